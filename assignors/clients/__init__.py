@@ -1,0 +1,1 @@
+"""Consumers that follow a published assignment, one module for each Kafka client."""

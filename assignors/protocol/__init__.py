@@ -1,0 +1,1 @@
+"""Wire forms: the records that levelwind publishes and the members announce."""

@@ -1,0 +1,1 @@
+"""The control plane: observer, control, publisher and the command line."""

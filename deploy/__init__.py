@@ -1,0 +1,1 @@
+"""What levelwind runs on: the embedded cluster, its jars and its Java runtime."""

@@ -1,0 +1,1 @@
+"""The pipeline: committed offsets and metadata in, lag and rebalance triggers out."""
