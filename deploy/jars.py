@@ -1,0 +1,176 @@
+"""The jars that we run, by the lock: what is not byte for byte what `jars.lock` says never reaches a classpath.
+
+`pom.xml` names the versions, `jars.lock` what they came to, with a sha256 each. Both fetching and locking go through a
+Maven resolver in Python, which knows the registry; no Maven is needed, and once the cache is warm no network.
+"""
+
+import hashlib
+import logging
+import os
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from deploy.cache import cache
+from deploy.errors import SetupError
+
+HERE = Path(__file__).parent
+POM = HERE / "pom.xml"
+LOCK = HERE / "jars.lock"
+
+JarSet = Literal["brokers", "spark"]
+SETS: tuple[JarSet, ...] = ("brokers", "spark")
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jar:
+    """A Maven artifact and the digest that its file must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def coordinates(self) -> str:
+        """The usual `group:artifact:version`."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def path(self) -> Path:
+        """Where the file is in a Maven repository."""
+        return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
+
+
+def classpath(jars: JarSet, say: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
+    """The verified files of a set, fetched when the cache has them not; `say` hears of each that is fetched."""
+    repository = cache() / "maven"
+    wanted = locked(jars)
+    missing = [jar for jar in wanted if not _is_verified(repository / jar.path, jar)]
+    if missing:
+        say(f"fetching {len(missing)} jars of {len(wanted)} for {jars}")
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda jar: _fetch(jar, repository), missing))
+    return tuple(repository / jar.path for jar in wanted)
+
+
+def locked(jars: JarSet, lock: Path = LOCK) -> tuple[Jar, ...]:
+    """What the lock names for a set, in its order."""
+    return tuple(_parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items())
+
+
+def _parsed(coordinates: str, sha256: str) -> Jar:
+    group, artifact, version = coordinates.split(":")
+    return Jar(group=group, artifact=artifact, version=version, sha256=sha256)
+
+
+def _fetch(jar: Jar, repository: Path) -> None:
+    """Put one verified file into the repository: whole or not at all, whoever else does the same at the time."""
+    target = repository / jar.path
+    if target.exists() and _digest(target) == jar.sha256:
+        _remember(target, jar)
+        return
+    repository.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".incoming-", dir=repository) as incoming:
+        file = _downloaded(jar, Path(incoming))
+        digest = _digest(file)
+        if digest != jar.sha256:
+            raise SetupError(
+                f"{jar.coordinates}: what was downloaded is not what jars.lock names (sha256 {digest}, not {jar.sha256}). "
+                "Either something between here and the registry alters files, or the lock is out of date (`make lock`)."
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+    _remember(target, jar)
+
+
+def _downloaded(jar: Jar, directory: Path) -> Path:
+    import requests  # noqa: PLC0415 - with jgo only where something is to be fetched
+    from jgo.maven import MavenContext  # noqa: PLC0415 - it is slow to import, and a warm start needs it not
+
+    logging.getLogger("jgo").setLevel(logging.ERROR)
+    for attempt in range(1, _ATTEMPTS + 1):
+        attempt_directory = directory / str(attempt)  # a broken download leaves half a file, which jgo would take
+        context = MavenContext(repo_cache=attempt_directory, timeout=30)
+        artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+        try:
+            return Path(artifact.resolve())
+        except (requests.RequestException, OSError) as error:
+            if attempt == _ATTEMPTS:
+                raise SetupError(
+                    f"{jar.coordinates} cannot be downloaded: {_reason(error)}. "
+                    "The first set-up needs the network (and a proxy's settings, where there is one); later ones do not."
+                ) from error
+            time.sleep(attempt)
+        except RuntimeError as error:
+            raise SetupError(f"{jar.coordinates} is not in the Maven registry: {_reason(error)}") from error
+    raise AssertionError("unreachable")
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(path.name + ".verified")
+
+
+def _mark(path: Path, jar: Jar) -> str:
+    stat = path.stat()
+    return f"{jar.sha256} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def _is_verified(path: Path, jar: Jar) -> bool:
+    """Whether this very file was hashed before: by size and time, so that a start does not hash 50 MB."""
+    try:
+        return _stamp(path).read_text() == _mark(path, jar)
+    except FileNotFoundError:
+        return False
+
+
+def _remember(path: Path, jar: Jar) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(_mark(path, jar))
+    Path(name).replace(_stamp(path))
+
+
+def resolve(jars: JarSet) -> tuple[Jar, ...]:
+    """Resolve a set of the pom anew; for locking."""
+    from jgo.maven import POM as MavenPom  # noqa: PLC0415 - as above
+    from jgo.maven import MavenContext, ProfileConstraints, PythonResolver  # noqa: PLC0415 - as above
+
+    resolver = PythonResolver(ProfileConstraints(properties={"jars": jars}))
+    with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:
+        context = MavenContext(resolver=resolver, repo_cache=Path(scratch), timeout=30)
+        _, nodes = context.pom_dependency_list(MavenPom(POM))
+        return tuple(
+            Jar(
+                group=node.dep.groupId,
+                artifact=node.dep.artifactId,
+                version=node.dep.version,
+                sha256=_digest(Path(node.dep.artifact.resolve())),
+            )
+            for node in nodes
+        )
+
+
+def written(sets: Mapping[str, Iterable[Jar]]) -> str:
+    """The text of a lock."""
+    lines = ["# Written by `make lock` from pom.xml. Coordinates and sha256 of every jar that is run.\n"]
+    for name, jars in sets.items():
+        lines.append(f"\n[{name}]\n")
+        lines += [f'"{jar.coordinates}" = "{jar.sha256}"\n' for jar in jars]
+    return "".join(lines)
