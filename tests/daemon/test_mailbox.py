@@ -1,0 +1,37 @@
+import threading
+
+from daemon.mailbox import Mailbox
+
+
+def test_a_newer_state_replaces_the_unread_older_one_and_keeps_its_place():
+    mailbox = Mailbox()
+    mailbox.put("a", 1)
+    mailbox.put("b", 2)
+    mailbox.put("a", 3)
+    assert mailbox.take(0) == [3, 2]
+    assert mailbox.take(0) == []
+
+
+def test_a_writer_waits_while_it_is_full_and_goes_on_when_it_is_read():
+    mailbox = Mailbox(capacity=1)
+    mailbox.put("a", 1)
+    writer = threading.Thread(target=mailbox.put, args=("b", 2), daemon=True)
+    writer.start()
+    writer.join(0.05)
+    assert writer.is_alive()
+    mailbox.put("a", 3)  # a known key never waits
+    assert mailbox.take(0) == [3]
+    writer.join(5)
+    assert mailbox.take(1) == [2]
+
+
+def test_closing_lets_a_waiting_writer_and_reader_go():
+    mailbox = Mailbox(capacity=1)
+    mailbox.put("a", 1)
+    writer = threading.Thread(target=mailbox.put, args=("b", 2), daemon=True)
+    writer.start()
+    mailbox.close()
+    writer.join(5)
+    assert not writer.is_alive()
+    assert mailbox.take(0) == [1]
+    assert mailbox.take(60) == []
