@@ -96,8 +96,18 @@ def new_id() -> str:
             return text
 
 
-def java_command(java: Path, jars: Sequence[Path], options: Sequence[str], main: str, *arguments: str) -> list[str]:
+def java_command(
+    java: Path, jars: Sequence[Path], options: Sequence[str], main: str, *arguments: str
+) -> list[str]:
     """The command line of one of the brokers' own programs."""
     log = Path(__file__).with_name("log4j2.xml")
     classpath = ":".join(map(str, jars))
-    return [str(java), *options, f"-Dlog4j2.configurationFile={log.as_uri()}", "-cp", classpath, main, *arguments]
+    return [
+        str(java),
+        *options,
+        f"-Dlog4j2.configurationFile={log.as_uri()}",
+        "-cp",
+        classpath,
+        main,
+        *arguments,
+    ]

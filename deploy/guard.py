@@ -9,6 +9,7 @@ As a program: `python -m deploy.guard [--grace SECONDS] -- COMMAND…`, its stan
 exit code (128 + n for signal n). This file uses the standard library alone and runs without the package.
 """
 
+import contextlib
 import ctypes
 import os
 import select
@@ -146,10 +147,10 @@ def _heard(signals: int, *, listening: bool, timeout: float) -> tuple[bool, bool
 
 
 def _kill_group(group: int) -> None:
-    try:
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # macOS says the latter of a group of zombies
         os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
-        pass
 
 
 def main(arguments: Sequence[str]) -> int:

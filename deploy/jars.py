@@ -46,7 +46,9 @@ class Jar:
     @property
     def path(self) -> Path:
         """Where the file is in a Maven repository."""
-        return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
+        return Path(
+            *self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar"
+        )
 
 
 def classpath(jars: JarSet, say: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
@@ -97,7 +99,9 @@ def _downloaded(jar: Jar, directory: Path) -> Path:
 
     logging.getLogger("jgo").setLevel(logging.ERROR)
     for attempt in range(1, _ATTEMPTS + 1):
-        attempt_directory = directory / str(attempt)  # a broken download leaves half a file, which jgo would take
+        attempt_directory = directory / str(
+            attempt
+        )  # a broken download leaves half a file, which jgo would take
         context = MavenContext(repo_cache=attempt_directory, timeout=30)
         artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
         try:
@@ -149,13 +153,12 @@ def _remember(path: Path, jar: Jar) -> None:
 
 def resolve(jars: JarSet) -> tuple[Jar, ...]:
     """Resolve a set of the pom anew; for locking."""
-    from jgo.maven import POM as MavenPom  # noqa: PLC0415 - as above
-    from jgo.maven import MavenContext, ProfileConstraints, PythonResolver  # noqa: PLC0415 - as above
+    from jgo import maven  # noqa: PLC0415 - as above
 
-    resolver = PythonResolver(ProfileConstraints(properties={"jars": jars}))
+    resolver = maven.PythonResolver(maven.ProfileConstraints(properties={"jars": jars}))
     with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:
-        context = MavenContext(resolver=resolver, repo_cache=Path(scratch), timeout=30)
-        _, nodes = context.pom_dependency_list(MavenPom(POM))
+        context = maven.MavenContext(resolver=resolver, repo_cache=Path(scratch), timeout=30)
+        _, nodes = context.pom_dependency_list(maven.POM(POM))
         return tuple(
             Jar(
                 group=node.dep.groupId,

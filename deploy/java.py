@@ -31,8 +31,9 @@ def _candidates() -> Iterator[Path]:
 def version(java: Path) -> int | None:
     """The major version of a `java`, None where it does not run."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr  # noqa: S603 - a java
+        command = [java, "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - a java
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r'version "(\d+)', said)
+    match = re.search(r'version "(\d+)', done.stderr)
     return int(match[1]) if match else None

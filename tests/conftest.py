@@ -1,0 +1,26 @@
+"""What tests share: real brokers, one cluster a session and only when a test asks for it."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from uuid import uuid4
+
+import pytest
+
+from deploy.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three brokers in racks a, b and c, for all tests of the session: leave them as they are, use names of your own."""
+    with Cluster.start() as cluster:
+        yield cluster
+
+
+_numbers = count()
+_session = uuid4().hex[:6]
+
+
+@pytest.fixture
+def fresh() -> Callable[[str], str]:
+    """A name for a topic, group or instance that nobody else has: `fresh("orders")`."""
+    return lambda stem: f"{stem}-{_session}-{next(_numbers)}"
