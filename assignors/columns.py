@@ -1,0 +1,41 @@
+"""Columns: the array types that the problem and its answers are made of, and the order in which names become integers."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int32]
+Longs: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+def in_java_order(names: Iterable[str]) -> list[str]:
+    """Sort as Java's String.compareTo does: by UTF-16 code units.
+
+    It differs from Python's order by code point only where a name has characters beyond U+FFFF, which client ids may have.
+    """
+    listed = list(names)
+    if all(map(str.isascii, listed)):
+        return sorted(listed)
+    return sorted(listed, key=utf16)
+
+
+def utf16(name: str) -> bytes:
+    """The sort key of a name in Java's order."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def starts(sizes: Sequence[int] | Longs) -> Longs:
+    """Where each of consecutive runs of these sizes starts, and the end of the last."""
+    bounds = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds
+
+
+def within(sizes: Longs) -> Longs:
+    """For each element of consecutive runs of these sizes, its place within its run."""
+    bounds = starts(sizes)
+    return np.arange(bounds[-1], dtype=np.int64) - np.repeat(bounds[:-1], sizes)

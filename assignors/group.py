@@ -1,0 +1,209 @@
+"""The problem: who reads what, put in order once and frozen.
+
+Law: names end at this door. Topics, members, racks and containers become dense integers in Kafka's order of strings, and
+everything about them becomes a column; two problems that differ only in the order of their input are the same `Group`.
+A strategy sees columns and gives back a column.
+
+Subscriptions are stored once for all members that share one, and readers once for all topics that share them, so that
+ten thousand members of one subscription cost no more than one.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from assignors import intake
+from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, starts
+from assignors.intake import ProblemError
+
+__all__ = ["Group", "Member", "ProblemError", "Topic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as a planner sees it: sequences are indexed by partition number."""
+
+    partitions: int
+    replica_racks: Sequence[Collection[str]] | None = None
+    lags: Sequence[int] | None = None
+    rates: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a group and what it says of itself."""
+
+    id: str
+    topics: Sequence[str] | Literal["*"]
+    rack: str | None = None
+    owned: Mapping[str, Sequence[int]] | None = None  # None: it never had an assignment
+    generation: int = -1
+    instance_id: str | None = None
+    priority: int = 2**31 - 1
+    capacity: float = 1.0
+    container: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """The problem in columns. T topics, M members, P partitions, D distinct subscriptions, A audiences, C claims.
+
+    Two compressions: a *subscription* is one set of topics, shared by the members that have it; an *audience* is one set
+    of members, shared by the topics that it reads.
+    """
+
+    topics: tuple[str, ...]  # by topic, ascending
+    members: tuple[str, ...]  # by member, ascending ids
+    racks: tuple[str, ...]  # by rack, ascending
+    containers: tuple[str, ...]  # by container, ascending
+
+    topic_start: Longs  # T+1: the dense partitions of topic t are topic_start[t] : topic_start[t + 1]
+    partition_topic: Ints  # P: the topic of a dense partition
+    lag: Longs  # P: records behind; 0 where it was not given
+    rate: Floats  # P: records a second; 0 where it was not given
+    replica_start: (
+        Longs  # P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]
+    )
+    replica_rack: Ints  # ascending and distinct within a partition; none where racks are unknown
+
+    instances: tuple[str | None, ...]  # by member: its static identity (KIP-345)
+    roster: Ints  # M: members in Kafka's order: static ones by instance id, then the others by member id
+    member_rack: Ints  # M: -1 unknown
+    generation: Longs  # M: of the member's claims; -1 unknown
+    priority: Longs  # M
+    capacity: Floats  # M: above 0
+    container: Ints  # M: -1 unknown
+    joined: Bools  # M: it had an assignment before, if only an empty one
+
+    subscription: Ints  # M: which of the D distinct subscriptions a member has
+    subscribed_start: (
+        Longs  # D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]
+    )
+    subscribed_topic: Ints  # ascending within a subscription; known topics only
+    audience: Ints  # T: which of the A audiences reads a topic
+    reader_start: Longs  # A+1: audience a is reader[reader_start[a] : reader_start[a + 1]]
+    reader: Ints  # members, ascending within an audience
+
+    claim_member: Ints  # C: ascending; known topics and partitions only, each pair once
+    claim_partition: Ints  # C: dense partition, ascending within a member
+
+    @classmethod
+    def build(cls, topics: Mapping[str, Topic], members: Iterable[Member]) -> "Group":
+        """Intern the names and lay out the columns.
+
+        Subscriptions to and claims of unknown topics and partitions are left out: metadata is often ahead of or behind
+        the members.
+
+        Raises:
+            ProblemError: the message names the topic or member, the field, and what is expected there.
+        """
+        topic_names = in_java_order(intake.topic_names(topics))
+        ordered_topics = [topics[name] for name in topic_names]
+        people = intake.members_in_order(members)
+        ids = [member.id for member in people]
+
+        counts = intake.partition_counts(topic_names, ordered_topics)
+        topic_start = starts(counts)
+        rack_names, replica_start, replica_rack, member_rack = intake.racks(
+            topic_names, ordered_topics, people
+        )
+        container_names, container = intake.interned(
+            "container", [member.container for member in people], ids
+        )
+        subscription, subscribed_start, subscribed_topic = intake.subscriptions(topic_names, people)
+        audience, reader_start, reader = intake.audiences(
+            len(topic_names), subscription, subscribed_start, subscribed_topic
+        )
+        claim_member, claim_partition = intake.claims(topic_names, topic_start, people)
+        instances = intake.instances(people)
+
+        group = cls(
+            topics=tuple(topic_names),
+            members=tuple(ids),
+            racks=rack_names,
+            containers=container_names,
+            topic_start=topic_start,
+            partition_topic=np.repeat(np.arange(len(topic_names), dtype=np.int32), counts),
+            lag=intake.lags(topic_names, ordered_topics, topic_start),
+            rate=intake.rates(topic_names, ordered_topics, topic_start),
+            replica_start=replica_start,
+            replica_rack=replica_rack,
+            instances=instances,
+            roster=intake.roster(instances),
+            member_rack=member_rack,
+            generation=intake.integers("generation", [member.generation for member in people], ids),
+            priority=intake.integers("priority", [member.priority for member in people], ids),
+            capacity=intake.capacities([member.capacity for member in people], ids),
+            container=container,
+            joined=np.array([member.owned is not None for member in people], dtype=np.bool_),
+            subscription=subscription,
+            subscribed_start=subscribed_start,
+            subscribed_topic=subscribed_topic,
+            audience=audience,
+            reader_start=reader_start,
+            reader=reader,
+            claim_member=claim_member,
+            claim_partition=claim_partition,
+        )
+        group._freeze()
+        return group
+
+    def _freeze(self) -> None:
+        for name in self.__slots__:
+            column = getattr(self, name)
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all topics together, P."""
+        return int(self.topic_start[-1])
+
+    @property
+    def equal_subscriptions(self) -> bool:
+        """Every member reads the same known topics."""
+        return len(self.subscribed_start) <= 2
+
+    def readers(self, topic: int) -> Ints:
+        """The members that read a topic, ascending."""
+        audience = self.audience[topic]
+        return self.reader[self.reader_start[audience] : self.reader_start[audience + 1]]
+
+    def subscribed(self, member: int) -> Ints:
+        """The topics that a member reads, ascending."""
+        subscription = self.subscription[member]
+        return self.subscribed_topic[
+            self.subscribed_start[subscription] : self.subscribed_start[subscription + 1]
+        ]
+
+    def reads(self, members: Ints, topics: Ints) -> Bools:
+        """For each pair of a member and a topic, whether the one reads the other. P log S, no M x T table."""
+        width = max(len(self.topics), 1)
+        sizes = np.diff(self.subscribed_start)
+        known = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + self.subscribed_topic
+        if not len(known):
+            return np.zeros(len(members), dtype=np.bool_)
+        asked = self.subscription[members].astype(np.int64) * width + topics
+        found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.asarray(known[found] == asked)
+
+    def has_reader(self) -> Bools:
+        """For each dense partition, whether anybody reads it."""
+        sizes = np.diff(self.reader_start)
+        return np.asarray(sizes[self.audience[self.partition_topic]] > 0)
+
+    def local(self, members: Ints, partitions: Ints) -> Bools:
+        """For each pair of a member and a partition, whether a replica is in the member's rack."""
+        width = max(len(self.racks), 1)
+        known = (
+            np.repeat(np.arange(self.partition_count, dtype=np.int64), np.diff(self.replica_start)) * width
+        )
+        known += self.replica_rack
+        if not len(known):
+            return np.zeros(len(members), dtype=np.bool_)
+        racks = self.member_rack[members]
+        asked = partitions.astype(np.int64) * width + racks
+        found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.asarray((known[found] == asked) & (racks >= 0))
