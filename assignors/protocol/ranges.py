@@ -1,0 +1,89 @@
+"""Partitions as text: `"0-9,14"`, ascending, without overlaps, neighbours joined: one text for each set.
+
+A text names at most `MAX_PARTITIONS`: a few bytes of a stranger's must not fill the memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+TopicPartition: TypeAlias = tuple[str, int]
+Partitions: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""By topic, its partitions, ascending; a topic without any is left out."""
+
+MAX_PARTITIONS = 1_000_000
+HIGHEST = 2**31 - 1
+"""Kafka numbers partitions with 32 bits."""
+
+
+class WireError(ValueError):
+    """Bytes or text that are not what the contract says: the writer's fault, not ours."""
+
+
+def parse(text: str, *, limit: int = MAX_PARTITIONS) -> tuple[int, ...]:
+    """The partitions that a canonical text names, ascending; raises `WireError` for any other text."""
+    if not text:
+        return ()
+    numbers: list[int] = []
+    floor = 0  # the lowest number that may come next
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low = _number(first)
+        high = _number(last) if dash else low
+        if low < floor or high < low or (dash and high == low):
+            raise WireError(f"ranges are ascending and apart, not {_shown(text)}")
+        if len(numbers) + high - low + 1 > limit:
+            raise WireError(f"more than {limit} partitions in {_shown(text)}")
+        numbers.extend(range(low, high + 1))
+        floor = high + 2  # a neighbour would have been joined
+    return tuple(numbers)
+
+
+def format(partitions: Iterable[int]) -> str:  # noqa: A001 - read as ranges.format
+    """The canonical text of a set of partitions."""
+    parts: list[tuple[int, int]] = []
+    for number in sorted(set(partitions)):
+        if parts and parts[-1][1] + 1 == number:
+            parts[-1] = (parts[-1][0], number)
+        else:
+            parts.append((number, number))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def texts(partitions: Partitions) -> dict[str, str]:
+    """By topic, the canonical text of its partitions; a topic without any is left out."""
+    return {topic: format(numbers) for topic, numbers in partitions.items() if numbers}
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """Pairs of topic and number as partitions by topic."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return {topic: tuple(sorted(set(numbers[topic]))) for topic in sorted(numbers)}
+
+
+def pairs(partitions: Partitions) -> frozenset[TopicPartition]:
+    """Partitions by topic as pairs of topic and number."""
+    return frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+def _number(digits: str) -> int:
+    # isdecimal() also passes other scripts' digits; length is checked before int() is asked to do any work.
+    if (
+        not (digits.isascii() and digits.isdecimal())
+        or len(digits) > 10
+        or (digits[0] == "0" and digits != "0")
+    ):
+        raise WireError(f"not a partition number: {_shown(digits)}")
+    number = int(digits)
+    if number > HIGHEST:
+        raise WireError(f"not a partition number: {digits}")
+    return number
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…").encode(errors="replace").decode()

@@ -1,0 +1,80 @@
+"""The names of our topics, and where in a topic a name's records stand."""
+
+# ruff: noqa: D102 - a property for each topic, named after it.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+TopicKind: TypeAlias = Literal[
+    "metadata", "lag", "triggers", "dead_letters", "members", "assignments", "control", "decisions"
+]
+TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of one installation; a prefix of their own lets several share a cluster."""
+
+    prefix: str = "levelwind."
+
+    @property
+    def metadata(self) -> str:
+        return self.prefix + "metadata"
+
+    @property
+    def lag(self) -> str:
+        return self.prefix + "lag"
+
+    @property
+    def triggers(self) -> str:
+        return self.prefix + "triggers"
+
+    @property
+    def dead_letters(self) -> str:
+        return self.prefix + "dead-letters"
+
+    @property
+    def members(self) -> str:
+        return self.prefix + "members"
+
+    @property
+    def assignments(self) -> str:
+        return self.prefix + "assignments"
+
+    @property
+    def control(self) -> str:
+        return self.prefix + "control"
+
+    @property
+    def decisions(self) -> str:
+        return self.prefix + "decisions"
+
+    def name(self, kind: TopicKind) -> str:
+        """The topic of a kind."""
+        return self.prefix + kind.replace("_", "-")
+
+    def kind(self, name: str) -> TopicKind | None:
+        """The kind of a topic of ours, None for any other topic."""
+        return next((kind for kind in TOPIC_KINDS if self.name(kind) == name), None)
+
+
+def partition_for(name: str, partitions: int) -> int:
+    """The partition of a name's records: Kafka's default partitioner for a key of the name's UTF-8 bytes."""
+    return (murmur2(name.encode()) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Murmur2 with Kafka's seed, as an unsigned 32-bit integer."""
+    mix, mask = 0x5BD1E995, 0xFFFFFFFF
+    state = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        block = int.from_bytes(data[at : at + 4], "little") * mix & mask
+        block = (block ^ block >> 24) * mix & mask
+        state = (state * mix & mask) ^ block
+    if tail := data[whole:]:
+        state = (state ^ int.from_bytes(tail, "little")) * mix & mask
+    state = (state ^ state >> 13) * mix & mask
+    return state ^ state >> 15
