@@ -1,0 +1,87 @@
+"""The daemon's Kafka clients: each is made here, so that all of them say what they have to say in the same way.
+
+librdkafka writes to standard error by itself unless it is handed a logger, and keeps its lines until it is polled: who
+makes a client here polls it. Settings that the operator passes through win over those that a client merely prefers,
+never over those that it is correct by.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from daemon.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import TopicPartition
+
+Client = TypeVar("Client")
+
+LIBRARY = logging.getLogger("librdkafka")
+
+# An idle connection that a broker closes is no news, and a broker that is back should be seen soon.
+PREFERRED: Mapping[str, Any] = {
+    "client.id": "levelwind",
+    "log.connection.close": False,
+    "reconnect.backoff.max.ms": 2000,
+}
+
+REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""The cluster knows us and says no: asking again is of no use until the operator has granted a right."""
+
+NO_OFFSET = -1
+"""What stands in a list of offsets where one could not be read."""
+
+
+def admin(config: Mapping[str, Any]) -> AdminClient:
+    """Make an admin client."""
+    return _made(AdminClient, config, {})
+
+
+def producer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Producer:
+    """Make a producer; nothing overrides what is required."""
+    return _made(Producer, config, required)
+
+
+def consumer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Consumer:
+    """Make a consumer; nothing overrides what is required."""
+    return _made(Consumer, config, required)
+
+
+def _made(make: Callable[..., Client], config: Mapping[str, Any], required: Mapping[str, Any]) -> Client:
+    try:
+        return make({**PREFERRED, **config, **required}, logger=LIBRARY)
+    except KafkaException as exception:
+        raise ConfigurationError(f"kafka: {kafka_error(exception).str()}") from exception
+
+
+def kafka_error(exception: KafkaException) -> KafkaError:
+    """Take the error out of the exception that the client wraps it in."""
+    return exception.args[0]
+
+
+def offsets(
+    client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
+) -> Mapping[TopicPartition, Any]:
+    """Ask for offsets: one request to each broker that leads any of the partitions; futures by partition.
+
+    librdkafka groups the partitions by leader itself, from metadata that it keeps; a partition whose leader does not
+    answer in time gets a negative offset, not an error.
+    """
+    return (
+        client.list_offsets(dict(wanted), isolation_level=isolation, request_timeout=timeout)
+        if wanted
+        else {}
+    )
