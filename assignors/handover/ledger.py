@@ -1,0 +1,341 @@
+"""The planner's ledger of one group: who may own what, and when a partition is free again.
+
+For each partition `FREE → GRANTED(incarnation, grant_epoch) → REVOKING(…, revoke_epoch) → FREE`. A partition is granted
+only while FREE, and FREE again only when its incarnation announced an `acked_epoch ≥ revoke_epoch > grant_epoch`
+without it, or left, or was evicted and the eviction was read back `grant` seconds ago. So no partition has two
+owners, whatever the target, the order of the acknowledgements and the planner's own restarts are.
+
+A ledger is a value: an operation gives another one, and a step whose transaction failed is simply forgotten. Acts take effect
+at once, but everybody else learns them by `publish`, whose changes belong into one transaction: there a release stands
+beside the grant that it allows. Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from assignors.protocol import ranges
+from assignors.protocol.records import MemberAssignment, Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from assignors.protocol.ranges import TopicPartition
+    from assignors.protocol.records import MemberRecord, Partitions
+
+Change: TypeAlias = MemberAssignment | Tombstone
+
+
+class Incarnation(NamedTuple):
+    """One life of a member: its instance outlives it, what it owns does not."""
+
+    instance: str
+    incarnation: str
+
+
+class Traits(NamedTuple):
+    """What the readers of an assignment want to know of its member."""
+
+    rack: str | None
+    capacity: float
+
+
+UNKNOWN = Traits(rack=None, capacity=1.0)
+
+
+class Revocation(NamedTuple):
+    """A grant that was taken back and not yet given up."""
+
+    grant_epoch: int
+    revoke_epoch: int
+    since: float
+
+    def ended_by(self, acked_epoch: int) -> bool:
+        """Whether an announcement without the partition proves that this grant is over."""
+        return acked_epoch >= self.revoke_epoch > self.grant_epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What one incarnation may be using, and what was last published about it."""
+
+    granted: Mapping[TopicPartition, int]
+    """Each partition's grant epoch."""
+    revoking: Mapping[TopicPartition, Revocation]
+    traits: Traits = UNKNOWN
+    published: MemberAssignment | None = None
+    evicted: bool = False
+    free_at: float | None = None
+    """When an eviction that was read back has been waited out."""
+    left: bool = False
+
+    @property
+    def gone(self) -> bool:
+        """Nothing of it is left but its record, which is to end with a tombstone."""
+        return self.left or (self.evicted and not self.granted and not self.revoking)
+
+    def freed(self) -> Holding:
+        """The holding with nothing in it."""
+        return replace(self, granted={}, revoking={})
+
+    def acknowledged(self, acked_epoch: int, owned: Partitions) -> Holding:
+        """The holding after the incarnation said what it owns."""
+        still = ranges.pairs(owned)
+        revoking = {
+            partition: revocation
+            for partition, revocation in self.revoking.items()
+            if partition in still or not revocation.ended_by(acked_epoch)
+        }
+        return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
+
+    def following(
+        self, share: frozenset[TopicPartition], free: frozenset[TopicPartition], epoch: int, now: float
+    ) -> Holding:
+        """The holding after `epoch`: it keeps what is in its share, gives up the rest, gets what is free."""
+        lost = self.granted.keys() - share
+        if not lost and not free:
+            return self
+        kept = dict.fromkeys(free, epoch)
+        kept.update((partition, at) for partition, at in self.granted.items() if partition not in lost)
+        revoked = {partition: Revocation(self.granted[partition], epoch, now) for partition in lost}
+        return replace(self, granted=kept, revoking={**self.revoking, **revoked})
+
+
+NOTHING = Holding(granted={}, revoking={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Who holds what of one group; `grant` is the wait after an eviction, from `Timers`."""
+
+    group: str
+    grant: float
+    epoch: int = 0
+    """The highest epoch published; the next one must be higher."""
+    holdings: Mapping[Incarnation, Holding]
+    target: Mapping[Incarnation, frozenset[TopicPartition]]
+
+    @classmethod
+    def empty(cls, *, group: str, grant: float) -> Ledger:
+        """The ledger of a group that nobody has planned yet."""
+        return cls(group=group, grant=grant, holdings={}, target={})
+
+    @classmethod
+    def recover(
+        cls,
+        *,
+        group: str,
+        grant: float,
+        assignments: Iterable[MemberAssignment],
+        members: Iterable[MemberRecord],
+        now: float,
+    ) -> Ledger:
+        """The ledger as the topics tell it: a planner that starts goes on with its predecessor's target.
+
+        An incarnation whose own record is missing holds on to what it was granted, until it is evicted: a lost
+        topic must not look like a release. Evictions are published again, since nobody knows when they were read.
+        """
+        holdings: dict[Incarnation, Holding] = {}
+        target: dict[Incarnation, frozenset[TopicPartition]] = {}
+        announced = [record for record in members if record.group == group]
+        epoch = max((record.acked_epoch for record in announced), default=0)
+        taken: set[TopicPartition] = set()
+        for record in sorted(
+            (record for record in assignments if record.group == group), key=lambda r: r.key[2:]
+        ):
+            who = Incarnation(record.instance, record.incarnation)
+            holdings[who] = _recovered(record, now)
+            epoch = max(epoch, record.member_epoch, record.group_epoch)
+            if record.state == "active":
+                target[who] = (ranges.pairs(record.assigned) | ranges.pairs(record.pending)) - taken
+                taken |= target[who]
+        ledger = cls(group=group, grant=grant, epoch=epoch, holdings=holdings, target=target)
+        for member in announced:
+            ledger = ledger.acknowledge(member)
+        return ledger
+
+    def retarget(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
+        """Aim at another assignment: each live incarnation's share. Who is evicted or has left gets nothing."""
+        shares = {
+            who: frozenset(share)
+            for who, share in target.items()
+            if not ((holding := self.holdings.get(who)) and (holding.evicted or holding.left))
+        }
+        twice = [partition for partition, count in Counter(chain(*shares.values())).items() if count > 1]
+        if twice:
+            raise ValueError(f"a target gives {min(twice)} to two members")
+        return replace(self, target=shares)
+
+    def acknowledge(self, record: MemberRecord) -> Ledger:
+        """Take in what a member announced."""
+        who = Incarnation(record.instance, record.incarnation)
+        holding = self.holdings.get(who)
+        # An epoch that was never published proves nothing.
+        if holding is None or record.group != self.group or record.acked_epoch > self.epoch:
+            return self
+        if record.state == "left" and not record.owned:
+            return self.left(who)
+        after = holding.acknowledged(record.acked_epoch, record.owned)
+        return self if after is holding else self._with(who, after)
+
+    def left(self, who: Incarnation) -> Ledger:
+        """The incarnation has given up everything and is gone."""
+        holding = self.holdings.get(who)
+        return self._ended(who, holding and replace(holding.freed(), left=True))
+
+    def evict(self, who: Incarnation) -> Ledger:
+        """Take everything from an incarnation that may no longer hear us; free only after the wait."""
+        holding = self.holdings.get(who)
+        return self._ended(who, holding and replace(holding, evicted=not holding.left))
+
+    def eviction_read_back(self, who: Incarnation, now: float) -> Ledger:
+        """The planner's own reader saw the published eviction: the wait starts."""
+        holding = self.holdings.get(who)
+        if holding is None or holding.free_at is not None:
+            return self
+        if holding.published is None or holding.published.state != "evicted":
+            return self
+        return self._with(who, replace(holding, free_at=now + self.grant))
+
+    def tick(self, now: float) -> Ledger:
+        """Free what was waited out."""
+        due = {
+            who: holding.freed()
+            for who, holding in self.holdings.items()
+            if holding.free_at is not None and now >= holding.free_at and not holding.gone
+        }
+        return replace(self, holdings={**self.holdings, **due}) if due else self
+
+    def publish(
+        self,
+        *,
+        epoch: int,
+        planner_epoch: int,
+        now: float,
+        reason: str = "",
+        traits: Mapping[Incarnation, Traits] | None = None,
+    ) -> tuple[Ledger, tuple[Change, ...]]:
+        """The records that must change for `epoch`, and the ledger once they are committed; no change: no epoch."""
+        if epoch <= self.epoch:
+            raise ValueError(f"epoch {epoch} is not above {self.epoch}")
+        held = self.owners().keys()
+        holdings: dict[Incarnation, Holding] = {}
+        changes: list[Change] = []
+        for who in sorted(self.holdings.keys() | self.target.keys()):
+            holding = self.holdings.get(who, NOTHING)
+            if holding.gone:
+                changes.append(Tombstone(("m", self.group, *who)))
+                continue
+            share = self.target.get(who, frozenset())
+            holding = holding.following(share, share - held, epoch, now)
+            if traits and who in traits:
+                holding = replace(holding, traits=traits[who])
+            record = self._record(
+                who, holding, share, epoch=epoch, planner_epoch=planner_epoch, reason=reason
+            )
+            if not _same(record, holding.published):
+                holding = replace(holding, published=record)
+                changes.append(record)
+            holdings[who] = holding
+        if not changes:
+            return self, ()
+        return replace(self, epoch=epoch, holdings=holdings), tuple(changes)
+
+    def owners(self) -> dict[TopicPartition, Incarnation]:
+        """Every partition that is not FREE, and who may be using it."""
+        return {
+            partition: who
+            for who, holding in self.holdings.items()
+            for partition in chain(holding.granted, holding.revoking)
+        }
+
+    def granted(self, who: Incarnation) -> frozenset[TopicPartition]:
+        """What the incarnation may own, by the last epoch published."""
+        return frozenset(self.holdings.get(who, NOTHING).granted)
+
+    def overdue(self, now: float, timeout: float) -> frozenset[Incarnation]:
+        """Who should have given something up since longer than `timeout`, and is not evicted yet."""
+        return frozenset(
+            who
+            for who, holding in self.holdings.items()
+            if not holding.evicted and any(now - r.since >= timeout for r in holding.revoking.values())
+        )
+
+    @property
+    def settled(self) -> bool:
+        """Whether every share is granted and nothing waits to be given up."""
+        return all(
+            not holding.revoking
+            and not holding.gone
+            and holding.granted.keys() == self.target.get(who, frozenset())
+            for who, holding in self.holdings.items()
+        ) and all(who in self.holdings for who in self.target)
+
+    @property
+    def wakes_at(self) -> float | None:
+        """When `tick` will next free something."""
+        times = [h.free_at for h in self.holdings.values() if h.free_at is not None and not h.gone]
+        return min(times, default=None)
+
+    def _record(
+        self,
+        who: Incarnation,
+        holding: Holding,
+        share: frozenset[TopicPartition],
+        *,
+        epoch: int,
+        planner_epoch: int,
+        reason: str,
+    ) -> MemberAssignment:
+        return MemberAssignment(
+            group=self.group,
+            instance=who.instance,
+            incarnation=who.incarnation,
+            planner_epoch=planner_epoch,
+            group_epoch=epoch,
+            member_epoch=epoch,
+            state="evicted" if holding.evicted else "active",
+            assigned=ranges.by_topic(holding.granted),
+            pending=ranges.by_topic(share - holding.granted.keys()),
+            revoking=ranges.by_topic(holding.revoking),
+            rack=holding.traits.rack,
+            capacity=holding.traits.capacity,
+            reason=reason,
+        )
+
+    def _with(self, who: Incarnation, holding: Holding) -> Ledger:
+        return replace(self, holdings={**self.holdings, who: holding})
+
+    def _ended(self, who: Incarnation, holding: Holding | None) -> Ledger:
+        ledger = self if holding is None else self._with(who, holding)
+        if who not in self.target:
+            return ledger
+        return replace(ledger, target={other: share for other, share in self.target.items() if other != who})
+
+
+def _same(record: MemberAssignment, published: MemberAssignment | None) -> bool:
+    # Epochs and the reason tell when and why a record changed; they are no change by themselves.
+    return published is not None and record == replace(
+        published,
+        planner_epoch=record.planner_epoch,
+        group_epoch=record.group_epoch,
+        member_epoch=record.member_epoch,
+        reason=record.reason,
+    )
+
+
+def _recovered(record: MemberAssignment, now: float) -> Holding:
+    # The epochs of single partitions are not in the record. Its own epoch is at or above each of them, and the
+    # member's acknowledgement of it proves what theirs would.
+    epoch = record.member_epoch
+    evicted = record.state == "evicted"
+    return Holding(
+        granted=dict.fromkeys(ranges.pairs(record.assigned), epoch),
+        revoking=dict.fromkeys(ranges.pairs(record.revoking), Revocation(epoch - 1, epoch, now)),
+        traits=Traits(record.rack, record.capacity),
+        published=None if evicted else record,
+        evicted=evicted,
+    )
