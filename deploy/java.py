@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from deploy.errors import SetupError
@@ -12,7 +12,7 @@ from deploy.errors import SetupError
 OLDEST = 17
 
 
-def java() -> Path:
+def java(say: Callable[[str], None] = lambda _: None) -> Path:
     """The `java` to run: LEVELWIND_JAVA_HOME, JAVA_HOME or the one on PATH."""
     for candidate in _candidates():
         if (version(candidate) or 0) >= OLDEST:
@@ -31,7 +31,7 @@ def _candidates() -> Iterator[Path]:
 def version(java: Path) -> int | None:
     """The major version of a `java`, None where it does not run."""
     try:
-        command = [java, "-version"]
+        command = [str(java), "-version"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - a java
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,0 +1,69 @@
+# What a person, and CI, does with a checkout. `make help` lists it.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+SHELL := /bin/bash
+
+# The newest Python that was tried comes first only where `python3` itself is too old.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; exit; }; done)
+
+BIN := .venv/bin
+PACKAGES := .venv/.packages
+RUNTIME := .venv/.runtime
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+.PHONY: setup
+setup: $(RUNTIME) ## all that the project needs: .venv, the jars, Java where there is none
+
+.PHONY: run
+run: $(RUNTIME) ## the demo on brokers of its own; BOOTSTRAP=host:port uses a cluster that exists
+	@trap : INT; $(BIN)/levelwind demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)); \
+	code=$$?; [ $$code -eq 130 ] || exit $$code
+
+.PHONY: check
+check: $(PACKAGES) ## format, lint, types, import contracts
+	@echo '== format';  $(BIN)/ruff format --check .
+	@echo '== lint';    $(BIN)/ruff check .
+	@echo '== types';   $(BIN)/mypy
+	@echo '== imports'; $(BIN)/lint-imports
+
+.PHONY: quick
+quick: check ## the checks, the unit and the property tests; no brokers
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration'
+
+.PHONY: test
+test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
+	@echo '== unit, property and integration tests'; $(BIN)/pytest
+
+.PHONY: bench
+bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine
+	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+
+.PHONY: lock
+lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages
+	@uv=$$($(BIN)/python -c 'from deploy.bootstrap import installer; print(installer())'); \
+	compile="$$uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url"; \
+	export UV_CUSTOM_COMPILE_COMMAND='make lock'; set -ex; \
+	$$compile $(if $(UPGRADE),--upgrade) --all-extras --group dev --no-annotate pyproject.toml -o requirements.lock; \
+	echo uv | $$compile $(if $(UPGRADE),--upgrade) - -o requirements-bootstrap.lock; \
+	$(BIN)/python -m deploy lock
+
+.PHONY: clean
+clean: ## remove what was made in this checkout, the demo's state too; the cache of downloads stays
+	rm -rf .venv .levelwind build ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		spark-warehouse metastore_db derby.log
+
+$(PACKAGES): requirements.lock requirements-bootstrap.lock pyproject.toml deploy/bootstrap.py
+	@[ -n "$(PYTHON)" ] || { echo 'setup: no Python of version 3.11 or newer on PATH; install one, or say make PYTHON=...' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "setup: $(PYTHON) is older than 3.11")'
+	@$(PYTHON) -I deploy/bootstrap.py
+	@touch $@
+
+$(RUNTIME): $(PACKAGES) deploy/jars.lock
+	@$(BIN)/python -m deploy setup
+	@touch $@
