@@ -19,6 +19,7 @@ help: ## this list
 
 .PHONY: setup
 setup: $(RUNTIME) ## all that the project needs: .venv, the jars, Java where there is none
+	@:
 
 .PHONY: run
 run: $(RUNTIME) ## the demo on brokers of its own; BOOTSTRAP=host:port uses a cluster that exists
