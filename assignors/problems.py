@@ -163,15 +163,9 @@ def _member(name: str, said: Any) -> Member:
     if owned is not None:
         for topic, partitions in _object(f"member {name!r}: owned", owned).items():
             _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
-    optional = ("rack", "instance_id", "container")
-    given = {
-        field: fields[field]
-        for field in ("generation", "priority", "capacity")
-        if fields.get(field) is not None
-    }
-    return Member(
-        id=name, topics=topics, owned=owned, **{field: fields.get(field) for field in optional}, **given
-    )
+    optional = ("rack", "instance_id", "container", "generation", "priority", "capacity")
+    given: dict[str, Any] = {field: fields[field] for field in optional if fields.get(field) is not None}
+    return Member(id=name, topics=topics, owned=owned, **given)
 
 
 def _object(what: str, value: Any) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+import json
+
+import pytest
+
+from assignors import problems
+from assignors.problems import solve_lines
+
+GOOD = {
+    "id": "p1",
+    "strategy": "lag",
+    "topics": {"t0": {"partitions": 3, "replica_racks": [["a", "b"], ["b", "c"], ["c"]]}},
+    "members": {"m1": {"topics": ["t0"], "rack": "a"}, "m0": {"topics": "*", "owned": {"t0": [0]}}},
+    "lags": {"t0": [100_000, 60_000, 50_000]},
+}
+
+
+def solved(*lines):
+    return [json.loads(answer) for answer in solve_lines(lines)]
+
+
+def line(**changes):
+    return json.dumps(GOOD | changes)
+
+
+def test_a_problem_is_answered_with_assignment_score_and_times():
+    (answer,) = solved(line())
+    assert list(answer["assignment"]) == ["m1", "m0"]  # as the problem has them
+    assert answer.pop("plan_micros") >= 0
+    assert answer.pop("total_micros") >= 0
+    assert answer == {
+        "id": "p1",
+        "strategy": "lag",
+        "assignment": {"m1": {"t0": [1, 2]}, "m0": {"t0": [0]}},
+        "withheld": {},
+        "score": {"spread": 1, "cross_rack": 1.0, "moved": 0, "lag_max_over_mean": 1.047619},
+    }
+
+
+def test_a_list_of_strategies_gives_a_line_for_each():
+    answers = solved(line(strategy=["range", "lag"]))
+    assert [answer["strategy"] for answer in answers] == ["range", "lag"]
+
+
+def test_repeats_are_summed_up():
+    (answer,) = solved(line(repeat=5))
+    assert answer["min_plan_micros"] <= answer["median_plan_micros"]
+    assert answer["min_total_micros"] <= answer["median_total_micros"]
+
+
+def test_bytes_and_unknown_fields_are_welcome_and_blank_lines_are_not_problems():
+    assert [answer["id"] for answer in solved(b"\n", line(tool="other").encode(), "  ")] == ["p1"]
+
+
+def test_an_unknown_strategy_does_not_spoil_its_neighbours():
+    wrong, right = solved(line(strategy=["lagg", "lag"]))
+    assert (wrong["id"], wrong["strategy"]) == ("p1", "lagg")
+    assert "the nearest is 'lag'" in wrong["error"]
+    assert "assignment" in right
+
+
+@pytest.mark.parametrize(
+    ("broken", "identity", "message"),
+    [
+        ("{", None, "line: not valid JSON"),
+        (b"\xff\xfe\x00", None, "line: not valid JSON"),
+        ("[" * 100_000, None, "line: not valid JSON"),
+        ("[1]", None, "line: must be an object, not a list"),
+        ('{"id": 1, "x": NaN}', None, "line: NaN is no JSON number"),
+        ('{"id": {"a": 1}, "strategy": "lag"}', None, "topics: must be an object"),
+        (line(strategy=[]), "p1", "strategy: name one"),
+        (line(repeat=0), "p1", "repeat: must be an integer from 1"),
+        (line(repeat=True), "p1", "repeat: must be an integer from 1"),
+        (line(topics=5), "p1", "topics: must be an object, not a number"),
+        (line(topics={"t": 3}), "p1", "topic 't': must be an object, not a number"),
+        (line(topics={"t": {}}), "p1", "topic 't': partitions is missing"),
+        (line(topics={"t": {"partitions": 1, "replica_racks": {}}}), "p1", "topic 't': replica_racks: must be a list"),
+        (line(topics={"t0": {"partitions": 2}}), "p1", "topic 't0': lags must be a list of one number for each of its 2"),
+        (line(members=None), "p1", "members: must be an object, not missing or null"),
+        (line(members={"m": []}), "p1", "member 'm': must be an object, not a list"),
+        (line(members={"m": {}}), "p1", "member 'm': topics must be a list"),
+        (line(members={"m": {"topics": "*", "owned": [1]}}), "p1", "member 'm': owned: must be an object"),
+        (line(members={"m": {"topics": "*", "owned": {"t": 1}}}), "p1", "owned partitions of 't': must be a list"),
+        (line(members={"m": {"topics": "*", "capacity": 0}}), "p1", "member 'm': capacity must be"),
+    ],
+)  # fmt: skip
+def test_a_broken_line_answers_with_its_error_and_the_next_goes_on(broken, identity, message):
+    wrong, right = solved(broken, line())
+    assert wrong["id"] == identity
+    assert message in wrong["error"]
+    assert "assignment" in right
+
+
+def test_a_line_beyond_the_bound_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(problems, "MAX_LINE", 1000)
+    wrong, right = solved(json.dumps({"id": "x" * 1000}), line())
+    assert "are more than 1000" in wrong["error"]
+    assert "assignment" in right
