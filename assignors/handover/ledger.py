@@ -129,6 +129,7 @@ class Ledger:
         *,
         group: str,
         grant: float,
+        group_epoch: int,
         assignments: Iterable[MemberAssignment],
         members: Iterable[MemberRecord],
         now: float,
@@ -136,12 +137,13 @@ class Ledger:
         """The ledger as the topics tell it: a planner that starts goes on with its predecessor's target.
 
         An incarnation whose own record is missing holds on to what it was granted, until it is evicted: a lost
-        topic must not look like a release. Evictions are published again, since nobody knows when they were read.
+        topic must not look like a release. `group_epoch` is that of the group's own record (0: none), which outlives
+        those of its members. Evictions are published again, since nobody knows when they were read.
         """
         holdings: dict[Incarnation, Holding] = {}
         target: dict[Incarnation, frozenset[TopicPartition]] = {}
         announced = [record for record in members if record.group == group]
-        epoch = max((record.acked_epoch for record in announced), default=0)
+        epoch = max((group_epoch, *(record.acked_epoch for record in announced)))
         taken: set[TopicPartition] = set()
         for record in sorted(
             (record for record in assignments if record.group == group), key=lambda r: r.key[2:]

@@ -153,7 +153,7 @@ class Member:
         )
 
 
-def step(  # noqa: C901, PLR0911 - one arm for each event
+def step(  # noqa: C901 - one arm for each event
     member: Member, event: Event, now: float
 ) -> tuple[Member, Effects]:
     """What the event makes of the member, and what is to be done about it, in this order."""

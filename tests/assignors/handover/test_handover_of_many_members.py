@@ -1,0 +1,397 @@
+"""Many members and a planner over a modelled log, interleaved at random: both sides' safety and progress.
+
+The log keeps the last record of each key, as compaction does. Every process reads it with a delay of its own; a live
+member's delay stays below `hold`, which is what its lease will see to. Processes crash, restart, join and leave, the planner
+crashes and recovers, acknowledgements come late, commits of unknown outcome arrive late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from assignors.handover import events as ev
+from assignors.handover import member as machine
+from assignors.handover.ledger import Holding, Incarnation, Ledger, Revocation
+from assignors.handover.member import Member, Phase, Profile, step
+from assignors.handover.timers import Timers
+from assignors.protocol.records import Tombstone
+
+TIMERS = Timers()
+PARTITIONS = [("t", number) for number in range(7)] + [("u", number) for number in range(3)]
+
+
+@dataclass
+class Log:
+    entries: list = field(default_factory=list)  # (time, key, record or None)
+
+    def append(self, now, key, record):
+        self.entries.append((now, key, record))
+
+    def latest(self):
+        return {key: record for _, key, record in self.entries}
+
+
+@dataclass
+class Process:
+    """A consumer process: the machine, and a shell that performs its orders some time later."""
+
+    member: Member
+    position: int
+    using: set = field(default_factory=set)
+    orders: list = field(default_factory=list)  # (time, order)
+
+
+@dataclass
+class Planner:
+    """The least control that there can be: it spreads what there is over the members that it hears."""
+
+    ledger: Ledger
+    epoch: int
+    heard: dict
+    states: dict
+    position: int
+    read_back: int
+
+
+class World:
+    def __init__(self, seed, *, grant=TIMERS.grant, hasty_commit=False):
+        self.random = Random(seed)
+        self.grant = grant
+        self.hasty_commit = hasty_commit
+        self.now = 0.0
+        self.lives = 0
+        self.assignments = Log()
+        self.members = Log()
+        self.processes: dict[str, Process] = {}
+        self.commits = []  # (arrives at, instance, incarnation, partitions)
+        self.planner_epoch = 0
+        self.planner = None
+        self.epochs = []  # the last one is what the group's own record says
+
+    # Members
+
+    def life(self):
+        self.lives += 1
+        return f"life{self.lives}"
+
+    def start(self, instance):
+        member = Member(
+            profile=Profile(group="g", instance=instance, topics=("t", "u")),
+            timers=TIMERS,
+            incarnation=self.life(),
+        )
+        self.processes[instance] = Process(member, len(self.assignments.entries))
+        self.tell(self.processes[instance], ev.Started())
+
+    def tell(self, process, event):
+        process.member, effects = step(process.member, event, self.now)
+        for effect in effects:
+            match effect:
+                case ev.Announce(record):
+                    self.members.append(self.now, record.key, record)
+                case ev.Retire(key):
+                    self.members.append(self.now, key, None)
+                case _:
+                    process.orders.append((self.now, effect))
+
+    def read(self, process):
+        if process.position == len(self.assignments.entries):
+            return
+        _, key, record = self.assignments.entries[process.position]
+        process.position += 1
+        if key == process.member.key:
+            self.tell(process, ev.AssignmentGone() if record is None else ev.AssignmentSeen(record))
+
+    def perform(self, process):
+        if not process.orders:
+            return
+        _, order = process.orders.pop(0)
+        match order:
+            case ev.Grant(partitions):
+                process.using |= partitions
+                self.check()
+                self.tell(process, ev.GrantFinished())
+            case ev.Revoke(partitions):
+                assert partitions <= process.using
+                process.using -= partitions
+                outcome = self.random.choice(["committed", "committed", "refused", "unknown"])
+                if outcome == "unknown":
+                    arrives = self.now + self.random.uniform(0, TIMERS.commit)
+                    self.commits.append((arrives, process.member.profile.instance, partitions))
+                    if self.hasty_commit:
+                        outcome = "committed"
+                self.tell(process, ev.RevokeFinished(outcome))
+            case ev.Lose():
+                process.using.clear()
+                process.orders.clear()
+                self.tell(process, ev.LoseFinished(self.life(), quiet=self.random.random() < 0.7))
+
+    # Planner
+
+    def start_planner(self):
+        self.planner_epoch += 1
+        assignments = [r for r in self.assignments.latest().values() if r is not None]
+        members = [r for r in self.members.latest().values() if r is not None]
+        ledger = self.rebuilt(assignments, members)
+        for process in self.processes.values():
+            for partition in process.using:
+                assert ledger.owners()[partition] == _who(process.member), (
+                    "a planner that starts knows every owner"
+                )
+        heard = {Incarnation(r.instance, r.incarnation): self.now for r in members}
+        heard |= dict.fromkeys(ledger.holdings, self.now)
+        states = {Incarnation(r.instance, r.incarnation): r for r in members}
+        self.planner = Planner(
+            ledger,
+            self.planner_epoch,
+            heard,
+            states,
+            len(self.members.entries),
+            len(self.assignments.entries),
+        )
+
+    def rebuilt(self, assignments, members):
+        group_epoch = self.epochs[-1] if self.epochs else 0
+        return Ledger.recover(
+            group="g",
+            grant=self.grant,
+            group_epoch=group_epoch,
+            assignments=assignments,
+            members=members,
+            now=self.now,
+        )
+
+    def plan(self):
+        planner = self.planner
+        if planner.position < len(self.members.entries):
+            _, key, record = self.members.entries[planner.position]
+            planner.position += 1
+            self.hear(planner, Incarnation(*key[2:]), record)
+        if planner.read_back < len(self.assignments.entries):
+            _, key, record = self.assignments.entries[planner.read_back]
+            planner.read_back += 1
+            if record is not None and record.state == "evicted":
+                planner.ledger = planner.ledger.eviction_read_back(Incarnation(*key[2:]), self.now)
+        dead = {who for who, at in planner.heard.items() if self.now - at >= TIMERS.dead_after}
+        for who in dead | planner.ledger.overdue(self.now, TIMERS.revoke_timeout):
+            self.evict(planner, who)
+        planner.ledger = planner.ledger.tick(self.now)
+        self.publish(planner)
+
+    def hear(self, planner, who, record):
+        if record is None:
+            planner.ledger = planner.ledger.left(who)
+            planner.heard.pop(who, None)
+            planner.states.pop(who, None)
+            return
+        planner.ledger = planner.ledger.acknowledge(record)
+        if record.state == "left":
+            return
+        holding = planner.ledger.holdings.get(who)
+        if holding is None or not (holding.evicted or holding.left):
+            planner.heard[who] = self.now
+        if record.state == "joining" and who not in planner.states:
+            for other in [o for o in planner.states if o.instance == who.instance and o != who]:
+                self.evict(planner, other)
+        planner.states[who] = record
+
+    def evict(self, planner, who):
+        planner.ledger = planner.ledger.evict(who)
+        planner.heard.pop(who, None)
+        planner.states.pop(who, None)
+
+    def publish(self, planner):
+        live = sorted(set(planner.states) & set(planner.heard))
+        target = {who: frozenset(PARTITIONS[at :: len(live)]) for at, who in enumerate(live)}
+        planner.ledger = planner.ledger.retarget(target)
+        ledger, changes = planner.ledger.publish(
+            epoch=planner.ledger.epoch + 1, planner_epoch=planner.epoch, now=self.now
+        )
+        planner.ledger = ledger
+        if not changes:
+            return
+        self.epochs.append(ledger.epoch)
+        for change in changes:
+            gone = isinstance(change, Tombstone)
+            self.assignments.append(self.now, change.key, None if gone else change)
+            if gone:  # the planner clears up after the dead
+                self.members.append(self.now, change.key, None)
+        self.check_records(ledger)
+
+    # What must hold
+
+    def check(self):
+        users = [partition for process in self.processes.values() for partition in process.using]
+        assert len(users) == len(set(users)), "a partition has two owners"
+
+    def check_records(self, ledger):
+        records = [r for r in self.assignments.latest().values() if r is not None]
+        held = [
+            p
+            for r in records
+            for part in (r.assigned, r.revoking)
+            for t, ns in part.items()
+            for p in ((t, n) for n in ns)
+        ]
+        assert len(held) == len(set(held)), "the records give a partition to two incarnations"
+        rebuilt = self.rebuilt(records, [])
+        assert rebuilt.owners() == ledger.owners()
+
+    def arrive(self):
+        for commit in [c for c in self.commits if c[0] <= self.now]:
+            self.commits.remove(commit)
+            for instance, process in self.processes.items():
+                assert instance == commit[1] or not process.using & commit[2], (
+                    "a commit arrived after the next grant"
+                )
+
+    # Time
+
+    def advance(self, seconds):
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + 1.0, end)
+            self.arrive()
+            for process in self.processes.values():
+                self.keep_lease(process)
+                self.tell(process, ev.Tick())
+            self.check()
+
+    def keep_lease(self, process):
+        """What is on the log longer than `hold` has been read and acted upon, or the process would have stopped."""
+        limit = self.now - TIMERS.hold + 1.0
+        while (
+            process.position < len(self.assignments.entries)
+            and self.assignments.entries[process.position][0] <= limit
+        ):
+            self.read(process)
+        if any(at <= limit and isinstance(order, ev.Lose) for at, order in process.orders):
+            while process.orders:
+                self.perform(process)
+
+    def happen(self, *, faults):
+        process = self.random.choice(list(self.processes.values()) or [None])
+        chance = self.random.random()
+        if chance < 0.30:
+            if self.planner:
+                self.plan()
+            elif not faults or self.random.random() < 0.2:
+                self.start_planner()
+        elif chance < 0.55 and process:
+            self.read(process)
+        elif chance < 0.80 and process:
+            self.perform(process)
+        elif chance < 0.95:
+            self.advance(self.random.choice([0.1, 0.5, 2.0]))
+        elif faults:
+            self.fault(process)
+        self.check()
+
+    def fault(self, process):
+        kind = self.random.choice(["start", "crash", "restart", "leave", "planner", "pause", "overrun"])
+        instance = f"i{self.random.randrange(5)}"
+        match kind:
+            case "start" if instance not in self.processes:
+                self.start(instance)
+            case "crash" | "restart" if process:
+                gone = process.member.profile.instance
+                del self.processes[gone]
+                if kind == "restart":
+                    self.start(gone)
+            case "leave" if process:
+                self.tell(process, ev.LeaveRequested())
+            case "overrun" if process:
+                self.tell(process, ev.Overrun())
+            case "planner":
+                self.planner = None
+            case "pause":
+                self.advance(self.random.choice([10.0, 25.0, 50.0]))
+
+    def run(self, steps):
+        for _ in range(steps):
+            self.happen(faults=True)
+            self.bury()
+
+    def bury(self):
+        for instance in [i for i, p in self.processes.items() if p.member.phase is Phase.LEFT]:
+            del self.processes[instance]
+
+    def settle(self):
+        if not self.processes:
+            self.start("i0")
+        for _ in range(40):
+            for _ in range(60):
+                self.happen(faults=False)
+            for process in list(self.processes.values()):
+                while process.orders or process.position < len(self.assignments.entries):
+                    self.read(process)
+                    self.perform(process)
+            self.bury()
+            while self.planner and self.planner.position < len(self.members.entries):
+                self.plan()
+            self.advance(2.0)
+
+
+def _who(member):
+    return Incarnation(member.profile.instance, member.incarnation)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
+    world = World(seed)
+    world.run(500)
+    world.settle()
+    if not world.processes:  # the last one was leaving
+        return
+    used = {p: process.member.profile.instance for process in world.processes.values() for p in process.using}
+    assert used.keys() == set(PARTITIONS)
+    assert world.planner.ledger.settled
+    assert world.epochs == sorted(set(world.epochs))
+    before = len(world.assignments.entries)
+    world.settle()
+    assert len(world.assignments.entries) == before, "no further epoch while the inputs stand still"
+
+
+def _fails(seeds=60, **mutation):
+    for seed in range(seeds):
+        world = World(seed, **mutation)
+        try:
+            world.run(500)
+        except AssertionError:
+            return True
+    return False
+
+
+def test_a_ledger_that_does_not_wait_for_the_acknowledgement_is_caught(monkeypatch):
+    following = Holding.following
+    monkeypatch.setattr(
+        Holding, "following", lambda self, *args: replace(following(self, *args), revoking={})
+    )
+    assert _fails()
+
+
+def test_a_ledger_that_takes_any_announcement_for_an_acknowledgement_is_caught(monkeypatch):
+    monkeypatch.setattr(Revocation, "ended_by", lambda *_: True)
+    assert _fails()
+
+
+def test_a_planner_that_does_not_wait_after_an_eviction_is_caught():
+    assert _fails(grant=0.0)
+
+
+def test_a_member_that_acknowledges_while_a_commit_may_still_arrive_is_caught():
+    assert _fails(hasty_commit=True)
+
+
+def test_a_member_that_acknowledges_before_it_has_stopped_is_caught(monkeypatch):
+    def hasty(member, partitions, record, now):
+        if record is None or not partitions:
+            return machine._given_up(member, partitions, record, now)
+        after, effects = machine._given_up(member, partitions, record, now)
+        return after, (*effects, ev.Revoke(partitions))
+
+    monkeypatch.setattr(machine, "_revoke", hasty)
+    assert _fails()
