@@ -1,0 +1,157 @@
+"""Looks at the cluster: what the brokers answer, as values of ours.
+
+The cost of a look is fixed: three requests for brokers and topics, whatever their number, and one request to each broker
+for each kind of offset. librdkafka groups partitions by leader itself; where it waits for a broker that is gone it burns
+a processor doing so, so nothing is asked of partitions that are known to have no leader, and time-outs are short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from daemon import clients
+from daemon.cluster_state import UNKNOWN, Observation, ObservedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from confluent_kafka.admin import AdminClient
+
+    from assignors.protocol.records import TopicRecord
+    from daemon.cluster_state import Selection
+
+Place = tuple[str, int]
+
+
+class UnansweredError(Exception):
+    """The cluster as a whole did not answer: to be tried again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """The begin, stable and high offsets that were read, by topic and partition; why others were not."""
+
+    begin: Mapping[Place, int]
+    stable: Mapping[Place, int]
+    high: Mapping[Place, int]
+    failed: Mapping[Place, str]
+
+
+def look(
+    client: AdminClient, selection: Selection, known: Iterable[str], at: int, timeout: float
+) -> Observation:
+    """Describe the brokers and the selected topics.
+
+    Args:
+        client: the admin client.
+        selection: which topics matter.
+        known: the topics that were there before: asked for by name, they are told apart from those that may not be seen.
+        at: the time of the look.
+        timeout: seconds for each request.
+
+    Raises:
+        UnansweredError: the cluster did not answer.
+    """
+    try:
+        # First, since any broker may answer it: what follows goes to the one that it names, and an older answer's may be gone.
+        listed = client.list_topics(timeout=timeout).topics
+        names = {name for name in (*listed, *known) if name in selection}
+        described = (
+            client.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout) if names else {}
+        )
+        cluster = client.describe_cluster(request_timeout=timeout).result()
+    except KafkaException as exception:
+        raise UnansweredError(clients.kafka_error(exception).str()) from exception
+    brokers = {node.id: node.rack for node in cluster.nodes}
+    topics: dict[str, ObservedTopic] = {}
+    gone = {name for name in known if name not in selection}
+    unreadable: dict[str, str] = {}
+    for name, answer in described.items():
+        try:
+            description = answer.result()
+        except KafkaException as exception:
+            error = clients.kafka_error(exception)
+            if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                gone.add(name)
+            elif error.code() in clients.REFUSED:
+                unreadable[name] = error.str()
+            else:
+                raise UnansweredError(error.str()) from exception
+        else:
+            topics[name] = _topic(description)
+            for partition in description.partitions:
+                # A broker that came between the two answers: its rack is not to be missed.
+                brokers |= {
+                    node.id: node.rack for node in partition.replicas if node.host and node.id not in brokers
+                }
+    return Observation(at=at, brokers=brokers, topics=topics, gone=frozenset(gone), unreadable=unreadable)
+
+
+def _topic(description: Any) -> ObservedTopic:
+    partitions = sorted(description.partitions, key=lambda partition: partition.id)
+    return ObservedTopic(
+        # Kafka prints ids in the URL-safe alphabet of base64, librdkafka in the other one.
+        id=str(description.topic_id).translate(str.maketrans("+/", "-_")),
+        leader=tuple(
+            UNKNOWN if partition.leader is None else partition.leader.id for partition in partitions
+        ),
+        replicas=tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+        isr=tuple(tuple(sorted(node.id for node in partition.isr)) for partition in partitions),
+    )
+
+
+def read_offsets(
+    client: AdminClient, places: Iterable[Place], begins: Iterable[Place], timeout: float
+) -> Offsets:
+    """Ask for the ends of some partitions, and for the begins of some.
+
+    Raises:
+        UnansweredError: not one partition could be read, and not for want of a right.
+    """
+    latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()
+    wanted = {TopicPartition(*place): latest for place in places}
+    committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+    # All three are under way before the first answer is waited for.
+    asked = (
+        clients.offsets(client, wanted, committed, timeout),
+        clients.offsets(client, wanted, uncommitted, timeout),
+        clients.offsets(client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout),
+    )
+    failed: dict[Place, str] = {}
+    refused = False
+    answers: list[dict[Place, int]] = []
+    for kind in asked:
+        answers.append({})
+        for partition, answer in kind.items():
+            place = (partition.topic, partition.partition)
+            try:
+                offset = answer.result().offset
+            except KafkaException as exception:
+                error = clients.kafka_error(exception)
+                refused = refused or error.code() in clients.REFUSED
+                failed[place] = error.str()
+            else:
+                if offset < 0:
+                    failed[place] = "the leader did not answer in time"
+                else:
+                    answers[-1][place] = offset
+    stable, high, begin = answers
+    if wanted and not stable and not refused:
+        raise UnansweredError(next(iter(failed.values())))
+    return Offsets(begin=begin, stable=stable, high=high, failed=failed)
+
+
+def begins_due(
+    topics: Iterable[TopicRecord], known: Mapping[tuple[str, int], int], *, all_: bool
+) -> set[Place]:
+    """The partitions whose begin offset has to be asked for: those not known by topic id, or all that can be asked."""
+    return {
+        (topic.topic, number)
+        for topic in topics
+        for number in range(topic.partitions)
+        if topic.leader[number] != UNKNOWN and (all_ or (topic.id, number) not in known)
+    }

@@ -1,0 +1,262 @@
+"""Observes the cluster: changes of its layout and samples of its offsets, published to the metadata topic.
+
+Two jobs of a scheduler, each with one instance at most: a tick that is still at work when the next is due makes that one
+drop out, which is said, and never piles up. The layout's job owns the published state; the samples' job reads it. A
+change counts as published once the brokers have acknowledged it; until then every tick finds it anew. A sample that is
+lost is replaced by the next.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+
+from assignors.protocol import ranges
+from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
+from daemon import clients
+from daemon.cluster_state import UNKNOWN, ClusterState, Selection, diff, never_seen, sample
+from daemon.errors import ClusterUnavailableError, NotFoundError
+from daemon.metadata_topic import MetadataTopic
+from daemon.observation import UnansweredError, begins_due, look, read_offsets
+from daemon.once import Outage, Throttle, changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from apscheduler.events import JobEvent
+    from apscheduler.schedulers.base import BaseScheduler
+
+    from assignors.protocol.records import OffsetsRecord
+    from assignors.protocol.topics import Topics
+    from daemon.cluster_state import Change, Observation
+    from daemon.observation import Offsets
+
+METADATA_JOB = "observer.metadata"
+OFFSETS_JOB = "observer.offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverSettings:
+    """What is observed, and how often; times in seconds."""
+
+    metadata_interval: float = 2.0
+    offsets_interval: float = 1.0
+    begin_every: int = 10
+    """Begin offsets move seldom: they are read again with each so-manieth sample."""
+    timeout: float = 2.0
+    """For each request. A partition whose leader has just died holds a sample up for so long."""
+    include: tuple[str, ...] = (".*",)
+    """Topics are observed that one of these regular expressions matches in full, …"""
+    exclude: tuple[str, ...] = ("__.*",)
+    """… and none of these. Our own are not observed."""
+
+
+class Observer:
+    """Both jobs, and what they know."""
+
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        topics: Topics,
+        settings: ObserverSettings,
+        log: Any = None,
+    ) -> None:
+        self._settings = settings
+        self._log = log or structlog.get_logger()
+        self._selection = Selection.of(settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*"))
+        self._client = clients.admin(client_config)
+        self._topic = MetadataTopic(client_config, topics, self._log)
+        self._scheduler: BaseScheduler | None = None
+        self._skips: Throttle[str] = Throttle(interval=30.0)
+        # Of the layout's job alone; the samples' job reads the state, which is replaced and never changed.
+        self._state: ClusterState | None = None
+        self._unreadable: Mapping[str, str] = {}
+        self._never_seen: frozenset[int] = frozenset()
+        # Of the samples' job alone.
+        self._samples = 0
+        self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
+        self._unknown: Mapping[str, tuple[str, str]] = {}  # by topic: partitions, reason
+        # One for each job, written by it alone.
+        self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
+
+    def schedule(self, scheduler: BaseScheduler) -> None:
+        """Put both jobs into a scheduler; the first ticks are due at once."""
+        self._scheduler = scheduler
+        scheduler.add_listener(self._on_job, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED | EVENT_JOB_ERROR)
+        for job, tick, interval in (
+            (METADATA_JOB, self.tick_metadata, self._settings.metadata_interval),
+            (OFFSETS_JOB, self.tick_offsets, self._settings.offsets_interval),
+        ):
+            scheduler.add_job(
+                tick,
+                "interval",
+                seconds=interval,
+                id=job,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=max(1, round(interval)),
+                next_run_time=datetime.now(UTC),
+            )
+
+    def close(self) -> None:
+        """Take the jobs out again and send what is still to be sent."""
+        if self._scheduler is not None:
+            self._scheduler.remove_listener(self._on_job)
+            for job in (METADATA_JOB, OFFSETS_JOB):
+                if self._scheduler.get_job(job) is not None:
+                    self._scheduler.remove_job(job)
+        self._topic.close()
+
+    def tick_metadata(self) -> None:
+        """Look at the cluster's layout and publish what is new."""
+        self._attempt(METADATA_JOB, self._observe)
+
+    def tick_offsets(self) -> None:
+        """Publish a sample of the offsets of each topic known; none before the first look at the layout."""
+        if self._state is not None and self._outages[METADATA_JOB].since is None:
+            self._attempt(OFFSETS_JOB, self._sample)
+
+    def _attempt(self, job: str, act: Callable[[], None]) -> None:
+        outage = self._outages[job]
+        tick = job.rpartition(".")[2]
+        if outage.pausing(time.monotonic()):
+            return
+        self._client.poll(0)  # hands on what the library has logged
+        try:
+            act()
+        except (UnansweredError, ClusterUnavailableError, NotFoundError) as error:
+            if outage.lost(time.monotonic()):
+                self._log.warning("observer.unreachable", tick=tick, error=str(error))
+        else:
+            lasted = outage.regained(time.monotonic())
+            if lasted is not None:
+                self._log.info("observer.resumed", tick=tick, seconds=round(lasted, 3))
+
+    def _observe(self) -> None:
+        if self._state is None:
+            recovered = self._topic.recover()
+            self._log.info("observer.recovered", brokers=len(recovered.brokers), topics=len(recovered.topics))
+        else:
+            recovered = self._state
+        observed = look(self._client, self._selection, recovered.topics, _now(), self._settings.timeout)
+        state, news = diff(recovered, observed)
+        if news:
+            self._topic.publish(news)
+        self._state = state
+        self._tell(recovered, news)
+        self._tell_of_the_unseen(observed, state)
+
+    def _tell(self, before: ClusterState, news: Iterable[Change]) -> None:
+        for change in news:
+            match change:
+                case BrokerRecord(online=True):
+                    self._log.info("observer.broker_online", broker=change.broker, rack=change.rack)
+                case BrokerRecord():
+                    self._log.warning("observer.broker_offline", broker=change.broker, rack=change.rack)
+                case TopicRecord():
+                    self._tell_of_topic(before.topics.get(change.topic), change)
+                case Tombstone(key=("topic", name)):
+                    self._log.info("observer.topic_gone", topic=name)
+
+    def _tell_of_topic(self, before: TopicRecord | None, topic: TopicRecord) -> None:
+        self._log.debug("observer.topic_changed", topic=topic.topic, id=topic.id, partitions=topic.partitions)
+        if before is not None and before.id == topic.id:
+            moved = [
+                number
+                for number, (old, new) in enumerate(zip(before.racks, topic.racks, strict=False))
+                if old != new
+            ]
+            if moved:
+                self._log.info("observer.racks_changed", topic=topic.topic, partitions=ranges.format(moved))
+
+    def _tell_of_the_unseen(self, observed: Observation, state: ClusterState) -> None:
+        begun, ended = changes(self._unreadable, observed.unreadable)
+        for topic, error in sorted(begun.items()):
+            self._log.warning("observer.topic_unreadable", topic=topic, error=error)
+        for topic in sorted(ended):
+            self._log.info("observer.topic_readable", topic=topic)
+        self._unreadable = observed.unreadable
+        unseen = never_seen(state)
+        if new := sorted(unseen - self._never_seen):
+            self._log.warning("observer.racks_unknown", brokers=new)
+        self._never_seen = unseen
+
+    def _sample(self) -> None:
+        state = self._state or ClusterState()
+        unreadable = self._unreadable
+        readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
+        self._samples += 1
+        due = begins_due(readable, self._begins, all_=self._samples % self._settings.begin_every == 0)
+        places = [
+            (topic.topic, number)
+            for topic in readable
+            for number, leader in enumerate(topic.leader)
+            if leader != UNKNOWN
+        ]
+        at = _now()
+        offsets = read_offsets(self._client, places, due, self._settings.timeout)
+        self._begins = _begins(state.topics, self._begins, offsets)
+        self._tell_of_unknown(readable, offsets)
+        self._topic.offer([self._sampled(topic, at, offsets) for topic in state.topics.values()])
+
+    def _sampled(self, topic: TopicRecord, at: int, offsets: Offsets) -> OffsetsRecord:
+        numbers = range(topic.partitions)
+        return sample(
+            topic,
+            at,
+            [self._begins.get((topic.id, number), UNKNOWN) for number in numbers],
+            [offsets.stable.get((topic.topic, number), UNKNOWN) for number in numbers],
+            [offsets.high.get((topic.topic, number), UNKNOWN) for number in numbers],
+        )
+
+    def _tell_of_unknown(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:
+        unknown: dict[str, tuple[str, str]] = {}
+        for topic in topics:
+            reasons = {
+                number: "no leader" if leader == UNKNOWN else offsets.failed[topic.topic, number]
+                for number, leader in enumerate(topic.leader)
+                if leader == UNKNOWN or (topic.topic, number) in offsets.failed
+            }
+            if reasons:
+                unknown[topic.topic] = (ranges.format(reasons), next(iter(reasons.values())))
+        begun, ended = changes(self._unknown, unknown)
+        for name, (partitions, error) in sorted(begun.items()):
+            self._log.warning("observer.offsets_unknown", topic=name, partitions=partitions, error=error)
+        for name in sorted(ended):
+            self._log.info("observer.offsets_known", topic=name)
+        self._unknown = unknown
+
+    def _on_job(self, event: JobEvent) -> None:
+        if event.job_id not in self._outages:
+            return
+        tick = event.job_id.rpartition(".")[2]
+        if event.code == EVENT_JOB_ERROR:
+            self._log.error(
+                "observer.tick_failed", tick=tick, error=repr(event.exception), traceback=event.traceback
+            )
+            return
+        # While the cluster is away a tick takes as long as its time-out: that has been said.
+        if self._outages[event.job_id].since is None:
+            held = self._skips.allows(tick, time.monotonic())
+            if held is not None:
+                reason = "late" if event.code == EVENT_JOB_MISSED else "the one before is still at work"
+                self._log.warning("observer.tick_skipped", tick=tick, reason=reason, held_back=held)
+
+
+def _begins(
+    topics: Mapping[str, TopicRecord], known: Mapping[tuple[str, int], int], offsets: Offsets
+) -> dict[tuple[str, int], int]:
+    """The begin offsets that are known after a reading, of the topics that there are."""
+    ids = {topic.id for topic in topics.values()}
+    read = {(topics[name].id, number): offset for (name, number), offset in offsets.begin.items()}
+    return {**{place: offset for place, offset in known.items() if place[0] in ids}, **read}
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
