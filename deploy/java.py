@@ -123,7 +123,7 @@ def _downloaded(directory: Path, say: Callable[[str], None]) -> Path:
     for part in ("state/lists/partial", "cache/archives/partial"):
         (own / part).mkdir(parents=True)
     ours = [
-        f"-oDir::State={own}/state", f"-oDir::Cache={own}/cache", "-oDir::State::status=/var/lib/dpkg/status",
+        f"-oDir::State={own}/state", f"-oDir::State::lists={own}/state/lists", f"-oDir::Cache={own}/cache", "-oDir::State::status=/var/lib/dpkg/status",
         "-oAPT::Sandbox::User=", "-oAcquire::Languages=none",
     ]  # fmt: skip
     if package := _package([], directory):
