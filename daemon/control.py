@@ -1,0 +1,268 @@
+"""The control: `step(state, event) -> (state, effects)`. Pure; the runtime reads the clock and performs the effects.
+
+It leads once it has read its topics to their end and written its planner epoch. Everything it decides rests on records and
+on the time that events bring, so that a decision can be replayed and explained.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from assignors.handover.ledger import Incarnation
+from assignors.protocol.records import (
+    GroupRecord,
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OperatorRecord,
+    PlannerRecord,
+    Tombstone,
+    TopicRecord,
+    TriggerRecord,
+)
+from daemon import group_state
+from daemon.decisions import Outcome, World, decide
+from daemon.group_state import GroupState, Say
+from daemon.restraint import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from assignors.handover.timers import Timers
+    from assignors.protocol.records import Key, Record
+    from assignors.protocol.topics import TopicKind
+    from daemon.settings import ControlSettings
+
+Heard = tuple["TopicKind", "Record | Tombstone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """All that our topics held when the daemon started, in the order of each partition's log."""
+
+    records: tuple[Heard, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One record, heard after that."""
+
+    kind: TopicKind
+    record: Record | Tombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    """Time has passed."""
+
+
+Event = Recovered | Told | Ticked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When an event is handled: monotonic seconds to decide by, wall clock milliseconds to write down."""
+
+    now: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Records that belong into one transaction."""
+
+    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """Another planner has written a higher epoch: stop at once."""
+
+    planner: PlannerRecord
+
+
+Effect = Publish | Say | Fenced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlState:
+    """All that the control knows."""
+
+    instance: str
+    settings: ControlSettings
+    timers: Timers
+    strategy_of: Callable[[str], str]
+    planner_epoch: int = 0
+    topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    groups: Mapping[str, GroupState] = field(default_factory=dict)
+
+    def world(self, moment: Moment) -> World:
+        """Return what all groups share at a moment."""
+        return World(
+            settings=self.settings,
+            timers=self.timers,
+            topics=self.topics,
+            planner_epoch=self.planner_epoch,
+            now=moment.now,
+            at=moment.at,
+        )
+
+
+def step(state: ControlState, event: Event, moment: Moment) -> tuple[ControlState, list[Effect]]:
+    """Take in one event; the effects are to be performed in their order before the next step."""
+    match event:
+        case Recovered(records=records):
+            return _recovered(state, records, moment)
+        case Told(record=record):
+            return _told(state, event.kind, record, moment)
+        case Ticked():
+            return _ticked(state, moment)
+
+
+# Starting.
+
+
+def _recovered(
+    state: ControlState, records: tuple[Heard, ...], moment: Moment
+) -> tuple[ControlState, list[Effect]]:
+    """Go on where the last planner stopped: its groups, its targets, and an epoch above its own."""
+    latest: dict[tuple[TopicKind, Key], Record] = {}
+    for kind, record in records:
+        latest.pop((kind, record.key), None)  # so that the order stays that of the last writing
+        if not isinstance(record, Tombstone):
+            latest[kind, record.key] = record
+    planners = [record.planner_epoch for record in latest.values() if isinstance(record, PlannerRecord)]
+    topics = {record.topic: record for record in latest.values() if isinstance(record, TopicRecord)}
+    state = replace(state, topics=topics, planner_epoch=max(planners, default=0) + 1)
+    plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
+    assignments: dict[str, list[MemberAssignment]] = defaultdict(list)
+    members: dict[str, list[MemberRecord]] = defaultdict(list)
+    for record in latest.values():
+        if isinstance(record, MemberAssignment):
+            assignments[record.group].append(record)
+        elif isinstance(record, MemberRecord):
+            members[record.group].append(record)
+    groups = {
+        name: group_state.recovered(
+            name, state.timers, plans.get(name), assignments[name], members[name], topics, moment.now
+        )
+        for name in sorted({*plans, *assignments, *members})
+    }
+    state = replace(state, groups=groups)
+    planner = PlannerRecord(planner_epoch=state.planner_epoch, instance=state.instance, started_at=moment.at)
+    effects: list[Effect] = [
+        Publish(records=(("assignments", planner),)),
+        Say("daemon.leading", {"planner_epoch": state.planner_epoch, "groups": len(groups)}),
+    ]
+    for (kind, _), record in latest.items():
+        if isinstance(record, LagRecord | TriggerRecord | OperatorRecord):
+            state, more = _told(state, kind, record, moment)
+            effects += more
+    return state, effects
+
+
+# Hearing.
+
+
+def _told(
+    state: ControlState, kind: TopicKind, record: Record | Tombstone, moment: Moment
+) -> tuple[ControlState, list[Effect]]:
+    match record:
+        case TopicRecord():
+            return _topic_changed(state, record.topic, record, moment), []
+        case Tombstone(key=("topic", topic)):
+            return _topic_changed(state, str(topic), None, moment), []
+        case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
+            return state, [Fenced(planner=record)]
+        case _:
+            pass
+    name = _group_of(kind, record)
+    if name is None or (isinstance(record, Tombstone) and name not in state.groups):
+        return state, []
+    group = state.groups.get(name) or group_state.empty(name, state.timers)
+    heard, said = _heard(group, record, moment.now)
+    if heard.ledger is group.ledger and heard.changes == group.changes and heard.operator is group.operator:
+        # Nothing that cannot wait for the next tick: a heartbeat, a sample of lag, a trigger.
+        return _after(state, Outcome(state=heard, said=tuple(said)))
+    outcome = decide(heard, state.strategy_of(name), state.world(moment))
+    return _after(state, replace(outcome, said=(*said, *outcome.said)))
+
+
+def _heard(group: GroupState, record: Record | Tombstone, now: float) -> tuple[GroupState, list[Say]]:
+    match record:
+        case MemberRecord():
+            return group_state.hear_member(group, record, now)
+        case MemberAssignment(state="evicted"):
+            who = Incarnation(record.instance, record.incarnation)
+            return replace(group, ledger=group.ledger.eviction_read_back(who, now)), []
+        case LagRecord():
+            return replace(group, lags={**group.lags, record.topic: record}), []
+        case TriggerRecord():
+            return group_state.hear_trigger(group, record)
+        case OperatorRecord(at=at) if group.plan is None or at > group.plan.computed_at:
+            return replace(group, operator=record), []
+        case Tombstone(key=("m", _, instance, incarnation)):
+            return group_state.leave(group, Incarnation(str(instance), str(incarnation)), now)
+        case Tombstone(key=("lag", _, topic)):
+            lags = {name: lag for name, lag in group.lags.items() if name != topic}
+            return replace(group, lags=lags), []
+        case Tombstone(key=("racks" | "skew" as kind, _)):
+            return group_state.trigger_ended(group, Cause(kind))
+        case _:
+            return group, []
+
+
+def _topic_changed(
+    state: ControlState, name: str, record: TopicRecord | None, moment: Moment
+) -> ControlState:
+    """Take in a topic's layout; only another id or number of partitions is a cause to plan anew by itself."""
+    before = state.topics.get(name)
+    topics = {topic: known for topic, known in state.topics.items() if topic != name}
+    if record is not None:
+        topics[name] = record
+    state = replace(state, topics=topics)
+    if record and before and (record.id, record.partitions) == (before.id, before.partitions):
+        return state
+    groups = {
+        g: group.changed(Cause.TOPICS, moment.now) if group.reads(name) else group
+        for g, group in state.groups.items()
+    }
+    return replace(state, groups=groups)
+
+
+def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
+    """Return the group that a record is news of; our own tombstones are none."""
+    if isinstance(record, Tombstone):
+        return str(record.key[1]) if kind in {"members", "lag", "triggers"} else None
+    return getattr(record, "group", None)
+
+
+# Time.
+
+
+def _ticked(state: ControlState, moment: Moment) -> tuple[ControlState, list[Effect]]:
+    effects: list[Effect] = []
+    for name, group in state.groups.items():
+        if not (group.live or group.ledger.holdings):
+            continue
+        heard, said = group_state.check_liveness(group, state.timers, moment.now)
+        outcome = decide(heard, state.strategy_of(name), state.world(moment))
+        state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
+        effects += more
+    return state, effects
+
+
+def _after(state: ControlState, outcome: Outcome) -> tuple[ControlState, list[Effect]]:
+    """Return the state after an outcome; what is said follows what is published, so that the log never runs ahead."""
+    group = outcome.state
+    groups = {**state.groups, group.name: group}
+    records: list[tuple[TopicKind, Record | Tombstone]] = []
+    for record in outcome.records:
+        records.append(("assignments", record))
+        if isinstance(record, Tombstone):
+            # A member that died cannot take back its announcement; left there it would join again at every start.
+            records.append(("members", record))
+    effects: list[Effect] = [Publish(records=tuple(records))] if records else []
+    return replace(state, groups=groups), [*effects, *outcome.said]

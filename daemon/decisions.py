@@ -1,0 +1,316 @@
+"""Whether a group is planned anew, and what follows from it. Pure.
+
+Membership, topics and an operator's word get a plan as soon as they have settled. A trigger gets one only when the group
+is not cooling, its last hand-over is over, the plan gains `min_gain`, and its moves fit the budget of the cause; otherwise
+the reason is said, once, and the trigger is considered again later: it stands as long as its cause stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from assignors.protocol import ranges
+from assignors.protocol.records import GroupRecord, PlannedMember, PlannedTopic
+from daemon import group_state
+from daemon.group_state import Say
+from daemon.planning import plan as make_plan
+from daemon.restraint import TRIGGERED, Cause, Promise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.handover.timers import Timers
+    from assignors.protocol.records import Record, Tombstone, TopicRecord
+    from assignors.score import Score
+    from daemon.group_state import GroupState
+    from daemon.planning import Plan
+    from daemon.settings import ControlSettings
+
+Changes = tuple["Record | Tombstone", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What all groups share at one moment."""
+
+    settings: ControlSettings
+    timers: Timers
+    topics: Mapping[str, TopicRecord]
+    planner_epoch: int
+    now: float
+    """Monotonic seconds."""
+    at: int
+    """Wall clock, milliseconds since the epoch; for the records, never for a decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A group after a decision, the records of one transaction, and what to say of it."""
+
+    state: GroupState
+    records: Changes = ()
+    said: tuple[Say, ...] = ()
+
+
+def decide(state: GroupState, strategy: str, world: World) -> Outcome:
+    """Plan the group if anything asks for it, and publish what the hand-over allows by now."""
+    state, said = _judged(state, world)
+    cause = due(state, world)
+    outcome = Outcome(state=state) if cause is None else _follow(cause, state, strategy, world)
+    return _advanced(replace(outcome, said=(*said, *outcome.said)), world)
+
+
+def due(state: GroupState, world: World) -> Cause | None:
+    """Return what asks for a plan now, the most pressing first."""
+    for cause, change in state.changes.items():
+        still = world.now - change.last >= world.settings.settle
+        if still or world.now - change.first >= world.settings.settle_max:
+            return cause
+    if state.operator is not None and state.live:
+        return Cause.OPERATOR
+    ready = state.live and not state.changes and not state.frozen and state.ledger.settled
+    for cause in TRIGGERED:
+        if ready and cause in state.triggers and world.now >= state.not_before.get(cause, float("-inf")):
+            return cause
+    return None
+
+
+def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Outcome:
+    basis = state.profile(world.topics)
+    if cause in {Cause.MEMBERSHIP, Cause.TOPICS} and basis == state.basis:
+        # A member came back, as it was, before anybody noticed: its partitions wait for it.
+        return Outcome(state=replace(state, changes={}))
+    if cause in TRIGGERED and state.restraint.cooling(world.now):
+        return _suppressed(state, cause, "cooling down", None, world, until=state.restraint.until)
+    members = state.members
+    topics = {name: world.topics[name] for name in basis.topics}
+    lags = {
+        name: record for name, record in state.lags.items() if name in topics and record.id == topics[name].id
+    }
+    plan = make_plan(strategy, members, topics, lags, state.owners())
+    if cause in TRIGGERED and (turned_down := _turned_down(cause, state, plan, world)):
+        return turned_down
+    record = _record(state, cause, plan, lags, topics, world)
+    promise = None
+    if (
+        cause is Cause.SKEW
+        and plan.before.lag_max_over_mean is not None
+        and plan.after.lag_max_over_mean is not None
+    ):
+        promise = Promise(before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean)
+    restraint = state.restraint.planned(cause, len(plan.moved), promise, world.now, world.settings.restraint)
+    planned = group_state.planned(replace(state, restraint=restraint), plan, record, basis, world.now)
+    said = Say("plan.published", _canonical(record, plan, cause))
+    return Outcome(state=planned, records=(record,), said=(said,))
+
+
+def _turned_down(cause: Cause, state: GroupState, plan: Plan, world: World) -> Outcome | None:
+    """Return the outcome of a trigger that no plan follows, None where one does."""
+    gain = gained(cause, plan.before, plan.after)
+    if gain < world.settings.min_gain:
+        if cause is Cause.RACKS and state.plan is not None:
+            return _confirmed(state, state.plan, plan, world)
+        outcome = _suppressed(state, cause, f"gains {gain:.1%} of the {cause} at most", plan, world)
+        return _unsplittable(outcome, plan, world)
+    if state.restraint.over_budget(cause, len(plan.moved), world.now, world.settings.restraint):
+        return _suppressed(state, cause, f"its {len(plan.moved)} moves exceed the hour's budget", plan, world)
+    return None
+
+
+def gained(cause: Cause, before: Score, after: Score) -> float:
+    """Return the share by which a plan lowers what its trigger complains of; 0 where there is nothing to lower."""
+    if cause is Cause.RACKS:
+        was, becomes = before.cross_rack, after.cross_rack
+    else:
+        was, becomes = before.lag_max_over_mean, after.lag_max_over_mean
+    return (was - becomes) / was if was and becomes is not None else 0.0
+
+
+def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: World) -> Outcome:
+    """Say that the plan that stands was held against the new metadata: that ends the trigger."""
+    trigger = state.triggers[Cause.RACKS]
+    record = replace(standing, metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0))
+    fields = {"group": state.name, "plan_id": standing.plan_id, "reason": Cause.RACKS.value, **_scores(plan)}
+    later = {**state.not_before, Cause.RACKS: world.now + world.settings.restraint.cool_down}
+    confirmed = replace(state, plan=record, not_before=later)
+    return Outcome(
+        state=confirmed, records=(record,), said=(Say("plan.confirmed", {**fields, "at": trigger.at}),)
+    )
+
+
+def _suppressed(
+    state: GroupState, cause: Cause, why: str, plan: Plan | None, world: World, until: float | None = None
+) -> Outcome:
+    again = until if until is not None else world.now + world.settings.restraint.cool_down
+    fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
+    fields |= {"moved": len(plan.moved), **_scores(plan)} if plan else {}
+    fields["again_in"] = round(again - world.now, 1)
+    held = replace(state, not_before={**state.not_before, cause: again})
+    return Outcome(state=held, said=(Say("plan.suppressed", fields),))
+
+
+def _unsplittable(outcome: Outcome, plan: Plan, world: World) -> Outcome:
+    """Say once which partition no plan can do anything about."""
+    state = outcome.state
+    trigger = state.triggers.get(Cause.SKEW)
+    heaviest = max(
+        (
+            (lag, topic, number)
+            for topic, record in state.lags.items()
+            if topic in world.topics
+            for number, lag in enumerate(record.lag)
+        ),
+        default=None,
+    )
+    threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
+    if heaviest is None or threshold is None or plan.heaviest < threshold:
+        return outcome
+    lag, topic, number = heaviest
+    if (topic, number) in state.unsplittable:
+        return outcome
+    fields = {
+        "group": state.name,
+        "topic": topic,
+        "partition": number,
+        "lag": lag,
+        "skew": round(plan.heaviest, 3),
+    }
+    known = replace(state, unsplittable=state.unsplittable | {(topic, number)})
+    return replace(outcome, state=known, said=(*outcome.said, Say("partition.unsplittable", fields)))
+
+
+def _judged(state: GroupState, world: World) -> tuple[GroupState, tuple[Say, ...]]:
+    """Hold the last plan against its promise once its cool-down is over."""
+    promise = state.restraint.promise
+    if promise is None or state.restraint.cooling(world.now):
+        return state, ()
+    skew = _skew_now(state)
+    restraint = state.restraint.judged(skew, world.now, world.settings.restraint)
+    fields = {
+        "group": state.name,
+        "promised": round(promise.after, 3),
+        "brought": round(skew, 3),
+        "kept": promise.kept(skew),
+        "cool_down": restraint.pause,
+    }
+    return replace(state, restraint=restraint), (Say("plan.judged", fields),)
+
+
+def _skew_now(state: GroupState) -> float:
+    """Return the skew as the pipeline's lag and the ledger's owners have it; 1 without lag."""
+    members = state.members
+    loads = dict.fromkeys(members, 0.0)
+    owners = state.owners()
+    for topic, record in state.lags.items():
+        for number, lag in enumerate(record.lag):
+            if (owner := owners.get((topic, number))) in loads:
+                loads[owner] += lag / members[owner].capacity
+    total = sum(loads.values())
+    return max(loads.values()) * len(loads) / total if total else 1.0
+
+
+def _advanced(outcome: Outcome, world: World) -> Outcome:
+    """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
+    state = outcome.state
+    if state.ledger is state.advanced:
+        return outcome
+    # A plan's own changes carry its epoch; what the hand-over allows later carries the ones after it.
+    epoch = max(state.ledger.epoch + 1, state.plan.group_epoch if state.plan else 0)
+    reason = state.plan.reason if state.plan else ""
+    ledger, changes = state.ledger.publish(
+        epoch=epoch, planner_epoch=world.planner_epoch, now=world.now, reason=reason, traits=state.traits()
+    )
+    state = replace(state, ledger=ledger, advanced=ledger)
+    said = list(outcome.said)
+    if changes:
+        said.append(
+            Say("handover.advanced", {"group": state.name, "group_epoch": epoch, **_under_way(state)})
+        )
+    if state.handover_since is not None and ledger.settled:
+        seconds = round(world.now - state.handover_since, 3)
+        said.append(
+            Say("handover.settled", {"group": state.name, "group_epoch": ledger.epoch, "seconds": seconds})
+        )
+        state = replace(state, handover_since=None)
+    return Outcome(state=state, records=(*outcome.records, *changes), said=tuple(said))
+
+
+def next_epoch(state: GroupState) -> int:
+    """Return the first group epoch that was never published."""
+    return max(state.ledger.epoch, state.plan.group_epoch if state.plan else 0) + 1
+
+
+def _under_way(state: GroupState) -> dict[str, int]:
+    holdings = state.ledger.holdings.values()
+    granted = sum(len(holding.granted) for holding in holdings)
+    wanted = sum(map(len, state.ledger.target.values()))
+    revoking = sum(len(holding.revoking) for holding in holdings)
+    return {"granted": granted, "revoking": revoking, "pending": max(wanted - granted, 0)}
+
+
+def _record(
+    state: GroupState,
+    cause: Cause,
+    plan: Plan,
+    lags: Mapping[str, object],
+    topics: Mapping[str, TopicRecord],
+    world: World,
+) -> GroupRecord:
+    epoch = next_epoch(state)
+    shares = {instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()}
+    digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
+    lag_at = [record.at for name, record in state.lags.items() if name in lags]
+    return GroupRecord(
+        group=state.name,
+        mode="managed",
+        planner_epoch=world.planner_epoch,
+        group_epoch=epoch,
+        plan_id=f"{epoch}-{digest[:8]}",
+        strategy=plan.strategy,
+        reason=cause.value,
+        lag_at=min(lag_at, default=None),
+        metadata_at=_metadata_at(state, world),
+        topics={
+            name: PlannedTopic(id=topic.id, partitions=topic.partitions) for name, topic in topics.items()
+        },
+        members=tuple(
+            PlannedMember(
+                instance=who.instance,
+                incarnation=who.incarnation,
+                rack=live.record.rack,
+                capacity=live.record.capacity,
+            )
+            for who, live in sorted(state.live.items())
+        ),
+        before=plan.before.as_json(),
+        after=plan.after.as_json(),
+        computed_at=world.at,
+        digest=digest,
+    )
+
+
+def _metadata_at(state: GroupState, world: World) -> int:
+    """Return the time of the newest metadata that a plan of this group rests on."""
+    return max((topic.at for name, topic in world.topics.items() if state.reads(name)), default=0)
+
+
+def _canonical(record: GroupRecord, plan: Plan, cause: Cause) -> dict[str, object]:
+    return {
+        "group": record.group,
+        "group_epoch": record.group_epoch,
+        "plan_id": record.plan_id,
+        "strategy": record.strategy,
+        "reason": cause.value,
+        "members": len(record.members),
+        "moved": len(plan.moved),
+        "moves": ranges.texts(ranges.by_topic(plan.moved)),
+        **_scores(plan),
+        "lag_at": record.lag_at,
+        "metadata_at": record.metadata_at,
+    }
+
+
+def _scores(plan: Plan) -> dict[str, object]:
+    return {"before": plan.before.as_json(), "after": plan.after.as_json()}

@@ -1,0 +1,133 @@
+"""From what is known of a group to a plan for it: the problem is built, a strategy answers, both answers are scored.
+
+Pure. A plan names members by instance: a consumer that restarts keeps its partitions under a new incarnation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors.assignment import Assignment
+from assignors.group import Group, Member, Topic
+from assignors.invariants import violations
+from assignors.score import score
+from assignors.strategies import STRATEGIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from assignors.score import Score
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A target for a group, and what it is worth."""
+
+    strategy: str
+    target: Mapping[str, frozenset[TopicPartition]]  # by instance
+    before: Score
+    after: Score
+    moved: tuple[TopicPartition, ...]
+    heaviest: float
+    """The largest lag of one partition over the mean lag of a member: no plan brings the skew below it."""
+
+
+def plan(
+    strategy: str,
+    members: Mapping[str, MemberRecord],
+    topics: Mapping[str, TopicRecord],
+    lags: Mapping[str, LagRecord],
+    owners: Mapping[TopicPartition, str],
+) -> Plan:
+    """Plan a group anew.
+
+    Args:
+        strategy: a name of `STRATEGIES`.
+        members: the live members, by instance.
+        topics: what is known of the members' topics; a topic that is not known yet is left out of the plan.
+        lags: the group's lag by topic; a topic without a record counts as without lag.
+        owners: who owns each partition now, by instance; owners that are no longer members are left out.
+
+    Raises:
+        RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
+    """
+    group = build(members, topics, lags, owners)
+    answer = STRATEGIES[strategy](group)
+    if broken := violations(group, answer):
+        raise RuntimeError(
+            f"strategy {strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
+        )
+    held = Assignment.held(group)
+    target = {
+        member: frozenset((topic, number) for topic, numbers in held_topics.items() for number in numbers)
+        for member, held_topics in answer.to_names(group).items()
+    }
+    moved = sorted(
+        place for member, places in target.items() for place in places if owners.get(place, member) != member
+    )
+    return Plan(
+        strategy=strategy,
+        target=target,
+        before=score(group, held),
+        after=score(group, answer),
+        moved=tuple(moved),
+        heaviest=_heaviest(members, lags),
+    )
+
+
+def build(
+    members: Mapping[str, MemberRecord],
+    topics: Mapping[str, TopicRecord],
+    lags: Mapping[str, LagRecord],
+    owners: Mapping[TopicPartition, str],
+) -> Group:
+    """State the group as a problem: racks from the metadata, lag from the pipeline, ownership from the ledger."""
+    read = {topic for member in members.values() for topic in member.topics}
+    problem = {
+        name: Topic(
+            partitions=len(record.racks),
+            replica_racks=record.racks,
+            lags=_lags(lags.get(name), len(record.racks)),
+        )
+        for name, record in topics.items()
+        if name in read
+    }
+    owned: dict[str, dict[str, list[int]]] = {instance: {} for instance in members}
+    for (topic, number), instance in owners.items():
+        if instance in owned and topic in problem:
+            owned[instance].setdefault(topic, []).append(number)
+    return Group.build(
+        problem,
+        [
+            Member(
+                id=instance,
+                topics=[topic for topic in record.topics if topic in problem],
+                rack=record.rack,
+                priority=record.priority,
+                capacity=record.capacity,
+                owned=owned[instance],
+            )
+            for instance, record in members.items()
+        ],
+    )
+
+
+def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
+    if record is None:
+        return None
+    # A topic that has grown since the sample has no lag yet in its new partitions.
+    return [*record.lag[:partitions], *([0] * (partitions - len(record.lag)))]
+
+
+def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:
+    capacity = sum(member.capacity for member in members.values())
+    total = sum(sum(record.lag) for record in lags.values())
+    if not total or not members:
+        return 0.0
+    fastest = max(member.capacity for member in members.values())
+    largest = max(max(record.lag, default=0) for record in lags.values())
+    return (largest / fastest) / (total / capacity)

@@ -1,0 +1,105 @@
+"""Keeps the pipeline's process running: starts it again with back-off, and gives up loudly.
+
+The process is a child under a guard, so that it never outlives the daemon. Time is monotonic seconds and comes in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from daemon.errors import PipelineFailedError
+from deploy import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+log = structlog.get_logger()
+
+STOP_WITHIN = 5.0
+"""Seconds that the pipeline gets to end its batch; its checkpoint makes ending earlier harmless."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """When to start a child that keeps dying: at once, then after 1, 2, 4 … seconds, then no more."""
+
+    allowed: int
+    window: float
+    longest: float = 60.0
+    died: tuple[float, ...] = ()
+
+    def dead(self, now: float) -> Attempts:
+        """Count a death; those older than the window are forgotten."""
+        return replace(self, died=(*(at for at in self.died if at > now - self.window), now))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it died more often than allowed."""
+        return len(self.died) > self.allowed
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next start."""
+        return min(2.0 ** (len(self.died) - 1), self.longest) if self.died else 0.0
+
+
+class PipelineChild:
+    """The pipeline's process; `watch` is called from the daemon's loop."""
+
+    def __init__(self, settings: Mapping[str, object], directory: Path, attempts: Attempts) -> None:
+        self._file = directory / "pipeline-settings.json"
+        self._attempts = attempts
+        self._child: guard.Guarded | None = None
+        self._start_at = float("-inf")
+        # Client settings may hold secrets.
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(settings, file)
+
+    def watch(self, now: float) -> None:
+        """Start the child when it is due; take note of its death.
+
+        Raises:
+            PipelineFailedError: it died more often than the settings allow.
+        """
+        if self._child is None:
+            if now >= self._start_at:
+                self._start()
+            return
+        code = self._child.poll()
+        if code is None:
+            return
+        self._child = None
+        self._attempts = self._attempts.dead(now)
+        attempt = len(self._attempts.died)
+        if self._attempts.exhausted:
+            log.error("pipeline.gave_up", attempts=attempt, window=self._attempts.window)
+            raise PipelineFailedError(
+                f"the pipeline died {attempt} times within {self._attempts.window:.0f} s (exit code {code} last); "
+                "its log above says why; settings pipeline.restarts and pipeline.restart_window say when to give up"
+            )
+        self._start_at = now + self._attempts.pause
+        log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
+
+    def _start(self) -> None:
+        log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
+        command = [sys.executable, "-m", "daemon.pipeline_process", str(self._file)]
+        self._child = guard.start(command, grace=STOP_WITHIN)
+
+    def ask_to_stop(self) -> None:
+        """Begin to end it; returns at once."""
+        if self._child is not None:
+            self._child.ask_to_stop()
+
+    def stop(self) -> None:
+        """End it and wait until it is gone."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None

@@ -1,0 +1,456 @@
+"""Transcripts of the control: what it hears, second by second, and what it publishes and says."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from assignors.handover.timers import Timers
+from assignors.protocol import ranges
+from assignors.protocol.records import (
+    GroupRecord,
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OperatorRecord,
+    PlannerRecord,
+    RackChange,
+    RacksEvidence,
+    SkewEvidence,
+    Tombstone,
+    TopicRecord,
+    TriggerRecord,
+)
+from daemon.control import ControlState, Fenced, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.group_state import Say
+from daemon.restraint import Cause, RestraintSettings
+from daemon.settings import ControlSettings
+
+TIMERS = Timers()
+SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettings(cool_down=60.0))
+
+
+def member(
+    instance, *, incarnation="i1", topics=("t",), rack=None, state="joining", acked=0, owned=None, beat=0
+):
+    return MemberRecord(
+        group="g",
+        instance=instance,
+        incarnation=incarnation,
+        client="test",
+        client_version="1",
+        topics=tuple(topics),
+        rack=rack,
+        priority=0,
+        capacity=1.0,
+        state=state,
+        acked_epoch=acked,
+        owned=owned or {},
+        nack=None,
+        features=(),
+        heartbeat=beat,
+    )
+
+
+def topic(name="t", racks=((), (), (), ()), at=1000, ident="A" * 22):
+    count = len(racks)
+    return TopicRecord(
+        topic=name,
+        at=at,
+        id=ident,
+        leader=(1,) * count,
+        replicas=((1,),) * count,
+        isr=((1,),) * count,
+        racks=tuple(racks),
+    )
+
+
+def lag(*lags, name="t", at=2000, ident="A" * 22):
+    zeros = (0,) * len(lags)
+    return LagRecord(
+        group="g",
+        topic=name,
+        at=at,
+        id=ident,
+        end_kind="stable",
+        committed=zeros,
+        committed_at=zeros,
+        begin=zeros,
+        end=tuple(lags),
+        lag=tuple(lags),
+        lost=zeros,
+        stale=(),
+        racks=((),) * len(lags),
+        source={},
+    )
+
+
+def skew_trigger(at=3000, since=2000):
+    evidence = SkewEvidence(skew=2.0, threshold=1.5, lag=100_000, floor=10_000, members={})
+    return TriggerRecord(group="g", at=at, since=since, evidence=evidence, source={})
+
+
+def racks_trigger(at=3000):
+    evidence = RacksEvidence(topics={"t": {0: RackChange(before=("a",), after=("b",))}})
+    return TriggerRecord(group="g", at=at, since=at, evidence=evidence, source={})
+
+
+@dataclass
+class Play:
+    """A control, its clock, and members that do at once what they are told (unless they are deaf)."""
+
+    strategy: str = "lag"
+    settings: ControlSettings = SETTINGS
+    now: float = 100.0
+    log: list = field(default_factory=list)
+    words: list = field(default_factory=list)
+    members: dict = field(default_factory=dict)
+    deaf: set = field(default_factory=set)
+    unread: list = field(default_factory=list)
+    reading: bool = False
+    state: ControlState | None = None
+
+    def start(self, *records):
+        self.state = ControlState(
+            instance="d1", settings=self.settings, timers=TIMERS, strategy_of=lambda _: self.strategy
+        )
+        kinds = {MemberRecord: "members", TopicRecord: "metadata"}
+        heard = tuple((kinds.get(type(record), "assignments"), record) for record in records)
+        return self._do(Recovered(records=heard))
+
+    def tell(self, kind, record):
+        return self._do(Told(kind=kind, record=record))
+
+    def join(self, *records):
+        for record in records:
+            self.members[record.instance, record.incarnation] = record
+            self.tell("members", record)
+
+    def wait(self, seconds, beat=True):
+        for _ in range(round(seconds * 2)):
+            self.now += 0.5
+            if beat and self.now % 3 == 0:
+                for key, record in list(self.members.items()):
+                    if key not in self.deaf:
+                        self.members[key] = replace(record, heartbeat=record.heartbeat + 1)
+                        self.tell("members", self.members[key])
+            self._do(Ticked())
+
+    def _do(self, event):
+        self.state, effects = step(self.state, event, Moment(now=self.now, at=round(self.now * 1000)))
+        for effect in effects:
+            if isinstance(effect, Publish):
+                self.unread += effect.records
+                self.log += [record for kind, record in effect.records if kind == "assignments"]
+            elif isinstance(effect, Say):
+                self.words.append(effect)
+            elif isinstance(effect, Fenced):
+                self.words.append(Say("fenced", {}))
+        if not self.reading:  # the log is read in its order, however much is written meanwhile
+            self.reading = True
+            while self.unread:
+                self._echo(*self.unread.pop(0))
+            self.reading = False
+        return effects
+
+    def _echo(self, kind, record):
+        self.tell(kind, record)
+        if isinstance(record, MemberAssignment) and record.state == "active":
+            key = record.instance, record.incarnation
+            if key in self.members and key not in self.deaf:
+                self.members[key] = replace(
+                    self.members[key], state="active", acked_epoch=record.member_epoch, owned=record.assigned
+                )
+                self.tell("members", self.members[key])
+
+    def owned(self):
+        return {
+            instance: ranges.texts(record.owned).get("t", "")
+            for (instance, _), record in sorted(self.members.items())
+        }
+
+    def said(self, event):
+        return [word.fields for word in self.words if word.event == event]
+
+    @property
+    def plans(self):
+        return self.said("plan.published")
+
+
+@pytest.fixture
+def play():
+    play = Play()
+    play.start()
+    play.tell("metadata", topic())
+    return play
+
+
+def two_members(play):
+    play.join(member("m0"), member("m1"))
+    play.wait(2)
+    return play
+
+
+def test_it_leads_with_an_epoch_above_every_earlier_planner():
+    play = Play()
+    play.start(PlannerRecord(planner_epoch=7, instance="d0", started_at=1))
+    assert isinstance(play.log[0], PlannerRecord)
+    assert play.log[0].planner_epoch == 8
+
+
+def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
+    play.join(member("m0"), member("m1"))
+    play.wait(0.5)
+    assert play.plans == []
+    play.wait(1)
+    assert [p["reason"] for p in play.plans] == ["membership"]
+    assert play.owned() == {"m0": "0,2", "m1": "1,3"}
+
+
+def test_members_that_never_stop_joining_get_a_plan_all_the_same(play):
+    for i in range(12):
+        play.join(member(f"m{i}"))
+        play.wait(0.5)
+    assert play.plans
+
+
+def test_a_partition_that_moves_is_granted_only_after_its_owner_gave_it_up(play):
+    play.join(member("m0"))
+    play.wait(2)
+    play.deaf.add(("m0", "i1"))
+    play.join(member("m1"))
+    play.wait(2, beat=False)
+    assert play.owned() == {"m0": "0-3", "m1": ""}
+    waiting = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m1"][-1]
+    assert ranges.texts(waiting.pending) == {"t": "1,3"}
+    revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
+    play.join(member("m0", state="active", acked=revoked.member_epoch, owned=revoked.assigned))
+    assert play.owned() == {"m0": "0,2", "m1": "1,3"}
+
+
+def test_a_member_that_leaves_frees_its_partitions_at_once(play):
+    two_members(play)
+    gone = play.members.pop(("m1", "i1"))
+    play.tell("members", replace(gone, state="left", owned={}))
+    play.wait(1.5)
+    assert play.owned() == {"m0": "0-3"}
+    assert Tombstone(("m", "g", "m1", "i1")) in play.log
+
+
+def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(play):
+    play.join(member("m0"), member("m1"), member("m2"))
+    play.wait(2)
+    play.deaf.add(("m2", "i1"))
+    play.wait(TIMERS.dead_after + 4)
+    assert [e["instance"] for e in play.said("member.evicted")] == ["m2"]
+    play.wait(TIMERS.grant - 10)
+    held = {place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)}
+    lost = ranges.pairs(play.members["m2", "i1"].owned)
+    assert not held & lost
+    play.wait(20)
+    held = {place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)}
+    assert lost <= held
+
+
+def test_most_members_silent_at_once_freezes_the_group_and_says_so_once(play):
+    play.join(member("m0"), member("m1"), member("m2"))
+    play.wait(2)
+    play.deaf |= {("m1", "i1"), ("m2", "i1")}
+    play.wait(TIMERS.dead_after + 30)
+    assert len(play.said("group.frozen")) == 1
+    assert play.said("member.evicted") == []
+    play.wait(TIMERS.revoke_timeout)
+    assert len(play.said("member.evicted")) == 2
+
+
+def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
+    two_members(play)
+    gone = play.members.pop(("m1", "i1"))
+    play.tell("members", replace(gone, state="left", owned={}))
+    play.join(member("m1", incarnation="i2"))
+    play.wait(3)
+    assert len(play.plans) == 1
+    assert play.owned() == {"m0": "0,2", "m1": "1,3"}
+
+
+def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
+    two_members(play)
+    play.deaf.add(("m1", "i1"))
+    play.join(member("m1", incarnation="i2"))
+    assert [(e["instance"], e["incarnation"]) for e in play.said("member.evicted")] == [("m1", "i1")]
+    play.wait(TIMERS.grant + 2)
+    assert ranges.texts(play.members["m1", "i2"].owned) == {"t": "1,3"}
+
+
+def test_a_stranger_that_claims_partitions_of_a_life_that_ended_is_not_planned_for(play):
+    play.join(member("m0"))
+    play.wait(2)
+    play.tell("members", member("ghost", state="active", acked=3, owned={"t": (0,)}))
+    play.wait(2)
+    assert len(play.plans) == 1
+    assert play.said("member.ignored")
+
+
+def test_a_topic_that_grows_is_planned_anew(play):
+    two_members(play)
+    play.tell("metadata", topic(racks=((),) * 6, at=5000))
+    play.wait(2)
+    assert [p["reason"] for p in play.plans] == ["membership", "topics"]
+    assert play.owned() == {"m0": "0,2,4", "m1": "1,3,5"}
+
+
+def test_a_leader_that_moves_is_no_cause_to_plan(play):
+    two_members(play)
+    play.tell("metadata", replace(topic(at=5000), leader=(2, 2, 2, 2)))
+    play.wait(5)
+    assert len(play.plans) == 1
+
+
+def skewed(play):
+    """Put all lag on m0: its two partitions are far behind, m1's are not."""
+    two_members(play)
+    play.tell("lag", lag(60_000, 0, 50_000, 0))
+    play.tell("triggers", skew_trigger())
+    return play
+
+
+def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_plan(play):
+    skewed(play)
+    play.wait(50)
+    assert len(play.plans) == 1
+    assert [s["why"] for s in play.said("plan.suppressed")] == ["cooling down"]
+    play.wait(15)
+    assert play.plans[-1]["reason"] == "skew"
+    assert play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
+    assert play.said("handover.settled")
+
+
+def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(play):
+    skewed(play)
+    play.wait(10)
+    play.tell("triggers", Tombstone(("skew", "g")))
+    play.wait(120)
+    assert len(play.plans) == 1
+    assert play.said("trigger.ended")
+
+
+def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
+    two_members(play)
+    play.tell("lag", lag(30_000, 30_000, 0, 0))
+    play.tell("triggers", skew_trigger())
+    play.wait(70)
+    assert len(play.plans) == 1
+    last = play.said("plan.suppressed")[-1]
+    assert "gains" in last["why"]
+    assert last["before"] == last["after"]
+
+
+def test_a_partition_that_alone_skews_its_group_is_reported_once_and_moves_nothing(play):
+    two_members(play)
+    play.tell("lag", lag(90_000, 0, 0, 0))
+    play.tell("triggers", skew_trigger())
+    play.wait(400)
+    assert [(u["topic"], u["partition"]) for u in play.said("partition.unsplittable")] == [("t", 0)]
+    assert len(play.plans) == 1
+
+
+def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
+    two_members(play)
+    record = OperatorRecord(group="g", at=round(play.now * 1000), by="me", action="rebalance", reason="")
+    play.tell("control", record)
+    assert [p["reason"] for p in play.plans] == ["membership", "operator"]
+
+
+def test_an_operators_word_of_before_the_plan_is_not_followed_again(play):
+    two_members(play)
+    play.tell("control", OperatorRecord(group="g", at=5, by="me", action="rebalance", reason=""))
+    play.wait(3)
+    assert len(play.plans) == 1
+
+
+RACKED = (("a",), ("b",), ("a",), ("b",))
+
+
+def racked_group():
+    play = Play(strategy="range")
+    play.start()
+    play.tell("metadata", topic(racks=RACKED))
+    play.join(member("m0", rack="a"), member("m1", rack="b"))
+    play.wait(2)
+    return play
+
+
+def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas():
+    play = racked_group()
+    assert play.owned() == {"m0": "0,2", "m1": "1,3"}
+    play.tell("metadata", topic(racks=(("b",), ("a",), ("a",), ("b",)), at=9000))
+    play.tell("triggers", racks_trigger())
+    play.wait(65)
+    assert play.plans[-1]["reason"] == "racks"
+    assert play.owned() == {"m0": "1-2", "m1": "0,3"}
+    assert play.plans[-1]["metadata_at"] == 9000
+
+
+def test_racks_that_changed_to_no_avail_confirm_the_plan_with_the_new_metadata():
+    play = racked_group()
+    play.tell("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
+    play.tell("triggers", racks_trigger())
+    play.wait(65)
+    assert len(play.plans) == 1
+    confirmed = [r for r in play.log if isinstance(r, GroupRecord)][-1]
+    assert (confirmed.metadata_at, confirmed.plan_id) == (9000, play.plans[0]["plan_id"])
+
+
+def test_the_moves_of_a_cause_stop_at_its_budget():
+    settings = replace(SETTINGS, restraint=RestraintSettings(cool_down=1.0, moves_per_hour={Cause.SKEW: 1}))
+    play = Play(settings=settings)
+    play.start()
+    play.tell("metadata", topic())
+    skewed(play)
+    play.wait(30)
+    assert len(play.plans) == 1
+    assert "budget" in play.said("plan.suppressed")[-1]["why"]
+
+
+def test_a_daemon_that_restarts_goes_on_with_the_same_plan_and_moves_nothing(play):
+    two_members(play)
+    after = Play(now=play.now, members=dict(play.members))
+    kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
+    after.start(*kept.values(), topic(), *play.members.values())
+    after.wait(20)
+    assert after.plans == []
+    assert after.owned() == play.owned()
+    assert [r for r in after.log if isinstance(r, MemberAssignment)] == []
+
+
+def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_acknowledgement(play):
+    play.join(member("m0"))
+    play.wait(2)
+    play.deaf.add(("m0", "i1"))
+    play.join(member("m1"))
+    play.wait(2, beat=False)
+    after = Play(now=play.now, members=dict(play.members), deaf=set(play.deaf))
+    kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
+    after.start(*kept.values(), topic(), *play.members.values())
+    after.wait(3)
+    assert after.owned() == {"m0": "0-3", "m1": ""}
+    revoked = [r for r in kept.values() if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
+    after.join(member("m0", state="active", acked=revoked.member_epoch, owned=revoked.assigned))
+    assert after.owned() == {"m0": "0,2", "m1": "1,3"}
+    assert after.plans == []
+
+
+def test_another_planner_with_a_higher_epoch_ends_this_one(play):
+    play.tell("assignments", PlannerRecord(planner_epoch=99, instance="d2", started_at=1))
+    assert play.words[-1].event == "fenced"
+
+
+def test_even_input_brings_no_plan_for_a_simulated_day():
+    play = Play()
+    play.start()
+    play.tell("metadata", topic())
+    two_members(play)
+    for _ in range(24 * 6):
+        play.tell("lag", lag(100, 100, 100, 100))
+        play.wait(600 / 100)
+    assert len(play.plans) == 1
+    assert len([r for r in play.log if isinstance(r, MemberAssignment)]) == 4
