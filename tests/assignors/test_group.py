@@ -72,6 +72,12 @@ def test_unknown_topics_and_partitions_in_claims_are_harmless():
     assert group.claim_partition.tolist() == [0]
 
 
+def test_two_replicas_in_one_rack_are_one_rack():
+    group = Group.build({"t": Topic(partitions=2, replica_racks=[["b", "a", "b"], ["b"]])}, [])
+    assert group.replica_start.tolist() == [0, 2, 3]
+    assert group.replica_rack.tolist() == [0, 1, 1]
+
+
 def test_names_go_in_javas_order():
     beyond, below = "\U0001f600", "\uffee"  # by code point the first is greater, by UTF-16 unit the second
     assert in_java_order([below, beyond, "z"]) == ["z", beyond, below]

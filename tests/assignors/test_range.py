@@ -81,6 +81,27 @@ def test_topics_of_equal_size_stay_co_partitioned_by_rack():
     }
 
 
+BY_RACKS = [["b"], ["b"], ["a"], ["a"]]
+READERS = [Member(id=f"m{rack}", topics="*", rack=rack) for rack in "abc"]
+
+
+def test_a_lone_topic_is_dealt_reader_by_reader():
+    assert planned({"t": Topic(partitions=4, replica_racks=BY_RACKS)}, READERS) == {
+        "ma": {"t": [2, 3]},
+        "mb": {"t": [0]},
+        "mc": {"t": [1]},
+    }
+
+
+def test_co_partitioned_topics_are_dealt_partition_by_partition():
+    topics = {name: Topic(partitions=4, replica_racks=BY_RACKS) for name in "tu"}
+    assert planned(topics, READERS) == {
+        "ma": {"t": [2], "u": [2]},
+        "mb": {"t": [0, 1], "u": [0, 1]},
+        "mc": {"t": [3], "u": [3]},
+    }
+
+
 def test_a_topic_that_nobody_reads_stays_unowned():
     topics = {"t": Topic(partitions=2), "u": Topic(partitions=2)}
     assert planned(topics, [Member(id="m", topics=["u"])]) == {"m": {"u": [0, 1]}}
