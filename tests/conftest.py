@@ -1,12 +1,18 @@
 """What tests share: real brokers, one cluster a session and only when a test asks for it."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from deploy.cluster import Cluster
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reassignment
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +30,9 @@ _session = uuid4().hex[:6]
 def fresh() -> Callable[[str], str]:
     """A name for a topic, group or instance that nobody else has: `fresh("orders")`."""
     return lambda stem: f"{stem}-{_session}-{next(_numbers)}"
+
+
+@pytest.fixture
+def reassign(cluster: Cluster) -> Callable[[str, Mapping[int, Sequence[int]]], None]:
+    """Moves partitions of a topic to other brokers and waits for it: `reassign("orders", {0: [2, 3]})`."""
+    return lambda topic, placement: reassignment.reassign(cluster.bootstrap, topic, placement)
