@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from daemon.errors import ConfigurationError
+from daemon.once import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,22 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 
+
+class Repetition(logging.Filter):
+    """Lets one line of each kind of each client through in so many seconds: a client that cannot connect says so 20 times a second."""
+
+    def __init__(self, interval: float = 30.0) -> None:
+        super().__init__()
+        self._throttle: Throttle[str] = Throttle(interval=interval)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Judge a line by its beginning, which names the kind and the client: `FAIL [levelwind#consumer-2] ...`."""
+        kind = record.getMessage().partition("]")[0]
+        return self._throttle.allows(kind, record.created) is not None
+
+
 LIBRARY = logging.getLogger("librdkafka")
+LIBRARY.addFilter(Repetition())
 
 # An idle connection that a broker closes is no news, and a broker that is back should be seen soon.
 PREFERRED: Mapping[str, Any] = {

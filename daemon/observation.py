@@ -1,8 +1,8 @@
 """Looks at the cluster: what the brokers answer, as values of ours.
 
 The cost of a look is fixed: three requests for brokers and topics, whatever their number, and one request to each broker
-for each kind of offset. librdkafka groups partitions by leader itself; where it waits for a broker that is gone it burns
-a processor doing so, so nothing is asked of partitions that are known to have no leader, and time-outs are short.
+for each kind of offset. librdkafka groups partitions by leader itself; while it waits for a broker that is gone it tries to
+connect without pause, so nothing is asked of partitions that are known to have no leader, and time-outs are short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from daemon import clients
 from daemon.cluster_state import UNKNOWN, Observation, ObservedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from confluent_kafka.admin import AdminClient
 
@@ -42,7 +42,7 @@ class Offsets:
 
 
 def look(
-    client: AdminClient, selection: Selection, known: Iterable[str], at: int, timeout: float
+    client: AdminClient, selection: Selection, known: Collection[str], at: int, timeout: float
 ) -> Observation:
     """Describe the brokers and the selected topics.
 
@@ -57,13 +57,7 @@ def look(
         UnansweredError: the cluster did not answer.
     """
     try:
-        # First, since any broker may answer it: what follows goes to the one that it names, and an older answer's may be gone.
-        listed = client.list_topics(timeout=timeout).topics
-        names = {name for name in (*listed, *known) if name in selection}
-        described = (
-            client.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout) if names else {}
-        )
-        cluster = client.describe_cluster(request_timeout=timeout).result()
+        described, cluster = _described(client, selection, known, timeout)
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     brokers = {node.id: node.rack for node in cluster.nodes}
@@ -89,6 +83,26 @@ def look(
                     node.id: node.rack for node in partition.replicas if node.host and node.id not in brokers
                 }
     return Observation(at=at, brokers=brokers, topics=topics, gone=frozenset(gone), unreadable=unreadable)
+
+
+def _described(
+    client: AdminClient, selection: Selection, known: Collection[str], timeout: float
+) -> tuple[Mapping[str, Any], Any]:
+    """Ask for topics and cluster: the answers for each topic, and the cluster's.
+
+    librdkafka sends these to the broker that the newest list of topics, which any broker may answer, names as controller.
+    Brokers name any that they believe alive: the one that has just died too, for seconds, so a second list may do better.
+    """
+    for last in (False, True):
+        listed = client.list_topics(timeout=timeout).topics
+        names = sorted({name for name in (*listed, *known) if name in selection})
+        asked = client.describe_topics(TopicCollection(names), request_timeout=timeout) if names else {}
+        try:
+            return asked, client.describe_cluster(request_timeout=timeout).result()
+        except KafkaException:
+            if last:
+                raise
+    raise AssertionError  # the last attempt returns or raises
 
 
 def _topic(description: Any) -> ObservedTopic:

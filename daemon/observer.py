@@ -119,7 +119,7 @@ class Observer:
 
     def tick_offsets(self) -> None:
         """Publish a sample of the offsets of each topic known; none before the first look at the layout."""
-        if self._state is not None and self._outages[METADATA_JOB].since is None:
+        if self._state is not None:
             self._attempt(OFFSETS_JOB, self._sample)
 
     def _attempt(self, job: str, act: Callable[[], None]) -> None:

@@ -98,9 +98,9 @@ class Publisher:
         if not records:
             return
         begun = time.monotonic()
-        self._call("begin", lambda _: self._producer.begin_transaction())
-        self._left = "abort"
         try:
+            self._call("begin", lambda _: self._producer.begin_transaction())
+            self._left = "abort"
             self._send(records)
             self._left = "commit"
             self._call("commit", self._producer.commit_transaction)
@@ -116,7 +116,7 @@ class Publisher:
         """Abort what is under way, if the brokers are there to hear of it, and send no more."""
         try:
             self._settle(timeout=2.0)
-        except (LevelwindError, _AbortError) as error:
+        except LevelwindError as error:
             self._log.warning("publisher.left_open", error=str(error))
 
     def _settle(self, timeout: float | None = None) -> None:
@@ -124,12 +124,16 @@ class Publisher:
         if self._left == "commit":
             try:
                 self._call("commit", self._producer.commit_transaction, timeout)
+                self._left = "nothing"
             except _AbortError:
                 self._left = "abort"
         if self._left == "abort":
-            self._call("abort", self._producer.abort_transaction, timeout)
+            try:
+                self._call("abort", self._producer.abort_transaction, timeout)
+            except _AbortError as error:
+                raise ClusterUnavailableError(f"abort: {error}") from error
+            self._left = "nothing"
             self._log.warning("publisher.aborted", transactional_id=self._id)
-        self._left = "nothing"
 
     def _send(self, records: Sequence[Outgoing]) -> None:
         for record in records:
@@ -186,10 +190,10 @@ class Publisher:
                 f"{what}: the transactional id {self._id} is no longer ours ({error.str()}):"
                 " another planner has taken over, or the brokers gave this one up"
             )
-        if error.code() in clients.REFUSED:
-            return ClusterUnavailableError(f"{what}: no right to publish under {self._id}: {error.str()}")
         if error.txn_requires_abort():
             return _AbortError(error.str())
+        if error.code() in clients.REFUSED:
+            return ClusterUnavailableError(f"{what}: no right to publish under {self._id}: {error.str()}")
         if error.retriable():
             return _AgainError(error.str())
         return ClusterUnavailableError(f"{what}: {error.str()}")

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from assignors.protocol.records import Rejection, decode
 from daemon import clients
 from daemon.errors import ClusterUnavailableError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
 
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind, Topics
@@ -123,12 +125,28 @@ def stable_ends(
         ClusterUnavailableError: no answer in time, or not for every partition.
     """
     client = clients.admin(client_config)
+    retrying = Retrying(
+        retry=retry_if_exception_type(_NoEndError),
+        stop=stop_after_delay(timeout),
+        wait=wait_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
+    for attempt in retrying:
+        with attempt:
+            ends = _asked(client, tuple(names), timeout)
+    return ends
+
+
+class _NoEndError(ClusterUnavailableError):
+    """A leader that is just being elected, or that has just gone: worth another try until the time is over."""
+
+
+def _asked(client: AdminClient, names: Sequence[str], timeout: float) -> dict[tuple[str, int], int]:
     try:
         known = client.list_topics(timeout=timeout).topics
     except KafkaException as exception:
-        raise ClusterUnavailableError(
-            f"the cluster does not answer: {clients.kafka_error(exception).str()}"
-        ) from exception
+        error = clients.kafka_error(exception)
+        raise ClusterUnavailableError(f"the cluster does not answer: {error.str()}") from exception
     if absent := [name for name in names if name not in known]:
         raise NotFoundError(f"the cluster has no topic {', '.join(absent)}, or does not show it to us")
     wanted = {
@@ -138,17 +156,15 @@ def stable_ends(
     }
     ends: dict[tuple[str, int], int] = {}
     for place, answer in clients.offsets(client, wanted, IsolationLevel.READ_COMMITTED, timeout).items():
+        name = f"{place.topic}/{place.partition}"
         try:
             offset = answer.result().offset
         except KafkaException as exception:
-            reason = clients.kafka_error(exception).str()
-            raise ClusterUnavailableError(
-                f"no end of {place.topic}/{place.partition}: {reason}"
-            ) from exception
+            error = clients.kafka_error(exception)
+            raised = ClusterUnavailableError if error.code() in clients.REFUSED else _NoEndError
+            raise raised(f"no end of {name}: {error.str()}") from exception
         if offset < 0:
-            raise ClusterUnavailableError(
-                f"no end of {place.topic}/{place.partition}: its leader does not answer"
-            )
+            raise _NoEndError(f"no end of {name}: its leader does not answer")
         ends[place.topic, place.partition] = offset
     return ends
 
