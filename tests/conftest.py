@@ -10,7 +10,8 @@ import pytest
 
 from deploy.cluster import Cluster
 
-sys.path.insert(0, str(Path(__file__).parent))
+# A folder of its own: this one has subfolders with the names of our packages.
+sys.path.insert(0, str(Path(__file__).parent / "broker_tools"))
 
 import reassignment
 
