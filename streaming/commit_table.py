@@ -1,0 +1,153 @@
+"""The newest commit of every (group, partition) of one topic, as sorted columns.
+
+A commit is newer by its offset in the offsets topic, never by its clock. A group's place in `groups` is its number in
+`code`, the sorted key: `group << 32 | partition`. A tombstone takes its entry away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from streaming.rows import Commits
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+SHIFT = 32
+PARTITION = (1 << SHIFT) - 1
+COLUMNS = ("code", "offset", "at", "topic_id", "source", "position")
+NARROW = ("topic_id", "source")
+
+
+def _none() -> Ints:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTable:
+    """Commits in columns indexed by entry; `topic_id` is an index of `topic_ids`, -1 where a commit carries none."""
+
+    groups: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
+    code: Ints
+    offset: Ints
+    at: Ints
+    topic_id: Ints
+    source: Ints
+    """The partition of the offsets topic, and"""
+    position: Ints
+    """the offset there."""
+
+    @classmethod
+    def empty(cls) -> CommitTable:
+        """No commit at all."""
+        columns: dict[str, Any] = {name: _none() for name in COLUMNS}
+        return cls(**columns)
+
+    @property
+    def group(self) -> Ints:
+        """Of each entry, an index of `groups`."""
+        return self.code >> SHIFT
+
+    @property
+    def partition(self) -> Ints:
+        """Of each entry, the partition."""
+        return self.code & PARTITION
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """To be packed."""
+        return {
+            name: getattr(self, name).astype(np.int32 if name in NARROW else np.int64) for name in COLUMNS
+        }
+
+    @classmethod
+    def of(
+        cls, groups: Iterable[str], topic_ids: Iterable[str], columns: Mapping[str, npt.NDArray[Any]]
+    ) -> CommitTable:
+        """From what was packed."""
+        wide = {name: columns[name].astype(np.int64) for name in COLUMNS}
+        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
+
+    def take(self, rows: Ints | Mask) -> CommitTable:
+        """Some entries, in their order."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+
+    def with_names(self, batches: Iterable[Commits]) -> tuple[CommitTable, CommitTable]:
+        """This table with the names of some commits added, and those commits under its numbers, in log order."""
+        groups = {name: number for number, name in enumerate(self.groups)}
+        ids = {name: number for number, name in enumerate(self.topic_ids)}
+        parts: dict[str, list[Ints]] = {name: [] for name in COLUMNS}
+        for batch in batches:
+            group = _renumber(batch.groups, groups)[batch.group]
+            # The last number stands for -1: no id.
+            topic_id = np.append(_renumber(batch.topic_ids, ids), -1)[batch.topic_id]
+            parts["code"].append(group << SHIFT | batch.partition)
+            parts["topic_id"].append(topic_id)
+            for name in ("offset", "at", "source", "position"):
+                parts[name].append(getattr(batch, name))
+        names: dict[str, Any] = {"groups": tuple(groups), "topic_ids": tuple(ids)}
+        columns: dict[str, Any] = {
+            name: np.concatenate(part) if part else _none() for name, part in parts.items()
+        }
+        news = CommitTable(**names, **columns)
+        return replace(self, **names), news.take(np.lexsort((news.position, news.source)))
+
+    def merged(self, news: CommitTable) -> CommitTable:
+        """With newer commits in place of older ones; `news` has this table's numbers."""
+        order = np.lexsort((news.position, news.code))
+        last = np.append(np.diff(news.code[order]) != 0, True)[: order.size]
+        news = news.take(order[last])
+        place = np.searchsorted(self.code, news.code)
+        known = np.zeros(place.size, np.bool_)
+        inside = place < self.code.size
+        known[inside] = self.code[place[inside]] == news.code[inside]
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            column = getattr(self, name).copy()
+            column[place[known]] = getattr(news, name)[known]
+            columns[name] = np.insert(column, place[~known], getattr(news, name)[~known])
+        merged = replace(self, **columns)
+        return merged.take(merged.offset >= 0) if (news.offset < 0).any() else merged
+
+    def compact(self) -> CommitTable:
+        """Without the names that no entry uses."""
+        used = np.unique(self.group)
+        ids = np.unique(self.topic_id[self.topic_id >= 0])
+        if used.size == len(self.groups) and ids.size == len(self.topic_ids):
+            return self
+        return replace(
+            self,
+            groups=tuple(self.groups[number] for number in used.tolist()),
+            topic_ids=tuple(self.topic_ids[number] for number in ids.tolist()),
+            code=np.searchsorted(used, self.group) << SHIFT | self.partition,
+            topic_id=np.where(self.topic_id < 0, -1, np.searchsorted(ids, self.topic_id)),
+        )
+
+    def of_topic(self, topic_id: str) -> Mask:
+        """Which entries are, or may be, of the topic with this id: a commit without an id may be of any."""
+        fits = np.array([name == topic_id for name in self.topic_ids] + [True])  # the last: -1
+        return fits[self.topic_id]
+
+
+def in_order(news: CommitTable) -> Ints:
+    """When each commit takes effect: at its own time, but never before one that stands before it in the log.
+
+    `news` is in log order, source partition by source partition.
+    """
+    effective = news.at.copy()
+    for source in np.unique(news.source).tolist():
+        mine = news.source == source
+        effective[mine] = np.maximum.accumulate(effective[mine])
+    return effective
+
+
+def _renumber(names: Iterable[str], numbers: dict[str, int]) -> Ints:
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -1,0 +1,210 @@
+"""Kafka records in, rows for the operators out: what is read, packed, skipped or rejected of one Arrow batch.
+
+Of commits only the latest a (group, topic, partition) and bucket of event time goes on, in one row a topic: so the state
+operator's work depends on how much there is to know, not on how often it was said. Buckets keep commits and samples of
+one batch in their order in time; a moment may be judged with a commit up to a bucket older than the newest before it.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from assignors.protocol.records import (
+    BrokerRecord,
+    GroupRecord,
+    MemberAssignment,
+    OffsetsRecord,
+    PlannerRecord,
+    Rejection,
+    Tombstone,
+    TopicRecord,
+    decode,
+)
+from streaming import offsets_topic
+from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from assignors.protocol.topics import TopicKind, Topics
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+BUCKET = 250
+"""Milliseconds."""
+MALFORMED_RECORD = "malformed record of ours"
+REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
+SKIPPED = (*offsets_topic.SKIPPED.values(), "broker", "planner")
+
+
+@dataclass(slots=True)
+class Packed:
+    """The rows of one batch, as columns."""
+
+    route: list[str] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    payload: list[bytes] = field(default_factory=list)
+    reason: list[str | None] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+
+    def add(self, route: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0) -> None:
+        """One row more."""
+        self.route.append(route)
+        self.kind.append(kind)
+        self.payload.append(payload)
+        self.reason.append(reason)
+        self.n.append(n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Kafka records in columns."""
+
+    topic: pa.Array
+    partition: Ints
+    offset: Ints
+    timestamp: Ints
+    key: pa.Array
+    value: pa.Array
+
+    def raw(self, row: int, reason: str = "") -> Raw:
+        """One record."""
+        return Raw(
+            topic=self.topic[row].as_py(),
+            partition=int(self.partition[row]),
+            offset=int(self.offset[row]),
+            timestamp=max(int(self.timestamp[row]), 0),
+            key=self.key[row].as_py(),
+            value=self.value[row].as_py(),
+            reason=reason,
+        )
+
+    def take(self, rows: Ints) -> Records:
+        """Some records, in their order."""
+        if rows.size == self.offset.size:
+            return self
+        return Records(
+            topic=self.topic.take(rows),
+            partition=self.partition[rows],
+            offset=self.offset[rows],
+            timestamp=self.timestamp[rows],
+            key=self.key.take(rows),
+            value=self.value.take(rows),
+        )
+
+
+def read(batch: pa.RecordBatch, names: Mapping[str, Any]) -> Records:
+    """A batch's columns; `names` says how each field of `Records` is called there."""
+    ints = {
+        name: np.asarray(batch.column(names[name]), dtype=np.int64)
+        for name in ("partition", "offset", "timestamp")
+    }
+    return Records(**{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints)
+
+
+def pack_batch(records: Records, topics: Topics) -> Packed:
+    """The rows of one batch."""
+    packed = Packed()
+    named = records.topic.dictionary_encode()
+    of_topic = np.asarray(named.indices, dtype=np.int64)
+    for index, name in enumerate(named.dictionary.to_pylist()):
+        some = records.take(np.flatnonzero(of_topic == index))
+        if name == offsets_topic.TOPIC:
+            _pack_offsets(packed, some)
+        elif (kind := topics.kind(name)) is not None:
+            for row in range(some.offset.size):
+                _pack_ours(packed, some.raw(row), kind)
+    return packed
+
+
+def _pack_offsets(packed: Packed, records: Records) -> None:
+    decoded = offsets_topic.decode(records.key, records.value)
+    for row, reason in decoded.rejected.items():
+        _reject(packed, records.raw(row, reason), reason)
+    for kind, count in decoded.skipped.items():
+        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=kind, n=count)
+    for row, group in decoded.memberships.items():
+        packed.add(GROUP_ROUTE + group, Kind.MEMBERSHIP, records.raw(row).pack())
+    if decoded.commits.row.size:
+        _pack_commits(packed, records, decoded.commits)
+
+
+def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits) -> None:
+    gone = commits.offset == offsets_topic.TOMBSTONE
+    at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
+    kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
+    topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
+    topic = commits.topic[kept]
+    bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = kept[first:last]
+        groups, group = np.unique(commits.group[rows], return_inverse=True)
+        ids, topic_id = np.unique(commits.topic_id[rows], return_inverse=True)
+        unsaid = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
+        payload = Commits(
+            groups=tuple(commits.groups[index] for index in groups.tolist()),
+            topic_ids=tuple(topic_ids[index] for index in ids[unsaid:].tolist()),
+            group=group,
+            partition=commits.partition[rows],
+            offset=commits.offset[rows],
+            at=at[rows],
+            topic_id=topic_id - unsaid,
+            source=records.partition[commits.row[rows]],
+            position=records.offset[commits.row[rows]],
+        )
+        packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], Kind.COMMITS, payload.pack())
+
+
+def latest(*, topic: Ints, key: Ints, bucket: Ints) -> Ints:
+    """Which commits are the last of their key and bucket, ordered by topic, key, bucket; the input is in log order."""
+    order = np.lexsort((bucket, key, topic))  # stable: log order within
+    last = np.ones(order.size, np.bool_)
+    same_key = key[order][1:] == key[order][:-1]
+    last[:-1] = ~(same_key & (bucket[order][1:] == bucket[order][:-1]))
+    return order[last]
+
+
+def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind) -> None:
+    record = decode(kind, raw.key, raw.value)
+    match record:
+        case Rejection(reason=reason):
+            _reject(packed, raw, MALFORMED_RECORD, detail=reason)
+            return
+        case Tombstone(key=key):
+            word, name = key[0], str(key[1]) if len(key) > 1 else ""
+        case TopicRecord() | OffsetsRecord():
+            word, name = record.KIND, record.topic
+        case GroupRecord() | MemberAssignment():
+            word, name = "g", record.group
+        case BrokerRecord():
+            word, name = "broker", ""
+        case PlannerRecord():
+            word, name = "planner", ""
+        case _:
+            _reject(packed, raw, MALFORMED_RECORD, detail=f"a {record.KIND} record has no place here")
+            return
+    if word in ("broker", "planner"):
+        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=str(word), n=1)
+        return
+    route = (TOPIC_ROUTE if word in ("topic", "offsets") else GROUP_ROUTE) + name
+    packed.add(route, Kind.RECORD, raw.pack())
+
+
+def _reject(packed: Packed, raw: Raw, reason: str, *, detail: str = "") -> None:
+    said = Raw(
+        topic=raw.topic,
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp=raw.timestamp,
+        key=raw.key,
+        value=raw.value,
+        reason=f"{reason}: {detail}" if detail else reason,
+    )
+    packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.REJECTED, said.pack(), reason=reason, n=1)

@@ -1,0 +1,48 @@
+"""Lag, exactly: what a group still has to read of each partition, from what it committed and where the log begins and ends.
+
+- `lag = end - max(committed, begin)`, never below zero. What stands below the log's begin is lost, and reported so.
+- No commit: nothing to read under the reset policy `latest`, the whole log under any other.
+- A commit beyond the sampled end is no negative lag but a stale sample; so is a partition whose end is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+ResetPolicy: TypeAlias = Literal["earliest", "latest"]
+
+NONE = -1
+"""No commit; no known offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """Each column has the shape of the commits that it was computed from."""
+
+    lag: Ints
+    lost: Ints
+    stale: Mask
+
+
+def lag_of(*, committed: Ints, begin: Ints, end: Ints, reset: ResetPolicy) -> Lag:
+    """The lag of commits, one a partition (last axis), where `begin` and `end` are indexed by partition."""
+    known = end >= 0
+    begins = np.maximum(begin, 0)
+    none = committed == NONE
+    start = np.maximum(committed, begins)
+    without = 0 if reset == "latest" else np.maximum(end - begins, 0)
+    lag = np.where(none, without, np.maximum(end - start, 0))
+    return Lag(
+        lag=np.where(known, lag, 0),
+        lost=np.where(none, 0, np.maximum(begins - committed, 0)),
+        stale=~known | (~none & (committed > end)),
+    )

@@ -1,0 +1,299 @@
+"""The records of `__consumer_offsets`, decoded in columns: never a Python loop over commits.
+
+    K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
+    V 0000, 0002 | i64 offset | i16-len metadata | i64 commit time
+    V 0001       | … and | i64 expiry
+    V 0003       | i64 offset | i32 leader epoch | i16-len metadata | i64 commit time
+    V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time | tags (0: topic id)
+    K 0002       | i16-len group                                            classic group metadata: see `membership`
+    K 0003 …     KIP-848, share and streams groups: skipped by kind
+
+Keys repeat, so each distinct one is read once (Arrow's dictionary). Whatever does not fit its version becomes a
+rejection with its reason; nothing in a record's bytes can raise here, or make this allocate more than it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from streaming import membership
+from streaming.bytecolumns import Bytes, from_arrow
+from streaming.reading import Malformed, Reader
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+TOPIC = "__consumer_offsets"
+TOMBSTONE = -1
+"""The offset of a commit that is gone."""
+MAX_PARTITION = 1_000_000
+"""A partition number beyond is garbage: it must not size our arrays."""
+MAX_TIME = 2**52
+"""Later commit times (year 144,000) are garbage, too."""
+NEWEST_COMMIT = 4
+
+NO_KEY = "no key"
+MALFORMED_KEY = "malformed key"
+UNKNOWN_KEY = "unknown key version"
+MALFORMED_COMMIT = "malformed commit"
+UNKNOWN_COMMIT = "unknown commit version"
+MALFORMED_GROUP = "malformed group metadata"
+UNKNOWN_GROUP = "unknown group metadata version"
+REASONS = (
+    NO_KEY,
+    MALFORMED_KEY,
+    UNKNOWN_KEY,
+    MALFORMED_COMMIT,
+    UNKNOWN_COMMIT,
+    MALFORMED_GROUP,
+    UNKNOWN_GROUP,
+)
+
+GROUP_METADATA = 2
+# The kinds that this skips, by key version.
+SKIPPED = {
+    3: "consumer group epoch",
+    4: "consumer group partitions",
+    5: "consumer group member",
+    6: "consumer group target epoch",
+    7: "consumer group target assignment",
+    8: "consumer group current assignment",
+    9: "share group partitions",
+    10: "share group member",
+    11: "share group epoch",
+    12: "share group target epoch",
+    13: "share group target assignment",
+    14: "share group current assignment",
+    15: "share group state",
+    16: "consumer group pattern",
+    17: "streams group epoch",
+    18: "streams group partitions",
+    19: "streams group member",
+    20: "streams group target epoch",
+    21: "streams group target assignment",
+    22: "streams group current assignment",
+    23: "streams group topology",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Offset commits and their tombstones; the columns are indexed by commit, in the order of the input."""
+
+    row: Ints
+    """Its place in the input."""
+    key: Ints
+    """The same number for the same key, within the batch."""
+    group: Ints
+    """An index of `groups`."""
+    topic: Ints
+    """An index of `topics`."""
+    partition: Ints
+    offset: Ints
+    """`TOMBSTONE`: gone."""
+    at: Ints
+    """The commit's own time; -1 for a tombstone, which has none."""
+    topic_id: Ints
+    """An index of `topic_ids`; -1 where the commit carries none."""
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+    topic_ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a batch of the offsets topic holds."""
+
+    commits: Commits
+    memberships: dict[int, str]
+    """By row, the classic group whose metadata it is; its value can be read by `membership.read`."""
+    skipped: dict[str, int]
+    """By kind, how many records are not read by this version."""
+    rejected: dict[int, str]
+    """By row, why it could not be read."""
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The distinct keys; every column is indexed by key."""
+
+    version: Ints
+    group: Ints
+    topic: Ints
+    partition: Ints
+    reason: dict[int, str]
+    """By key, why it is not one."""
+    groups: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of some commits; every column is indexed by commit."""
+
+    offset: Ints
+    at: Ints
+    topic_id: Ints
+    topic_ids: tuple[bytes, ...]
+    malformed: Mask
+    unknown: Mask
+
+
+@dataclass(slots=True)
+class _Out:
+    memberships: dict[int, str] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    rejected: dict[int, str] = field(default_factory=dict)
+
+
+def decode(keys: pa.Array, values: pa.Array) -> Decoded:
+    """The records whose keys and values stand side by side in two binary Arrow arrays."""
+    distinct = keys.dictionary_encode()
+    of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
+    known = _read_keys(from_arrow(distinct.dictionary))
+    values_bytes = from_arrow(values)
+    version = np.where(of_key < 0, -1, known.version[of_key] if known.version.size else -1)  # by row
+
+    out = _Out()
+    out.rejected.update(dict.fromkeys(np.flatnonzero(of_key < 0).tolist(), NO_KEY))
+    bad = np.isin(of_key, np.fromiter(known.reason, np.int64, len(known.reason))) & (of_key >= 0)
+    out.rejected.update({row: known.reason[int(of_key[row])] for row in np.flatnonzero(bad).tolist()})
+    good = ~bad & (of_key >= 0)
+
+    for row in np.flatnonzero(good & (version == GROUP_METADATA)).tolist():
+        _read_membership(out, row, known.groups[int(known.group[of_key[row]])], values_bytes.at(row))
+    for kind in np.unique(version[good & (version > GROUP_METADATA)]).tolist():
+        out.skipped[SKIPPED[kind]] = int(np.count_nonzero(good & (version == kind)))
+
+    rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
+    read = _read_values(values_bytes.take(rows))
+    out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
+    out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
+    fits = ~(read.unknown | read.malformed)
+    rows = rows[fits]
+    key = of_key[rows]
+    commits = Commits(
+        row=rows,
+        key=key,
+        group=known.group[key],
+        topic=known.topic[key],
+        partition=known.partition[key],
+        offset=read.offset[fits],
+        at=read.at[fits],
+        topic_id=read.topic_id[fits],
+        groups=known.groups,
+        topics=known.topics,
+        topic_ids=read.topic_ids,
+    )
+    return Decoded(commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected)
+
+
+def _read_membership(out: _Out, row: int, group: str, value: bytes | None) -> None:
+    try:
+        if value is not None:
+            membership.read(value)
+        out.memberships[row] = group
+    except membership.UnknownVersion:
+        out.rejected[row] = UNKNOWN_GROUP
+    except Malformed:
+        out.rejected[row] = MALFORMED_GROUP
+
+
+def _read_keys(keys: Bytes) -> _Keys:
+    version = np.where(keys.size >= 2, keys.int16(keys.start), -1)
+    commit = (version >= 0) & (version < GROUP_METADATA)
+    grouped = commit | (version == GROUP_METADATA)
+
+    group_at = keys.start + 4
+    group_size = np.where(keys.size >= 4, keys.int16(keys.start + 2), -1)
+    after_group = group_at + group_size
+    topic_at = after_group + 2
+    topic_size = np.where(topic_at <= keys.end, keys.int16(after_group), -1)
+    after_topic = topic_at + topic_size
+    partition = keys.int32(after_topic)
+    fits_commit = (group_size >= 0) & (topic_size >= 0) & (after_topic + 4 == keys.end)
+    fits_commit &= (partition >= 0) & (partition < MAX_PARTITION)
+    fits_group = (group_size >= 0) & (after_group == keys.end)
+    fits = np.where(commit, fits_commit, fits_group) & grouped
+
+    groups, group = keys.intern(np.where(fits, group_at, 0), np.where(fits, group_size, 0))
+    named_topic = fits & commit
+    topics, topic = keys.intern(np.where(named_topic, topic_at, 0), np.where(named_topic, topic_size, 0))
+    fits &= (group >= 0) & (topic >= 0)  # -1: not UTF-8
+
+    reason = dict.fromkeys(np.flatnonzero(grouped & ~fits | (keys.size < 2)).tolist(), MALFORMED_KEY)
+    unknown = (keys.size >= 2) & ((version < 0) | (version > max(SKIPPED)))
+    reason.update(dict.fromkeys(np.flatnonzero(unknown).tolist(), UNKNOWN_KEY))
+    return _Keys(version, group, topic, partition, reason, groups, topics)
+
+
+def _read_values(values: Bytes) -> _Values:
+    tombstone = values.null
+    version = np.where(values.size >= 2, values.int16(values.start), -1)
+    flexible = version >= 4
+    offset = values.int64(values.start + 2)
+    metadata_at = values.start + 10 + np.where(version >= 3, 4, 0)  # leader epoch
+    compact, compact_width = values.uvarint(metadata_at)
+    metadata_size = np.where(flexible, compact - 1, values.int16(metadata_at))
+    time_at = metadata_at + np.where(flexible, compact_width, 2) + np.maximum(metadata_size, 0)
+    at = values.int64(time_at)
+    after_time = time_at + 8 + np.where(version == 1, 8, 0)  # expiry
+    fits = (metadata_size >= 0) & (offset >= 0) & (at >= -1) & (at <= MAX_TIME)
+    known = (version >= 0) & (version <= NEWEST_COMMIT)
+
+    plain = fits & known & ~flexible & (after_time == values.end)
+    tagged = fits & known & flexible & (after_time < values.end)
+    ids = _TopicIds(values, tagged, after_time)
+    good = plain | ids.fits | tombstone
+    unknown = ~known & (values.size >= 2)
+    return _Values(
+        offset=np.where(tombstone, TOMBSTONE, offset),
+        at=np.where(tombstone, -1, at),
+        topic_id=ids.index,
+        topic_ids=ids.names,
+        malformed=~good & ~unknown,
+        unknown=unknown & ~tombstone,
+    )
+
+
+class _TopicIds:
+    """The tagged fields at the end of values of version 4: none, or the topic id (tag 0), or unheard-of ones."""
+
+    __slots__ = ("fits", "index", "names")
+
+    def __init__(self, values: Bytes, tagged: Mask, start: Ints) -> None:
+        none = tagged & (start + 1 == values.end) & (values.uint8(start) == 0)
+        # One tag, number 0, of 16 bytes: what brokers write.
+        one = tagged & (start + 19 == values.end) & (values.uint8(start) == 1)
+        one &= (values.uint8(start + 1) == 0) & (values.uint8(start + 2) == 16)
+        found, index = values.intern_bytes(np.where(one, start + 3, 0), np.where(one, 16, 0))
+        self.fits = none | one
+        self.index = np.where(one, index, -1)
+        names = list(found)
+        for row in np.flatnonzero(tagged & ~self.fits).tolist():  # a newer broker's: rare, so one by one
+            try:
+                topic_id = _topic_id(values.slice(row, int(start[row])))
+            except Malformed:
+                continue
+            self.fits[row] = True
+            if topic_id is not None:
+                self.index[row] = len(names)
+                names.append(topic_id)
+        self.names = tuple(names)
+
+
+def _topic_id(data: bytes) -> bytes | None:
+    reader = Reader(data)
+    tags = reader.tags()
+    reader.end()
+    topic_id = tags.get(0)
+    if topic_id is not None and len(topic_id) != 16:
+        raise Malformed("a topic id has 16 bytes")
+    return topic_id

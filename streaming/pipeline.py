@@ -1,0 +1,160 @@
+"""The query: Kafka → decoded and packed → by topic → by group → Kafka. Its state is Spark's; its rules are elsewhere.
+
+Every step is DataFrame → DataFrame; only `source` and `start` know that data streams.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sql
+
+from streaming import brokers, checkpoint, intake, offsets_topic, progress
+from streaming.processors import GroupProcessor, TopicProcessor
+from streaming.publication import Places
+from streaming.tables import KAFKA_COLUMNS, PACKED, ROWS, SINK, Kafka
+from streaming.topic_state import LagRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from assignors.protocol.topics import Topics
+    from streaming.progress import Progress, Terminated
+    from streaming.settings import PipelineSettings
+    from streaming.skew import SkewRule
+
+QUERY_NAME = "levelwind"
+# By column of the observed counts, what it counts: reasons and kinds are a closed set.
+LABELS = {f"rejected_{n}": ("rejected", reason) for n, reason in enumerate(intake.REASONS)} | {
+    f"skipped_{n}": ("skipped", kind) for n, kind in enumerate(intake.SKIPPED)
+}
+READ_DEFAULTS = {
+    "isolation.level": "read_committed",  # aborted transactional commits never were
+    "max.poll.records": "10000",
+    "fetch.max.wait.ms": "20",
+}
+
+
+def pack(records: DataFrame, topics: Topics) -> DataFrame:
+    """Kafka's records as rows for the operators, and what was rejected or skipped, counted."""
+    names = {
+        name: getattr(Kafka, name) for name in ("topic", "partition", "offset", "timestamp", "key", "value")
+    }
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            packed = intake.pack_batch(intake.read(batch, names), topics)
+            yield pa.RecordBatch.from_pydict(
+                {name: getattr(packed, name) for name in PACKED.fieldNames()}, schema=_arrow_schema()
+            )
+
+    counts = [
+        sql.sum(sql.when(sql.col("reason") == name, sql.col("n"))).alias(column)
+        for column, (_, name) in LABELS.items()
+    ]
+    packed = records.selectExpr(*KAFKA_COLUMNS).mapInArrow(decode, PACKED)
+    counted = packed.observe(progress.COUNTS, *counts)
+    return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
+
+
+def _arrow_schema() -> pa.Schema:
+    return pa.schema(
+        [
+            ("route", pa.string()),
+            ("kind", pa.int32()),
+            ("payload", pa.binary()),
+            ("reason", pa.string()),
+            ("n", pa.int64()),
+        ]
+    )
+
+
+def by_topic(rows: DataFrame, rule: LagRule) -> DataFrame:
+    """Topics' rows into their state, and out come rows for groups."""
+    return rows.groupBy("route").transformWithStateInPandas(
+        statefulProcessor=TopicProcessor(rule), outputStructType=ROWS, outputMode="Update", timeMode="None"
+    )
+
+
+def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, places: Places) -> DataFrame:
+    """Groups' rows into their state, and out come records to publish."""
+    return rows.groupBy("route").transformWithStateInPandas(
+        statefulProcessor=GroupProcessor(rule, topics, places),
+        outputStructType=SINK,
+        outputMode="Update",
+        timeMode="None",
+    )
+
+
+def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]) -> DataFrame:
+    """The records of all partitions of some topics, from their beginning.
+
+    Partitions are assigned by number: under `subscribe` Spark's driver would join a group, and write its membership into
+    the very topic that is read.
+    """
+    assigned = {topic: list(range(count)) for topic, count in partitions.items()}
+    kafka = {f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()}
+    return (
+        spark.readStream.format("kafka")
+        .options(**kafka)
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .load()
+        .coalesce(settings.parallelism)
+    )
+
+
+def start(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    tell: Callable[[Progress | Terminated], None] | None = None,
+    set_aside: Callable[[str], None] | None = None,
+) -> StreamingQuery:
+    """Begin, or go on from the checkpoint.
+
+    Args:
+        spark: a session of `session.create`.
+        settings: what the pipeline depends on.
+        tell: told of each batch and of the end, in a thread of Spark's; must not block.
+        set_aside: told where a checkpoint went that could not be gone on from.
+
+    Raises:
+        PipelineError: the cluster cannot be reached, or lacks a topic.
+    """
+    topics = settings.topics
+    read = (offsets_topic.TOPIC, topics.metadata, topics.assignments)
+    written = (topics.lag, topics.triggers, topics.dead_letters)
+    cluster = brokers.describe(spark, settings.bootstrap, (*read, *written), settings.kafka)
+    shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
+    place = checkpoint.prepare(settings.checkpoint, shape, now=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+    if place.set_aside is not None and set_aside is not None:
+        set_aside(str(place.set_aside))
+    if tell is not None:
+        spark.streams.addListener(progress.listener(tell, LABELS))
+    places = Places(
+        topics=topics,
+        lag=cluster.partitions[topics.lag],
+        triggers=cluster.partitions[topics.triggers],
+        dead_letters=cluster.partitions[topics.dead_letters],
+    )
+    rows = pack(source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics)
+    rows = by_topic(rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy))
+    records = by_group(rows, settings.skew, topics, places)
+    return (
+        records.writeStream.format("kafka")
+        .queryName(QUERY_NAME)
+        .outputMode("update")
+        .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .option("checkpointLocation", str(place.query))
+        .trigger(processingTime=f"{settings.trigger_interval} milliseconds")
+        .start()
+    )

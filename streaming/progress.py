@@ -1,0 +1,104 @@
+"""What the query tells of itself after each batch, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COUNTS = "levelwind_counts"
+"""The name under which the counts are observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One batch."""
+
+    batch: int
+    rows: int
+    """Kafka records read."""
+    rows_per_second: float
+    batch_ms: int
+    durations: Mapping[str, int]
+    """By Spark's name of the phase, milliseconds."""
+    state_rows: int
+    state_bytes: int
+    behind: int
+    """Records of the input that this batch has left unread."""
+    rejected: Mapping[str, int]
+    """By reason, in this batch."""
+    skipped: Mapping[str, int]
+    """By kind, in this batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminated:
+    """The query has ended; `error` says why, None if it was asked to."""
+
+    error: str | None
+
+
+def listener(tell: Callable[[Progress | Terminated], None], labels: Mapping[str, tuple[str, str]]) -> Any:
+    """Spark's listener that tells each batch, and the end.
+
+    Args:
+        tell: called in a thread of Spark's; must not block.
+        labels: by column of the observed counts, ("rejected" or "skipped", and the reason or kind).
+    """
+    return _Listener(tell, labels)
+
+
+class _Listener(StreamingQueryListener):  # type: ignore[misc] # pyspark is not followed
+    def __init__(
+        self, tell: Callable[[Progress | Terminated], None], labels: Mapping[str, tuple[str, str]]
+    ) -> None:
+        self._tell = tell
+        self._labels = labels
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name, as those below
+        pass
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._tell(read(event.progress, self._labels))
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self._tell(Terminated(error=event.exception))
+
+
+def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:
+    """One batch, from Spark's event."""
+    counts: dict[str, dict[str, int]] = {"rejected": {}, "skipped": {}}
+    observed = (progress.observedMetrics or {}).get(COUNTS)
+    for column, (what, name) in labels.items():
+        if observed is not None and (count := observed[column]):
+            counts[what][name] = int(count)
+    operators = progress.stateOperators
+    return Progress(
+        batch=progress.batchId,
+        rows=progress.numInputRows,
+        rows_per_second=_number(progress.processedRowsPerSecond),
+        batch_ms=int(progress.durationMs.get("triggerExecution", 0)),
+        durations=dict(progress.durationMs),
+        state_rows=sum(operator.numRowsTotal for operator in operators),
+        state_bytes=sum(operator.memoryUsedBytes for operator in operators),
+        behind=int(
+            sum(_number((source.metrics or {}).get("avgOffsetsBehindLatest")) for source in progress.sources)
+        ),
+        rejected=counts["rejected"],
+        skipped=counts["skipped"],
+    )
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if number == number else 0.0  # noqa: PLR0124 - NaN

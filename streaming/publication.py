@@ -1,0 +1,81 @@
+"""What the pipeline publishes, as Kafka records with their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from assignors.protocol.records import DeadLetter, LagRecord, Tombstone, TriggerRecord, encode, encode_key
+from assignors.protocol.topics import partition_for
+from streaming.rows import LagRow, Raw
+from streaming.tables import SinkRow
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import EndKind
+    from assignors.protocol.topics import Topics
+    from streaming.group_state import Outcome
+
+MAX_KEPT = 256 * 1024
+"""Of a dead record's key and value, so many bytes each are kept: the letter must fit a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The topics that are written, and how many partitions each has."""
+
+    topics: Topics
+    lag: int
+    triggers: int
+    dead_letters: int
+
+
+def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
+    """A group's records: lag, the end of lag, and triggers in the order of their events."""
+    topics = places.topics
+    lag_at, triggers_at = partition_for(group, places.lag), partition_for(group, places.triggers)
+    records = [SinkRow(topics.lag, *encode(_lag_record(group, row)), lag_at) for row in outcome.lags]
+    records += [
+        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at) for topic in outcome.gone
+    ]
+    records += [SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in outcome.triggers]
+    return records
+
+
+def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
+    return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
+
+
+def _lag_record(group: str, row: LagRow) -> LagRecord:
+    return LagRecord(
+        group=group,
+        topic=row.topic,
+        at=row.at,
+        id=row.id,
+        end_kind=cast("EndKind", row.end_kind),
+        committed=tuple(row.committed.tolist()),
+        committed_at=tuple(row.committed_at.tolist()),
+        begin=tuple(row.begin.tolist()),
+        end=tuple(row.end.tolist()),
+        lag=tuple(row.lag.tolist()),
+        lost=tuple(row.lost.tolist()),
+        stale=tuple(row.stale.tolist()),
+        racks=row.racks,
+        source=row.source,
+    )
+
+
+def dead_letter(payload: bytes, places: Places) -> SinkRow:
+    """The record of one rejection."""
+    raw = Raw.unpack(payload)
+    cut = any(part is not None and len(part) > MAX_KEPT for part in (raw.key, raw.value))
+    letter = DeadLetter(
+        at=raw.timestamp,
+        topic=raw.topic,
+        partition=raw.partition,
+        offset=raw.offset,
+        reason=f"{raw.reason} (cut to {MAX_KEPT} bytes)" if cut else raw.reason,
+        raw_key=None if raw.key is None else raw.key[:MAX_KEPT],
+        raw_value=None if raw.value is None else raw.value[:MAX_KEPT],
+    )
+    key, value = encode(letter)
+    return SinkRow(places.topics.dead_letters, key, value, partition_for(key.decode(), places.dead_letters))

@@ -1,0 +1,231 @@
+"""What passes between the operators: each row is a route, a kind and a packed payload.
+
+The route is what state is kept by: `t/` and a topic, `g/` and a group, `x/` and a partition for what only passes through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from streaming.packing import pack, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+TOPIC_ROUTE = "t/"
+GROUP_ROUTE = "g/"
+PASSING_ROUTE = "x/"
+
+
+class Kind(IntEnum):
+    """What a row's payload is."""
+
+    COMMITS = 1
+    """`Commits` of a topic."""
+    RECORD = 2
+    """`Raw`: a good record of a topic of ours."""
+    MEMBERSHIP = 3
+    """`Raw`: good metadata of a classic group."""
+    REJECTED = 4
+    """`Raw`: a record that could not be read."""
+    SKIPPED = 5
+    """No payload: only counted."""
+    MOMENT = 6
+    """`Moment`: a group's lag in a topic at one sample."""
+    LAG = 7
+    """`LagRow`: a group's lag in a topic after the batch."""
+    RACKS = 8
+    """`RacksRow`: the replica racks of a topic that a group reads."""
+    GONE = 9
+    """`Gone`: a group no longer reads a topic, or the topic is gone."""
+
+
+class Row(NamedTuple):
+    """One row between operators."""
+
+    route: str
+    kind: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """A Kafka record as it was read, with its place."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    reason: str = ""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp": self.timestamp,
+            "reason": self.reason,
+        }
+        parts = {"key": self.key, "value": self.value}
+        return pack(meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Raw:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        parts: dict[str, Any] = {
+            name: arrays[name].tobytes() if name in arrays else None for name in ("key", "value")
+        }
+        return cls(**meta, **parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Offset commits of one topic; the columns are indexed by commit."""
+
+    groups: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    group: Ints
+    """An index of `groups`."""
+    partition: Ints
+    offset: Ints
+    """-1: a tombstone."""
+    at: Ints
+    topic_id: Ints
+    """An index of `topic_ids`; -1: the commit does not say."""
+    source: Ints
+    """The partition of the offsets topic, and"""
+    position: Ints
+    """the offset there."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        narrow = {name: getattr(self, name).astype(np.int32) for name in _NARROW}
+        wide = {name: getattr(self, name) for name in _WIDE}
+        return pack({"groups": self.groups, "topic_ids": self.topic_ids}, {**narrow, **wide})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Commits:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}
+        return cls(groups=tuple(meta["groups"]), topic_ids=tuple(meta["topic_ids"]), **columns)
+
+
+_NARROW = ("group", "partition", "topic_id", "source")
+_WIDE = ("offset", "at", "position")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A group's lag in a topic at the time of a sample."""
+
+    topic: str
+    at: int
+    lag: Ints
+    """By partition."""
+    source: Mapping[str, int]
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack({"topic": self.topic, "at": self.at, "source": dict(self.source)}, {"lag": self.lag})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Moment:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        return cls(**meta, lag=arrays["lag"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """A group's lag in a topic after a batch, at the last sample; the columns but `stale` are indexed by partition."""
+
+    topic: str
+    at: int
+    id: str
+    end_kind: str
+    source: Mapping[str, int]
+    racks: tuple[tuple[str, ...], ...]
+    committed: Ints
+    committed_at: Ints
+    begin: Ints
+    end: Ints
+    lag: Ints
+    lost: Ints
+    stale: Ints
+    """Partition numbers."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta: dict[str, Any] = {
+            "topic": self.topic,
+            "at": self.at,
+            "id": self.id,
+            "end_kind": self.end_kind,
+            "source": dict(self.source),
+            "racks": self.racks,
+        }
+        return pack(meta, {name: getattr(self, name) for name in _LAG_COLUMNS})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> LagRow:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        meta["racks"] = tuple(map(tuple, meta["racks"]))
+        columns: dict[str, Any] = {name: arrays[name] for name in _LAG_COLUMNS}
+        return cls(**meta, **columns)
+
+
+_LAG_COLUMNS = ("committed", "committed_at", "begin", "end", "lag", "lost", "stale")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RacksRow:
+    """The replica racks of a topic that a group reads, since `at`."""
+
+    topic: str
+    id: str
+    at: int
+    racks: tuple[tuple[str, ...], ...]
+    source: Mapping[str, int]
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta = {"topic": self.topic, "id": self.id, "at": self.at, "racks": self.racks}
+        return pack({**meta, "source": dict(self.source)}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> RacksRow:
+        """From the payload."""
+        meta, _ = unpack(payload)
+        meta["racks"] = tuple(map(tuple, meta["racks"]))
+        return cls(**meta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A topic that a group no longer has to do with."""
+
+    topic: str
+    at: int
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack({"topic": self.topic, "at": self.at}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Gone:
+        """From the payload."""
+        return cls(**unpack(payload)[0])
