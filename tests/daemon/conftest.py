@@ -1,0 +1,81 @@
+"""What the daemon's tests share: a log to look into, and topics of one's own on the session's cluster."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.protocol.topics import Topics
+from daemon.topics import TopicSettings, ensure
+
+
+class Said:
+    """A logger that remembers: events by name, each a mapping of its fields and its level."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattr__(self, level):
+        return lambda event, **fields: self.events.append({"event": event, "level": level, **fields})
+
+    def of(self, event):
+        return [one for one in self.events if one["event"] == event]
+
+    @property
+    def names(self):
+        return [one["event"] for one in self.events]
+
+
+@pytest.fixture
+def said():
+    return Said()
+
+
+@pytest.fixture
+def client_config(cluster):
+    return {"bootstrap.servers": cluster.bootstrap}
+
+
+@pytest.fixture
+def topics(client_config, fresh, said):
+    """Our topics, under a prefix that nobody else has."""
+    topics = Topics(fresh("lw") + ".")
+    ensure(client_config, topics, TopicSettings(), said)
+    said.events.clear()
+    return topics
+
+
+@pytest.fixture
+def kafka(client_config):
+    """Makes and removes topics."""
+    admin = AdminClient(client_config)
+
+    def create(name, partitions=1, replication=1, **config):
+        admin.list_topics(timeout=10)
+        admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
+        eventually(lambda: leaders(name) == partitions)
+
+    def leaders(name):
+        known = admin.list_topics(timeout=10).topics.get(name)
+        return known and sum(one.leader >= 0 for one in known.partitions.values())
+
+    def delete(name):
+        admin.delete_topics([name])[name].result()
+        eventually(lambda: name not in admin.list_topics(timeout=10).topics)
+
+    return SimpleNamespace(admin=admin, create=create, delete=delete)
+
+
+def eventually(holds, within=30.0):
+    """Wait until something holds; a test that fails here would wait for ever."""
+    until = time.monotonic() + within
+    while not (answer := holds()):
+        assert time.monotonic() < until, "it never came about"
+        time.sleep(0.02)
+    return answer
+
+
+@pytest.fixture(name="eventually")
+def _eventually():
+    return eventually

@@ -1,0 +1,202 @@
+"""What of a look at the cluster is news."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.protocol.records import (
+    BrokerRecord,
+    OffsetsRecord,
+    Tombstone,
+    TopicRecord,
+    decode,
+    encode,
+    encode_key,
+)
+from daemon.cluster_state import (
+    ClusterState,
+    Observation,
+    ObservedTopic,
+    Selection,
+    diff,
+    never_seen,
+    recovered,
+    sample,
+)
+from daemon.errors import ConfigurationError
+
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+def topic(*replicas, topic_id="one", leader=None, isr=None):
+    return ObservedTopic(
+        id=topic_id,
+        leader=leader or tuple(row[0] for row in replicas),
+        replicas=replicas,
+        isr=isr or replicas,
+    )
+
+
+def seen(at, brokers=RACKS, gone=(), **topics):
+    return Observation(at=at, brokers=brokers, topics=topics, gone=frozenset(gone))
+
+
+@pytest.fixture
+def known():
+    return diff(ClusterState(), seen(1, orders=topic((1, 2), (2, 3))))[0]
+
+
+def test_the_first_look_publishes_every_broker_and_topic_with_its_racks():
+    _, news = diff(ClusterState(), seen(7, orders=topic((2, 1), (3, 2))))
+    assert news == (
+        BrokerRecord(broker=1, at=7, rack="a", online=True),
+        BrokerRecord(broker=2, at=7, rack="b", online=True),
+        BrokerRecord(broker=3, at=7, rack="c", online=True),
+        TopicRecord(
+            topic="orders",
+            at=7,
+            id="one",
+            leader=(2, 3),
+            replicas=((2, 1), (3, 2)),
+            isr=((2, 1), (3, 2)),
+            racks=(("a", "b"), ("b", "c")),
+        ),
+    )
+
+
+def test_a_second_look_at_the_same_is_no_news(known):
+    state, news = diff(known, seen(2, orders=topic((1, 2), (2, 3))))
+    assert news == ()
+    assert state == known
+
+
+def test_an_offline_broker_keeps_its_rack_and_no_racks_move(known):
+    dead = seen(2, {1: "a", 3: "c"}, orders=topic((1, 2), (2, 3), leader=(1, 3), isr=((1,), (3,))))
+    state, news = diff(known, dead)
+    assert news[0] == BrokerRecord(broker=2, at=2, rack="b", online=False)
+    assert state.topics["orders"].racks == known.topics["orders"].racks
+    assert state.topics["orders"].leader == (1, 3)
+
+
+def test_a_bounced_broker_ends_where_it_began(known):
+    away, _ = diff(known, seen(2, {1: "a", 3: "c"}, orders=topic((1, 2), (2, 3))))
+    back, news = diff(away, seen(3, orders=topic((1, 2), (2, 3))))
+    assert news == (BrokerRecord(broker=2, at=3, rack="b", online=True),)
+    assert back.topics == known.topics
+
+
+def test_a_broker_that_stays_away_is_published_once(known):
+    away, _ = diff(known, seen(2, {1: "a", 3: "c"}, orders=topic((1, 2), (2, 3))))
+    assert diff(away, seen(3, {1: "a", 3: "c"}, orders=topic((1, 2), (2, 3)))) == (away, ())
+
+
+def test_a_broker_that_comes_back_in_another_rack_moves_the_racks_of_its_replicas(known):
+    state, _ = diff(known, seen(2, {**RACKS, 2: "x"}, orders=topic((1, 2), (2, 3))))
+    assert state.topics["orders"].racks == (("a", "x"), ("c", "x"))
+
+
+def test_replicas_of_one_rack_count_once_and_brokers_without_a_rack_not_at_all():
+    state, _ = diff(ClusterState(), seen(1, {1: "a", 2: "a", 3: None}, orders=topic((1, 2, 3), (3,))))
+    assert state.topics["orders"].racks == (("a",), ())
+
+
+def test_a_topic_that_is_gone_leaves_tombstones_for_layout_and_offsets(known):
+    state, news = diff(known, seen(2, gone=["orders", "never-was"]))
+    assert news == (Tombstone(("topic", "orders")), Tombstone(("offsets", "orders")))
+    assert state.topics == {}
+
+
+def test_a_topic_that_was_merely_not_seen_stays_as_it_was(known):
+    assert diff(known, seen(2)) == (known, ())
+
+
+def test_a_topic_made_anew_is_news_by_its_id_alone(known):
+    _, news = diff(known, seen(2, orders=topic((1, 2), (2, 3), topic_id="two")))
+    assert [(one.id, one.at) for one in news] == [("two", 2)]
+
+
+def test_an_offline_broker_that_was_never_seen_is_told(known):
+    state, _ = diff(known, seen(2, orders=topic((1, 2), (2, 9))))
+    assert never_seen(known) == frozenset()
+    assert never_seen(state) == {9}
+    assert state.topics["orders"].racks[1] == ("b",)
+
+
+brokers = st.integers(0, 4)
+replica_lists = st.lists(
+    st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=3
+).map(tuple)
+observations = st.builds(
+    Observation,
+    at=st.integers(0, 2**40),
+    brokers=st.dictionaries(brokers, st.none() | st.sampled_from("abc")),
+    topics=st.dictionaries(
+        st.sampled_from(["t0", "t1", "t2"]),
+        st.builds(lambda rows, which: topic(*rows, topic_id=which), replica_lists, st.sampled_from("xy")),
+    ),
+    gone=st.frozensets(st.sampled_from(["t0", "t1", "t2"])),
+).map(lambda one: replace(one, gone=one.gone - one.topics.keys()))
+
+
+@given(st.lists(observations, max_size=6))
+def test_what_is_read_back_from_the_topic_is_the_state(looks):
+    state, log = ClusterState(), []
+    for look in looks:
+        state, news = diff(state, look)
+        log += news
+    wire = [(encode_key(one.key), None) if isinstance(one, Tombstone) else encode(one) for one in log]
+    assert recovered(decode("metadata", *message) for message in wire) == state
+
+
+@given(st.lists(observations, max_size=6))
+def test_compaction_takes_nothing_from_the_state(looks):
+    state, log = ClusterState(), []
+    for look in looks:
+        state, news = diff(state, look)
+        log += news
+    latest = {one.key: one for one in log}
+    assert recovered(latest.values()) == ClusterState(
+        brokers=dict(sorted(state.brokers.items())), topics=state.topics
+    )
+
+
+@given(observations, observations)
+def test_saying_the_same_again_is_never_news(first, second):
+    state, _ = diff(diff(ClusterState(), first)[0], second)
+    assert diff(state, replace(second, at=second.at + 1)) == (state, ())
+
+
+@given(st.lists(observations, min_size=1, max_size=6))
+def test_no_broker_that_had_a_rack_is_ever_forgotten(looks):
+    state = ClusterState()
+    for look in looks:
+        state, _ = diff(state, look)
+    for number in {number for look in looks for number in look.brokers}:
+        last = [look.brokers[number] for look in looks if number in look.brokers][-1]
+        assert state.brokers[number].rack == last
+        assert state.brokers[number].online == (number in looks[-1].brokers)
+
+
+def test_topics_are_selected_by_whole_names_and_exclusion_wins():
+    selection = Selection.of(["orders.*", "x"], ["orders-test"])
+    assert [
+        name for name in ("orders", "orders-1", "orders-test", "x", "xy", "my-orders") if name in selection
+    ] == [
+        "orders",
+        "orders-1",
+        "x",
+    ]
+
+
+def test_a_broken_expression_says_where_it_stands():
+    with pytest.raises(ConfigurationError, match=r"observer\.exclude: '\(' is no regular expression"):
+        Selection.of([".*"], ["("])
+
+
+def test_a_sample_never_has_its_high_watermark_below_the_stable_offset(known):
+    found = sample(known.topics["orders"], 5, [0, -1], [10, 7], [9, -1])
+    assert found == OffsetsRecord(
+        topic="orders", at=5, id="one", begin=(0, -1), stable=(10, 7), high=(10, -1)
+    )
