@@ -1,21 +1,19 @@
 """An embedded Kafka cluster on loopback: real brokers, in KRaft's combined mode, as children of this process.
 
 Everything of a cluster is in one directory; a later start in the same directory finds its topics again. The brokers never
-outlive this process (see `guard`).
+outlive this process (see `guard`). Each is a controller, too, so that the cluster survives the loss of any minority.
 """
 
 import contextlib
 import fcntl
 import json
 import os
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,19 +22,18 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from deploy import guard
-from deploy.broker import HOST, JVM_OPTIONS, Node, java_command, meta_properties, new_id, properties
+from deploy.broker import JVM_OPTIONS, Node, java_command, meta_properties, new_id, properties
 from deploy.errors import SetupError
 from deploy.jars import classpath
 from deploy.java import java
+from deploy.ports import answers, free_ports, is_free
 
 RACKS = ("a", "b", "c")
 
-# Below the range from which Linux and macOS take ports for outgoing connections: nobody else takes one of these while its
-# broker is down for a moment.
-_PORTS = range(20_000, 32_000)
 _ATTEMPTS = 3
 _READY_WITHIN = 90.0
 _POLL = 0.05
+_LAST_WORDS = 1.0
 _TAIL = 25
 
 
@@ -60,7 +57,7 @@ class Cluster:
     _jars: tuple[Path, ...]
     _lock: int
     _temporary: bool
-    _running: dict[int, guard.Guarded] = field(default_factory=dict)
+    _processes: dict[int, guard.Guarded] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -74,10 +71,10 @@ class Cluster:
         ready_within: float = _READY_WITHIN,
         say: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Start brokers 1 to `brokers` and wait until all serve.
+        """Start brokers 1 to `brokers` and wait until the cluster names them all.
 
         Args:
-            brokers: how many; kept when the directory holds a cluster already.
+            brokers: how many; a directory that holds a cluster must hold as many.
             racks: `broker.rack` of each, over again when there are fewer; None for none.
             directory: where all is kept; without one, a temporary directory that goes with the cluster.
             settings: Kafka's own settings for all brokers, above ours.
@@ -88,8 +85,7 @@ class Cluster:
         Raises:
             SetupError: where Java, a jar or a port is missing, or a broker fails; it says which.
         """
-        runtime, jars = java(), classpath("brokers", say)
-        temporary = directory is None
+        runtime, jars = java(say), classpath("brokers", say)
         home = (
             Path(tempfile.mkdtemp(prefix="levelwind-cluster-")) if directory is None else directory.absolute()
         )
@@ -101,8 +97,8 @@ class Cluster:
             jvm_options=jvm_options,
             _java=runtime,
             _jars=jars,
-            _lock=_locked(home),
-            _temporary=temporary,
+            _lock=_lock(home),
+            _temporary=directory is None,
         )
         try:
             cluster._start(brokers, racks, time.monotonic() + ready_within, say)
@@ -121,28 +117,23 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """`bootstrap.servers` of this cluster: all its brokers."""
+        """`bootstrap.servers` of this cluster: all its brokers, running or not."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def running(self) -> frozenset[int]:
         """The ids of the brokers whose process lives."""
-        return frozenset(number for number, process in self._running.items() if process.poll() is None)
+        return frozenset(number for number, process in self._processes.items() if process.poll() is None)
 
     def log(self, broker: int) -> Path:
         """A broker's log file."""
-        return self.directory / f"broker-{broker}" / "broker.log"
+        return self._home(broker) / "broker.log"
 
     def stop(self) -> None:
-        """End all brokers; those that take longer than the grace are killed, which costs them no data."""
-        for process in self._running.values():
-            if self._temporary:
-                process.kill()
-            else:
-                process.ask_to_stop()
-        for process in self._running.values():
-            process.stop()
-        self._running.clear()
+        """End all brokers, in order where the directory stays; may be called again."""
+        if not self._temporary:
+            self._stop_in_order()
+        self._kill_all()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -151,129 +142,161 @@ class Cluster:
 
     def kill(self, broker: int) -> None:
         """End a broker as if its machine had been lost."""
-        self._running.pop(broker).kill()
+        self._processes.pop(broker).kill()
 
     def stop_broker(self, broker: int) -> None:
         """End a broker in order: it hands its leaderships over first."""
-        self._running.pop(broker).stop()
+        self._processes.pop(broker).stop()
 
-    def start_broker(self, broker: int, *, ready_within: float = _READY_WITHIN) -> None:
-        """Start a broker that was stopped or killed, and wait until the cluster counts it in again."""
+    def start_broker(
+        self, broker: int, *, rack: str | None = None, ready_within: float = _READY_WITHIN
+    ) -> None:
+        """Start a broker that was stopped or killed, in another rack if told so; back when the cluster counts it in."""
         if broker in self.running:
-            raise ValueError(f"broker {broker} runs")
+            raise ValueError(f"broker {broker} runs already")
+        if rack is not None:
+            self.nodes = tuple(replace(node, rack=rack) if node.id == broker else node for node in self.nodes)
         self._launch(next(node for node in self.nodes if node.id == broker))
         self._await_ready(time.monotonic() + ready_within)
+
+    # Starting.
 
     def _start(
         self, brokers: int, racks: Sequence[str] | None, until: float, say: Callable[[str], None]
     ) -> None:
+        named = {i + 1: racks[i % len(racks)] if racks else None for i in range(brokers)}
         for attempt in range(1, _ATTEMPTS + 1):
-            self.nodes = self._placed(brokers, racks)
-            if not (self.directory / "broker-1" / "data" / "meta.properties").exists():
-                say("formatting the brokers' storage")
-                self._format()
-            say(f"starting {len(self.nodes)} brokers")
+            self.nodes = self._placed(named, say)
+            say(f"starting {brokers} brokers")
             try:
                 for node in self.nodes:
                     self._launch(node)
                 self._await_ready(until)
             except _PortTakenError:
-                for process in self._running.values():
-                    process.kill()
-                self._running.clear()
+                self._kill_all()
                 if attempt == _ATTEMPTS:
                     raise
             else:
                 return
 
-    def _placed(self, brokers: int, racks: Sequence[str] | None) -> tuple[Node, ...]:
-        """The nodes, at the ports of the last start where these are still free."""
+    def _placed(self, named: Mapping[int, str | None], say: Callable[[str], None]) -> tuple[Node, ...]:
+        """The nodes with formatted storage, at the ports of the last start where these are still free."""
         record = self.directory / "cluster.json"
-        if record.exists():
-            known = tuple(Node(**node) for node in json.loads(record.read_text()))
-            if all(_is_free(port) for node in known for port in (node.port, node.controller_port)):
-                return known
-            ids_and_racks = [(node.id, node.rack) for node in known]
+        known = [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
+        if known and len(known) != len(named):
+            raise ClusterError(
+                f"{self.directory} holds a cluster of {len(known)} brokers, not of {len(named)}"
+            )
+        if known and all(is_free(port) for node in known for port in (node.port, node.controller_port)):
+            nodes = tuple(replace(node, rack=named[node.id]) for node in known)
         else:
-            ids_and_racks = [(i + 1, racks[i % len(racks)] if racks else None) for i in range(brokers)]
-        ports = _free_ports()
-        nodes = tuple(
-            Node(id=number, rack=rack, port=next(ports), controller_port=next(ports))
-            for number, rack in ids_and_racks
-        )
+            ports = free_ports()
+            nodes = tuple(
+                Node(id=number, rack=rack, port=next(ports), controller_port=next(ports))
+                for number, rack in named.items()
+            )
+        if not known:
+            say("formatting the brokers' storage")
+            self._format(nodes)
+        # Written last: a directory without it was never formatted as a whole.
         record.write_text(json.dumps([asdict(node) for node in nodes]))
         return nodes
 
-    def _data(self, node: Node) -> Path:
-        return self.directory / f"broker-{node.id}" / "data"
-
-    def _configure(self, node: Node) -> Path:
-        file = self.directory / f"broker-{node.id}" / "server.properties"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(properties(node, self.nodes, self._data(node), self.settings))
-        return file
-
-    def _format(self) -> None:
-        """Format the first broker's storage with Kafka's tool; the others' differs in its ids alone, and is copied."""
-        first, *others = self.nodes
+    def _format(self, nodes: Sequence[Node]) -> None:
+        """Format storage by Kafka's tool, once: the brokers' storages differ in their ids alone, one for each start of Java."""
         cluster_id = new_id()
+        first = nodes[0]
+        for node in nodes:
+            shutil.rmtree(self._data(node), ignore_errors=True)
         command = java_command(
             self._java, self._jars, self.jvm_options, "kafka.tools.StorageTool",
-            "format", "--cluster-id", cluster_id, "--config", str(self._configure(first)),
+            "format", "--cluster-id", cluster_id, "--config", str(self._configured(first, nodes)),
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
         if done.returncode:
             raise ClusterError(f"the brokers' storage cannot be formatted:\n{done.stdout}{done.stderr}")
-        for node in others:
-            shutil.copytree(self._data(first), self._data(node), dirs_exist_ok=True)
+        for node in nodes[1:]:
+            shutil.copytree(self._data(first), self._data(node))
             meta = meta_properties(node, cluster_id, directory_id=new_id())
             (self._data(node) / "meta.properties").write_text(meta)
 
     def _launch(self, node: Node) -> None:
-        command = java_command(
-            self._java, self._jars, self.jvm_options, "kafka.Kafka", str(self._configure(node))
-        )
-        with self.log(node.id).open("ab") as output:
-            self._running[node.id] = guard.start(
+        configuration = self._configured(node, self.nodes)
+        command = java_command(self._java, self._jars, self.jvm_options, "kafka.Kafka", str(configuration))
+        log = self.log(node.id)
+        if log.exists():
+            log.replace(log.with_suffix(".log.1"))
+        with log.open("wb") as output:
+            self._processes[node.id] = guard.start(
                 command, output=output, directory=self.directory, keep_open=[self._lock]
             )
 
+    def _configured(self, node: Node, nodes: Sequence[Node]) -> Path:
+        file = self._home(node.id) / "server.properties"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(properties(node, nodes, self._data(node), self.settings))
+        return file
+
+    def _home(self, broker: int) -> Path:
+        return self.directory / f"broker-{broker}"
+
+    def _data(self, node: Node) -> Path:
+        return self._home(node.id) / "data"
+
     def _await_ready(self, until: float) -> None:
-        """Wait until the cluster itself names all brokers that run."""
+        """Wait until the cluster itself names all brokers that were started."""
+        wanted = set(self._processes)
         admin: AdminClient | None = None
         while True:
             self._check_alive()
-            if admin is None and all(_answers(node.port) for node in self.nodes if node.id in self._running):
+            # Not sooner, for librdkafka writes about each refused connection to the terminal.
+            if admin is None and all(answers(node.port) for node in self.nodes if node.id in wanted):
                 admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-            if admin is not None and self._registered(admin) >= set(self._running):
+            if admin is not None and _registered(admin) >= wanted:
                 return
             if time.monotonic() > until:
-                raise ClusterError(f"the brokers are not ready in time\n{self._tails(self._running)}")
+                raise ClusterError(f"the brokers are not ready in time\n{self._tails(wanted)}")
             time.sleep(_POLL)
 
-    def _registered(self, admin: AdminClient) -> set[int]:
-        with contextlib.suppress(KafkaException):
-            return {node.id for node in admin.describe_cluster(request_timeout=2).result().nodes}
-        return set()
-
     def _check_alive(self) -> None:
-        ended = [number for number, process in self._running.items() if process.poll() is not None]
+        ended = set(self._processes) - self.running
         if not ended:
             return
         tails = self._tails(ended)
         kind = _PortTakenError if "Address already in use" in tails else ClusterError
-        raise kind(f"broker {', '.join(map(str, ended))} ended while starting\n{tails}")
+        raise kind(f"broker {', '.join(map(str, sorted(ended)))} ended while starting\n{tails}")
 
-    def _tails(self, brokers: Sequence[int] | Mapping[int, object]) -> str:
+    def _tails(self, brokers: Collection[int]) -> str:
         return "\n".join(
-            f"--- the end of {self.log(number)}\n"
-            + "\n".join(self.log(number).read_text(errors="replace").splitlines()[-_TAIL:])
-            for number in brokers
+            f"--- the end of {self.log(number)}\n{_tail(self.log(number))}" for number in sorted(brokers)
         )
 
+    # Stopping.
 
-def _locked(directory: Path) -> int:
-    """Take the directory for this process and its guards. Of one just killed, the guards need a moment to go."""
+    def _stop_in_order(self) -> None:
+        """Ask all to stop. The last minority cannot, having no majority to ask for leave: it gets a moment."""
+        majority = len(self.nodes) // 2 + 1
+        for process in self._processes.values():
+            process.ask_to_stop()
+        self._wait_while(lambda: len(self.running) >= majority, guard.GRACE)
+        self._wait_while(lambda: bool(self.running), _LAST_WORDS)
+
+    def _wait_while(self, condition: Callable[[], bool], seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while condition() and time.monotonic() < until:
+            time.sleep(_POLL)
+
+    def _kill_all(self) -> None:
+        """What they wrote is in the kernel's hands and not lost: a broker recovers its log at the next start."""
+        for process in self._processes.values():
+            process.ask_to_kill()
+        for process in self._processes.values():
+            process.stop()
+        self._processes.clear()
+
+
+def _lock(directory: Path) -> int:
+    """Take the directory for this process and its guards; those of a process just killed need a moment to go."""
     file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     until = time.monotonic() + 2 * guard.GRACE
     while True:
@@ -290,21 +313,11 @@ def _locked(directory: Path) -> int:
             return file
 
 
-def _free_ports() -> Iterator[int]:
-    candidates = random.SystemRandom().sample(_PORTS, len(_PORTS))
-    return (port for port in candidates if _is_free(port))
+def _registered(admin: AdminClient) -> set[int]:
+    with contextlib.suppress(KafkaException):
+        return {node.id for node in admin.describe_cluster(request_timeout=2).result().nodes}
+    return set()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the brokers do
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])

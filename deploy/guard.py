@@ -54,11 +54,15 @@ class Guarded:
         self.ask_to_stop()
         return self.process.wait()
 
-    def kill(self) -> int:
-        """End the child at once, as if the machine had lost it; its exit code."""
+    def ask_to_kill(self) -> None:
+        """End the child and all that it started, at once; returns before that is done."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
-        return self.stop()
+
+    def kill(self) -> int:
+        """End the child as if the machine had lost it, and wait until it is gone; its exit code."""
+        self.ask_to_kill()
+        return self.process.wait()
 
 
 def start(

@@ -1,0 +1,150 @@
+"""A guarded child never outlives its parent, and is told before it is ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from deploy import guard
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+STUBBORN = """
+    import signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("deaf", flush=True)
+    time.sleep(600)
+"""
+
+
+def python(source):
+    return [sys.executable, "-c", textwrap.dedent(source)]
+
+
+def eventually(condition, within=20.0):
+    until = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.02)
+
+
+def only_child(process):
+    children = []
+    eventually(lambda: children.extend(psutil.Process(process.pid).children()) or children)
+    return children[0]
+
+
+def is_gone(process):
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def parent():
+    """A process that guards a sleeper, and that a test may end as it likes."""
+    source = f"""
+        from deploy import guard
+        child = guard.start({SLEEPER!r})
+        child.process.wait()
+    """
+    process = subprocess.Popen(python(source), start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_exit_code_is_the_childs():
+    assert guard.start(python("raise SystemExit(7)")).process.wait() == 7
+
+
+def test_a_child_that_died_of_a_signal_is_reported_as_shells_do():
+    assert guard.start(python("import os; os.kill(os.getpid(), 11)")).process.wait() == 128 + 11
+
+
+def test_a_command_that_is_not_there_is_said_so(tmp_path):
+    with (tmp_path / "log").open("wb") as output:
+        child = guard.start(["/nowhere/java"], output=output)
+    assert child.process.wait() == 127
+    assert "cannot start /nowhere/java: No such file" in (tmp_path / "log").read_text()
+
+
+def test_a_child_may_end_in_its_own_way_when_asked_to_stop(tmp_path):
+    source = """
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: (print("goodbye", flush=True), sys.exit(3)))
+        print("ready", flush=True)
+        time.sleep(600)
+    """
+    with (tmp_path / "log").open("wb") as output:
+        child = guard.start(python(source), output=output)
+    eventually(lambda: "ready" in (tmp_path / "log").read_text())
+    assert child.stop() == 3
+    assert (tmp_path / "log").read_text().splitlines() == ["ready", "goodbye"]
+
+
+def test_a_child_that_does_not_listen_is_killed_after_the_grace(tmp_path):
+    with (tmp_path / "log").open("wb") as output:
+        child = guard.start(python(STUBBORN), output=output, grace=0.2)
+    eventually(lambda: "deaf" in (tmp_path / "log").read_text())
+    assert child.stop() == 128 + signal.SIGKILL
+
+
+def test_a_kill_does_not_wait_for_the_grace(tmp_path):
+    with (tmp_path / "log").open("wb") as output:
+        child = guard.start(python(STUBBORN), output=output, grace=3600)
+    eventually(lambda: "deaf" in (tmp_path / "log").read_text())
+    child.ask_to_stop()
+    assert child.kill() == 128 + signal.SIGKILL
+
+
+def test_what_the_child_started_ends_with_it():
+    source = f"""
+        import subprocess, time
+        subprocess.Popen({SLEEPER!r})
+        time.sleep(600)
+    """
+    child = guard.start(python(source))
+    grandchild = only_child(only_child(child.process))
+    child.kill()
+    eventually(lambda: is_gone(grandchild))
+
+
+def test_nothing_is_left_of_a_parent_that_was_killed(parent):
+    guarding = only_child(parent)
+    child = only_child(guarding)
+    parent.kill()
+    eventually(lambda: is_gone(guarding) and is_gone(child))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no signal for a parent's death")
+def test_nothing_is_left_when_parent_and_guard_are_killed_together(parent):
+    guarding = only_child(parent)
+    child = only_child(guarding)
+    guarding.kill()
+    parent.kill()
+    eventually(lambda: is_gone(guarding) and is_gone(child))
+
+
+def test_an_interrupt_from_the_terminal_reaches_the_parent_alone(parent):
+    guarding = only_child(parent)
+    child = only_child(guarding)
+    groups = {os.getpgid(process.pid) for process in (guarding, child)}
+    assert os.getpgid(parent.pid) not in groups
+    assert os.getsid(child.pid) != os.getsid(parent.pid)
+
+
+def test_as_a_program_it_holds_its_child_until_its_input_ends():
+    process = subprocess.Popen([sys.executable, "-m", "deploy.guard", "--", *SLEEPER], stdin=subprocess.PIPE)
+    only_child(process)
+    assert process.poll() is None
+    process.stdin.close()
+    assert process.wait() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("arguments", [[], ["sleep", "1"], ["--"], ["--grace", "--", "sleep"]])
+def test_a_wrong_command_line_is_refused(arguments, capfd):
+    assert guard.main(arguments) == 2
+    assert "usage" in capfd.readouterr().err

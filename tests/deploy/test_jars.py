@@ -1,0 +1,146 @@
+"""No jar reaches a classpath unless it is what the lock names."""
+
+import hashlib
+import re
+import tomllib
+import xml.etree.ElementTree as ET
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from deploy import jars
+from deploy.errors import SetupError
+from deploy.jars import Jar
+
+CONTENT = b"a jar, as it were"
+JAR = Jar(group="org.example", artifact="thing", version="1.0", sha256=hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture
+def registry(monkeypatch, tmp_path):
+    """A registry of one jar whose content a test may change; it remembers what was asked for."""
+
+    class Registry:
+        content = CONTENT
+        asked = 0
+
+        def downloaded(self, _jar, directory):
+            self.asked += 1
+            file = directory / "download.jar"
+            file.write_bytes(self.content)
+            return file
+
+    registry = Registry()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(jars, "_downloaded", registry.downloaded)
+    monkeypatch.setattr(jars, "locked", lambda _: (JAR,))
+    return registry
+
+
+def test_a_jar_is_fetched_once(registry):
+    (path,) = jars.classpath("brokers")
+    assert path.read_bytes() == CONTENT
+    assert jars.classpath("brokers") == (path,)
+    assert registry.asked == 1
+
+
+def test_a_download_that_is_not_what_the_lock_names_is_refused(registry):
+    registry.content = b"something else"
+    with pytest.raises(
+        SetupError, match=r"org\.example:thing:1\.0: what was downloaded is not what jars\.lock names"
+    ):
+        jars.classpath("brokers")
+    registry.content = CONTENT
+    (path,) = jars.classpath("brokers")
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_file_that_changed_in_the_cache_is_fetched_anew(registry):
+    (path,) = jars.classpath("brokers")
+    path.write_bytes(b"x" + CONTENT[1:])
+    assert jars.classpath("brokers") == (path,)
+    assert path.read_bytes() == CONTENT
+    assert registry.asked == 2
+
+
+def test_a_sound_file_without_its_stamp_is_kept(registry):
+    (path,) = jars.classpath("brokers")
+    for stamp in path.parent.glob("*.verified"):
+        stamp.unlink()
+    jars.classpath("brokers")
+    assert registry.asked == 1
+
+
+def test_nothing_half_done_is_left_in_the_cache(registry, tmp_path):
+    registry.content = b"something else"
+    with pytest.raises(SetupError):
+        jars.classpath("brokers")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_jar_that_cannot_be_had_says_so_and_what_to_do(monkeypatch, tmp_path):
+    import requests  # noqa: PLC0415 - as the module does
+    from jgo.util import http  # noqa: PLC0415 - as above
+
+    def refused(*_, **__):
+        raise requests.ConnectionError("no route")
+
+    monkeypatch.setattr(http, "get", refused)
+    monkeypatch.setattr(jars.time, "sleep", lambda _: None)
+    with pytest.raises(
+        SetupError, match=r"cannot be downloaded: no route\. The first set-up needs the network"
+    ):
+        jars._downloaded(JAR, tmp_path)
+
+
+def properties_of_the_pom():
+    root = ET.parse(jars.POM).getroot()  # noqa: S314 - our own file
+    return {element.tag.split("}")[1]: element.text for element in root.find("{*}properties")}
+
+
+def test_the_lock_holds_the_versions_of_the_pom():
+    pom = properties_of_the_pom()
+    brokers = {jar.artifact: jar.version for jar in jars.locked("brokers")}
+    spark = {jar.artifact: jar.version for jar in jars.locked("spark")}
+    scala = pom["scala.version"]
+    assert brokers[f"kafka_{scala}"] == brokers["kafka-clients"] == pom["brokers.version"]
+    assert brokers["log4j-slf4j-impl"] == brokers["log4j-core"] == pom["log4j.version"]
+    assert spark == {
+        f"spark-sql-kafka-0-10_{scala}": pom["spark.version"],
+        f"spark-token-provider-kafka-0-10_{scala}": pom["spark.token.provider.version"],
+        "kafka-clients": pom["spark.kafka.clients.version"],
+        "commons-pool2": pom["spark.commons.pool2.version"],
+    }
+
+
+def test_the_connector_is_that_of_the_installed_spark():
+    assert properties_of_the_pom()["spark.version"] == version("pyspark")
+
+
+def test_no_artifact_is_on_a_classpath_twice():
+    for name in jars.SETS:
+        artifacts = [(jar.group, jar.artifact) for jar in jars.locked(name)]
+        assert len(artifacts) == len(set(artifacts))
+
+
+def test_the_lock_reads_back_as_it_was_written(tmp_path):
+    sets = {name: jars.locked(name) for name in jars.SETS}
+    (tmp_path / "lock").write_text(jars.written(sets))
+    assert {name: jars.locked(name, tmp_path / "lock") for name in jars.SETS} == sets
+    assert (tmp_path / "lock").read_text() == jars.LOCK.read_text()
+
+
+def test_every_python_package_is_locked_with_its_digest():
+    lock = Path(__file__).parents[2] / "requirements.lock"
+    for requirement in re.split(r"\n(?=\S)", lock.read_text()):
+        if not requirement.startswith("#"):
+            assert re.match(r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", requirement, re.DOTALL), (
+                requirement[:60]
+            )
+
+
+def test_pyspark_is_pinned_where_its_connector_is_published():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    pinned = [name for name in project["optional-dependencies"]["daemon"] if name.startswith("pyspark")]
+    assert pinned == [f"pyspark=={properties_of_the_pom()['spark.version']}"]
