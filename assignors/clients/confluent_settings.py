@@ -1,0 +1,136 @@
+"""Which of librdkafka's settings belong to the user, and which to the hand-over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from assignors.handover.timers import Timers
+
+# Not for the user, and why not.
+REFUSED: Mapping[str, str] = {
+    "group.id": "give `group`",
+    "group.instance.id": "give `instance`: the client is no member of the broker's group",
+    "group.protocol": "the planner assigns, not the broker",
+    "group.protocol.type": "the planner assigns, not the broker",
+    "group.remote.assignor": "the planner assigns, not the broker",
+    "partition.assignment.strategy": "the planner assigns, not the group's leader",
+    "session.timeout.ms": "it bounds how late a commit may arrive: give `timers`",
+    "socket.timeout.ms": "it bounds how late a commit may arrive: give `timers`",
+    "heartbeat.interval.ms": "give `timers`",
+}
+# What concerns the connection, and so holds for the two clients of the hand-over too.
+CONNECTION = (
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "client.id",
+    "client.dns.lookup",
+    "security.",
+    "sasl.",
+    "ssl.",
+    "enable.ssl.",
+    "enable.sasl.",
+    "https.",
+    "oauth_cb",
+    "broker.address.",
+    "reconnect.",
+    "socket.connection.",
+    "socket.keepalive.",
+    "api.version.",
+    "debug",
+    "log_level",
+    "logger",
+)
+
+
+class SettingError(ValueError):
+    """A setting of the consumer that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of the three clients, and what the adapter does in librdkafka's stead."""
+
+    consumer: dict[str, Any]
+    reader: dict[str, Any]
+    producer: dict[str, Any]
+    auto_commit: bool
+    auto_store: bool
+    commit_interval: float
+    max_poll_interval: float
+    from_latest: bool
+    on_commit: Callable[..., object] | None
+
+
+def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers) -> Settings:
+    """Share the user's settings out; raises `SettingError` for one that the hand-over must own."""
+    for name in config:
+        if name in REFUSED:
+            raise SettingError(f"{name} cannot be set here: {REFUSED[name]}")
+    given = dict(config)
+    auto_commit = _flag(given.pop("enable.auto.commit", True), "enable.auto.commit")
+    auto_store = _flag(given.pop("enable.auto.offset.store", True), "enable.auto.offset.store")
+    interval = _milliseconds(given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms")
+    connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
+    # librdkafka parks a commit while it has no coordinator, up to the session timeout, and tries it again: two of each,
+    # and `timers.commit` is over.
+    bound = max(int(timers.commit * 1000 / 4), 10)
+    bounds = {
+        "session.timeout.ms": bound,
+        "socket.timeout.ms": bound,
+        "heartbeat.interval.ms": max(bound // 3, 1),
+    }
+    consumer = {
+        **({"client.rack": rack} if rack is not None else {}),
+        **given,
+        **bounds,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "max.poll.interval.ms": max(int(given.get("max.poll.interval.ms", 300_000)), bound),
+    }
+    on_commit = consumer.pop("on_commit", None)
+    return Settings(
+        consumer=consumer,
+        reader={
+            **connection,
+            "group.id": f"{group}.follower",  # librdkafka wants one; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        },
+        producer={
+            **connection,
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
+        },
+        auto_commit=auto_commit,
+        auto_store=auto_store,
+        commit_interval=interval,
+        max_poll_interval=_milliseconds(given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms"),
+        from_latest=str(given.get("auto.offset.reset", "latest")).lower() in ("latest", "largest", "end"),
+        on_commit=on_commit,
+    )
+
+
+def _flag(value: object, name: str) -> bool:
+    flags = {True: True, False: False, "true": True, "false": False}
+    key = value.lower() if isinstance(value, str) else value
+    if isinstance(key, (bool, str)) and key in flags:
+        return flags[key]
+    raise SettingError(f"{name}: expected true or false, got {value!r}")
+
+
+def _milliseconds(value: object, name: str) -> float:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise SettingError(f"{name}: expected milliseconds, got {value!r}")
+    return number / 1000

@@ -1,0 +1,178 @@
+"""A planner by script: a real ledger, a real transactional producer and a real reader, and a target that the test names."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Lock, Thread
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.clients.confluent_follower import clock
+from assignors.handover.ledger import Incarnation, Ledger
+from assignors.handover.timers import Timers
+from assignors.protocol.records import MemberRecord, Rejection, Tombstone, decode, encode, encode_key
+from assignors.protocol.topics import Topics, partition_for
+
+TIMERS = Timers().scaled(0.25)
+
+
+@pytest.fixture
+def make_topics(cluster):
+    """Make topics and wait until every partition has a leader: `make_topics({"orders": 6})`."""
+    return lambda sizes, **config: _make_topics(cluster.bootstrap, sizes, config)
+
+
+def _make_topics(bootstrap, sizes, config):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    replication = min(len(admin.list_topics(timeout=10).brokers), 3)
+    for result in admin.create_topics(
+        [NewTopic(n, s, replication, config=config) for n, s in sizes.items()]
+    ).values():
+        result.result(30)
+    # A broker answers a create before all of them know the leaders.
+    deadline = time.monotonic() + 30
+    while any(
+        p.leader < 0 or t.error
+        for t in (admin.list_topics(n, timeout=10).topics[n] for n in sizes)
+        for p in t.partitions.values()
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Planner(Thread):
+    """Publishes `share(members)` for whoever is there; `share` gets the live instances, sorted."""
+
+    def __init__(self, bootstrap, prefix, group, share):
+        super().__init__(daemon=True)
+        self.topics = Topics(prefix)
+        self.group = group
+        self.share = share
+        self.partition = partition_for(group, 2)
+        self.bootstrap = bootstrap
+        self.stopping = Event()
+        self.lock = Lock()
+        self.records: list[MemberRecord | Tombstone] = []
+        self.live: dict[str, str] = {}
+        self.heard: dict[Incarnation, float] = {}
+        self.ledger = Ledger.empty(group=group, grant=TIMERS.grant)
+        self.evictions: dict[Incarnation, float] = {}
+        self.failure = None
+
+    def run(self):
+        try:
+            self.follow()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def follow(self):
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "scripted",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        reader.assign(
+            [TopicPartition(t, self.partition, 0) for t in (self.topics.members, self.topics.assignments)]
+        )
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "transactional.id": self.topics.prefix + "planner",
+                "linger.ms": 0,
+            }
+        )
+        producer.init_transactions(30)
+        while not self.stopping.is_set():
+            message = reader.poll(0.05)
+            while message is not None:
+                assert message.error() is None, message.error()
+                self.hear(message)
+                message = reader.poll(0)
+            self.plan(producer)
+        reader.close()
+
+    def hear(self, message):
+        if message.topic() == self.topics.assignments:
+            record = decode("assignments", message.key(), message.value())
+            if isinstance(record, Rejection):  # a test's own
+                return
+            if not isinstance(record, Tombstone) and record.state == "evicted":
+                who, now = Incarnation(record.instance, record.incarnation), clock()
+                self.evictions.setdefault(who, now)
+                self.ledger = self.ledger.eviction_read_back(who, now)
+            return
+        record = decode("members", message.key(), message.value())
+        with self.lock:
+            self.records.append(record)
+        if isinstance(record, Tombstone):
+            who = Incarnation(*record.key[2:])
+            self.ledger = self.ledger.left(who)
+            self.forget(who)
+            return
+        who = Incarnation(record.instance, record.incarnation)
+        self.ledger = self.ledger.acknowledge(record)
+        if record.state == "left":
+            self.forget(who)
+            return
+        self.heard[who] = clock()
+        if record.state == "joining":
+            if (old := self.live.get(who.instance)) not in (None, who.incarnation):
+                self.ledger = self.ledger.evict(Incarnation(who.instance, old))
+            self.live[who.instance] = who.incarnation
+
+    def forget(self, who):
+        if self.live.get(who.instance) == who.incarnation:
+            del self.live[who.instance]
+
+    def plan(self, producer):
+        for instance, incarnation in list(self.live.items()):
+            who = Incarnation(instance, incarnation)
+            if clock() - self.heard[who] > TIMERS.dead_after:
+                self.ledger = self.ledger.evict(who)
+                self.forget(who)
+        shares = self.share(sorted(self.live))
+        target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
+        ledger = self.ledger.retarget(target).tick(clock())
+        ledger, changes = ledger.publish(epoch=ledger.epoch + 1, planner_epoch=1, now=clock())
+        if changes:
+            producer.begin_transaction()
+            for change in changes:
+                key, value = (
+                    (encode_key(change.key), None) if isinstance(change, Tombstone) else encode(change)
+                )
+                producer.produce(self.topics.assignments, key=key, value=value, partition=self.partition)
+            producer.commit_transaction(30)
+        self.ledger = ledger
+
+    def stop(self):
+        self.stopping.set()
+        self.join(30)
+        assert self.failure is None
+
+
+@pytest.fixture
+def plan(cluster, fresh, make_topics):
+    """Start a planner for a group of its own: `plan(group, share)`, with topics under a prefix of their own."""
+    planners = []
+
+    def start(share, *, group=None, topics=True):
+        prefix = fresh("lw") + "."
+        if topics:
+            names = Topics(prefix)
+            make_topics({names.members: 2, names.assignments: 2}, **{"cleanup.policy": "compact"})
+        planner = Planner(cluster.bootstrap, prefix, group or fresh("group"), share)
+        planners.append(planner)
+        if topics:
+            planner.start()
+        return planner
+
+    yield start
+    for planner in planners:
+        if planner.is_alive() or planner.failure:
+            planner.stop()

@@ -1,0 +1,394 @@
+"""`ManagedConsumer` with real brokers, driven by a scripted planner."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from assignors.clients.confluent import ManagedConsumer, NotOwnedError, Phase, StraySubscriberError
+from assignors.handover.timers import Timers
+from assignors.protocol.records import MemberRecord
+from assignors.protocol.topics import Topics, partition_for
+
+pytestmark = pytest.mark.integration
+TIMERS = Timers().scaled(0.25)
+
+
+@pytest.fixture
+def topic(cluster, fresh, make_topics):
+    name = fresh("work")
+    make_topics({name: 6})
+    return name
+
+
+@pytest.fixture
+def consumer(cluster, topic):
+    """Make a consumer for a planner: `consumer(planner, "i0", **settings)`."""
+    made = []
+
+    def make(planner, instance, config=None, **options):
+        made.append(
+            ManagedConsumer(
+                {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest", **(config or {})},
+                group=planner.group,
+                topics=[topic],
+                instance=instance,
+                prefix=planner.topics.prefix,
+                timers=TIMERS,
+                **options,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def produce(cluster, topic, records):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
+    for partition, value in records:
+        producer.produce(topic, partition=partition, value=str(value))
+    assert producer.flush(30) == 0
+
+
+def committed(cluster, group, topic, partitions=6):
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    try:
+        places = reader.committed([TopicPartition(topic, p) for p in range(partitions)], timeout=10)
+        return {place.partition: place.offset for place in places if place.offset >= 0}
+    finally:
+        reader.close()
+
+
+def poll_until(consumer, condition, seconds=40):
+    """Poll, and collect what comes, until the condition holds."""
+    values, deadline = [], time.monotonic() + seconds
+    while not condition(values):
+        assert time.monotonic() < deadline, f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
+        message = consumer.poll(0.1)
+        if message is not None:
+            assert message.error() is None, message.error()
+            values.append(message.value().decode())
+    return values
+
+
+class Worker(Thread):
+    """An application: polls, notes what it got, until it is told to stop."""
+
+    def __init__(self, consumer):
+        super().__init__(daemon=True)
+        self.consumer = consumer
+        self.seen = []
+        self.stopping = Event()
+        self.failure = None
+        self.start()
+
+    def run(self):
+        try:
+            with self.consumer as consumer:
+                while not self.stopping.is_set():
+                    message = consumer.poll(0.2)
+                    if message is not None:
+                        assert message.error() is None, message.error()
+                        self.seen.append((message.partition(), message.value().decode()))
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def stop(self):
+        self.stopping.set()
+        self.join(40)
+        assert not self.is_alive()
+        assert self.failure is None
+
+
+def eventually(condition, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def check_one_owner_at_a_time(journal):
+    owner = {}
+    for line in journal:
+        place = (line.topic, line.partition)
+        if line.event == "gained":
+            assert place not in owner, f"{place} was {owner[place]}'s when {line.instance} gained it"
+            owner[place] = line.instance
+        else:
+            assert owner.pop(place) == line.instance
+    return {place: instance for (_, place), instance in owner.items()}
+
+
+def spread(topic, partitions=6):
+    return lambda live: {
+        i: {(topic, p) for p in range(partitions)[at :: len(live)]} for at, i in enumerate(live)
+    }
+
+
+def test_partitions_move_between_three_members_without_a_record_lost_or_a_second_owner(
+    cluster, topic, plan, consumer
+):
+    planner, journal = plan(spread(topic)), []
+    workers = [Worker(consumer(planner, "i0", journal=journal.append))]
+    produce(cluster, topic, [(n % 6, f"a{n}") for n in range(300)])
+    eventually(lambda: len(workers[0].seen) >= 300)
+    workers.append(Worker(consumer(planner, "i1", journal=journal.append)))
+    workers.append(Worker(consumer(planner, "i2", journal=journal.append)))
+    for batch in range(20):
+        produce(cluster, topic, [(n % 6, f"b{batch}.{n}") for n in range(30)])
+        time.sleep(0.1)
+    eventually(lambda: planner.ledger.settled and len(planner.live) == 3)
+    everything = {f"a{n}" for n in range(300)} | {f"b{batch}.{n}" for batch in range(20) for n in range(30)}
+    eventually(lambda: {value for worker in workers for _, value in worker.seen} == everything)
+    owners = check_one_owner_at_a_time(journal)
+    assert [owners[p] for p in range(6)] == ["i0", "i1", "i2", "i0", "i1", "i2"]
+    epoch = planner.ledger.epoch
+    workers[1].stop()
+    eventually(lambda: planner.ledger.settled and planner.ledger.epoch > epoch)
+    eventually(
+        lambda: (
+            sum(line.event == "gained" for line in journal)
+            - sum(line.event == "released" for line in journal)
+            == 6
+        )
+    )
+    for worker in workers:
+        worker.stop()
+    assert check_one_owner_at_a_time(journal) == {}
+    assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 150)
+    # Each partition in order, and across a hand-over nothing but what was not yet committed comes again.
+    again = sum(len(worker.seen) for worker in workers) - len(everything)
+    assert again < 50
+
+
+def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(cluster, topic, plan, consumer):
+    share = {"i0": {(topic, 0)}}
+    planner, journal, held = plan(lambda live: {i: share.get(i, set()) for i in live}), [], Event()
+
+    def slow(_consumer, partitions):
+        assert partitions
+        time.sleep(1.5)
+        held.set()
+
+    first = consumer(planner, "i0", journal=journal.append, on_revoke=slow)
+    second = consumer(planner, "i1", journal=journal.append)
+    poll_until(first, lambda _: first.assignment())
+    share = {"i1": {(topic, 0)}}
+    worker = Thread(target=poll_until, args=(first, lambda _: second.assignment()))
+    worker.start()
+    while not second.assignment():
+        second.poll(0.05)
+        assert held.is_set() or not second.assignment()
+    worker.join(40)
+    assert [(line.event, line.instance) for line in journal] == [
+        ("gained", "i0"),
+        ("released", "i0"),
+        ("gained", "i1"),
+    ]
+
+
+def test_a_record_is_committed_once_the_application_came_for_the_next_one(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "first"), (0, "second")])
+    one = consumer(planner, "i0")
+    assert poll_until(one, len) == ["first"]
+    one.close()
+    assert committed(cluster, planner.group, topic) == {}, "the first was not known to be processed"
+    two = consumer(planner, "i0")
+    with two:
+        assert poll_until(two, lambda values: len(values) == 2) == ["first", "second"]
+    assert committed(cluster, planner.group, topic) == {0: 2}
+
+
+def test_a_failing_application_gets_its_record_again(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "poison")])
+
+    def work():
+        with consumer(planner, "i0") as one:
+            poll_until(one, len)
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        work()
+    assert committed(cluster, planner.group, topic) == {}
+
+
+def test_an_application_that_commits_for_itself_may_commit_only_what_it_owns(cluster, topic, plan, consumer):
+    planner = plan(lambda live: {"i0": {(topic, 0)}} if live else {})
+    produce(cluster, topic, [(0, "a"), (0, "b")])
+    one = consumer(planner, "i0", {"enable.auto.commit": False})
+    poll_until(one, len)
+    one.commit(asynchronous=False)
+    assert committed(cluster, planner.group, topic) == {0: 1}
+    with pytest.raises(NotOwnedError, match=r"\[1\]"):
+        one.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
+    poll_until(one, len)
+    one.close()
+    assert committed(cluster, planner.group, topic) == {0: 1}
+    with pytest.raises(RuntimeError, match="closed"):
+        one.poll(0)
+
+
+def test_stored_offsets_are_what_is_committed(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(3, n) for n in range(10)])
+    one = consumer(planner, "i0", {"enable.auto.offset.store": False})
+    poll_until(one, lambda values: len(values) == 10)
+    one.store_offsets(offsets=[TopicPartition(topic, 3, 4)])
+    one.close()
+    assert committed(cluster, planner.group, topic) == {3: 4}
+
+
+def test_a_batch_is_what_was_asked_for(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(n % 6, n) for n in range(50)])
+    one = consumer(planner, "i0")
+    poll_until(one, len)
+    assert len(one.consume(40, 20)) == 40
+    assert len(one.consume(40, 1)) == 9
+
+
+def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "before")])
+    one = consumer(planner, "i0", {"auto.offset.reset": "latest"})
+    poll_until(one, lambda _: one.assignment())
+    one.close()
+    produce(cluster, topic, [(0, "between")])
+    two = consumer(planner, "i0", {"auto.offset.reset": "latest"})
+    assert poll_until(two, len) == ["between"]
+
+
+def test_a_killed_member_is_evicted_and_its_successor_under_the_same_name_waits(
+    cluster, topic, plan, consumer
+):
+    planner, journal = plan(spread(topic)), []
+    script = f"""
+from assignors.clients.confluent import ManagedConsumer
+from assignors.handover.timers import Timers
+one = ManagedConsumer({{"bootstrap.servers": {cluster.bootstrap!r}, "auto.offset.reset": "earliest"}}, group={planner.group!r},
+    topics=[{topic!r}], instance="i0", prefix={planner.topics.prefix!r}, timers=Timers().scaled(0.25))
+while True:
+    one.poll(0.1)
+    if len(one.assignment()) == 6:
+        print("owner", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"owner\n"
+        dead = planner.live["i0"]
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    produce(cluster, topic, [(2, "later")])
+    one = consumer(planner, "i0", journal=journal.append)
+    assert poll_until(one, len) == ["later"]
+    assert one.incarnation != dead
+    read_back = next(at for at in planner.evictions.values())
+    assert all(line.at >= read_back + TIMERS.grant for line in journal)
+
+
+def test_a_subscriber_under_the_same_group_is_said_loudly(cluster, topic, plan, consumer, caplog):
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "a"), (0, "b")])
+    one = consumer(planner, "i0", {"auto.commit.interval.ms": 200})
+    poll_until(one, len)
+    stray = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": planner.group})
+    stray.subscribe([topic])
+    try:
+        eventually(lambda: stray.poll(0.1) is None and stray.assignment())
+        with pytest.raises(StraySubscriberError, match="stop it, or give it a group of its own"):
+            one.commit(asynchronous=False)
+        with caplog.at_level(logging.ERROR):
+            poll_until(one, lambda _: "member.commit_refused" in caplog.text)
+    finally:
+        stray.close()
+
+
+def test_an_application_that_does_not_poll_is_out_and_comes_back(cluster, topic, plan, consumer):
+    planner, lost = plan(spread(topic)), []
+    one = consumer(
+        planner, "i0", {"max.poll.interval.ms": 1500}, on_lost=lambda _, places: lost.append(len(places))
+    )
+    poll_until(one, lambda _: one.assignment())
+    life = one.incarnation
+    produce(cluster, topic, [(0, "a")])
+    poll_until(one, len)
+    eventually(lambda: one.phase is Phase.LOST)
+    with pytest.raises(NotOwnedError, match="lost"):
+        one.commit(asynchronous=False)
+    assert poll_until(one, len) == ["a"]
+    assert lost == [6]
+    assert one.incarnation != life
+
+
+def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(cluster, topic, plan, consumer):
+    planner = plan(spread(topic))
+    one = consumer(planner, "i0")
+    poll_until(one, lambda _: one.assignment())
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    key = f'["m","{planner.group}","i0","{one.incarnation}"]'
+    producer.produce(
+        planner.topics.assignments,
+        key=key,
+        value='{"v":2}',
+        partition=planner.partition,
+        headers={"epoch": b"77"},
+    )
+    assert producer.flush(10) == 0
+
+    def nacks(_):
+        return [r.nack for r in planner.records if isinstance(r, MemberRecord) and r.nack]
+
+    poll_until(one, nacks)
+    assert (nacks(0)[0].epoch, nacks(0)[0].code) == (77, "unknown-v")
+    assert len(one.assignment()) == 6
+
+
+def test_a_consumer_that_is_there_before_the_topics_says_so_and_waits(
+    cluster, topic, plan, consumer, make_topics, caplog
+):
+    planner = plan(spread(topic), topics=False)
+    produce(cluster, topic, [(0, "a")])
+    one = consumer(planner, "i0")
+    poll_until(one, lambda _: "member.waiting_for_topics" in caplog.text)
+    assert one.phase is Phase.JOINING
+    names = Topics(planner.topics.prefix)
+    make_topics({names.members: 2, names.assignments: 2})
+    planner.start()
+    assert poll_until(one, len) == ["a"]
+
+
+def test_a_consumer_can_be_closed_while_it_waits(cluster, topic, plan, consumer):
+    one = consumer(plan(spread(topic), topics=False), "i0")
+    one.poll(0.2)
+    one.close()
+    assert one.assignment() == []
+
+
+def test_a_group_is_where_librdkafka_and_java_would_put_it(cluster, fresh, make_topics):
+    name = fresh("placed")
+    make_topics({name: 7})
+    producer, placed = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2"}), {}
+    groups = ["orders", "a", "ab", "abc", "abcd", "größe", "a-much-longer-name-of-a-group"]
+    for group in groups:
+        producer.produce(
+            name,
+            key=group.encode(),
+            value=b"",
+            on_delivery=lambda _, m: placed.__setitem__(m.key().decode(), m.partition()),
+        )
+    assert producer.flush(10) == 0
+    assert placed == {group: partition_for(group, 7) for group in groups}
