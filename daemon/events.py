@@ -1,4 +1,4 @@
-"""The vocabulary of the log: every event that levelwind writes, its level, its fields, and what it means.
+"""The vocabulary of the log: every event that the daemon writes, its level, its fields, and what it means.
 
 The README's table is this one, and a test holds both and the code's own log calls together.
 """
@@ -18,102 +18,205 @@ class Event:
     meaning: str
 
 
-def _event(name: str, level: str, fields: str, meaning: str) -> Event:
-    return Event(name, level, tuple(fields.split()), meaning)
+def _events(level: str, *rows: tuple[str, str, str]) -> tuple[Event, ...]:
+    return tuple(Event(name, level, tuple(fields.split()), meaning) for name, fields, meaning in rows)
 
 
 VOCABULARY: tuple[Event, ...] = (
-    _event("daemon.started", "info", "bootstrap prefix version", "The daemon is up and reads its topics."),
-    _event(
-        "daemon.leading",
+    # The daemon.
+    *_events(
         "info",
-        "planner_epoch groups seconds",
-        "It has read everything and plans from now on.",
+        ("daemon.started", "bootstrap prefix version", "It is up and reads its topics."),
+        ("daemon.leading", "planner_epoch groups", "It has read everything and plans from now on."),
+        ("daemon.stopped", "reason", "It has stopped in good order."),
     ),
-    _event("daemon.stopped", "info", "reason", "It has stopped in good order."),
-    _event("daemon.failed", "error", "error", "It stops because it cannot go on; the text says what to do."),
-    _event(
-        "plan.published",
+    *_events(
+        "error", ("daemon.failed", "error", "It stops because it cannot go on; the text says what to do.")
+    ),
+    # What the control decides.
+    *_events(
         "info",
-        "group group_epoch plan_id strategy reason members moved moves before after predicted_gain",
-        "A plan was decided and published: why, what moves, the score before and after.",
+        (
+            "plan.published",
+            "group group_epoch plan_id strategy reason members moved moves before after lag_at metadata_at",
+            "A plan was decided and published: why, what moves, the score before and after.",
+        ),
+        (
+            "plan.confirmed",
+            "group plan_id reason before after at",
+            "Racks changed, and the plan that stands is still the best.",
+        ),
+        (
+            "plan.suppressed",
+            "group reason why moved before after again_in",
+            "A trigger asked for a plan and got none: no gain, cool-down, or over budget; it is considered again.",
+        ),
+        (
+            "plan.judged",
+            "group promised brought kept cool_down",
+            "At the end of its cool-down: whether a plan brought what it promised.",
+        ),
+        ("trigger.seen", "group kind at since evidence", "The pipeline found a cause to plan a group anew."),
+        ("trigger.ended", "group kind", "The cause no longer stands."),
+        ("member.joined", "group instance incarnation rack topics", "A member announced itself."),
+        ("member.left", "group instance incarnation", "A member left in good order."),
+        (
+            "handover.advanced",
+            "group group_epoch granted revoking pending",
+            "Partitions were granted or taken back; what is still under way.",
+        ),
+        ("handover.settled", "group group_epoch seconds", "Every partition is where the plan wants it."),
     ),
-    _event(
-        "plan.confirmed",
-        "info",
-        "group plan_id reason before after",
-        "New metadata was considered; the plan that stands is still the best.",
-    ),
-    _event(
-        "plan.suppressed",
-        "info",
-        "group reason why before after moved until",
-        "A plan was asked for and not published: no gain, cool-down, or over budget.",
-    ),
-    _event(
-        "plan.judged",
-        "info",
-        "group promised brought kept cool_down",
-        "At the end of its cool-down: whether a plan brought what it promised.",
-    ),
-    _event(
-        "partition.unsplittable",
+    *_events(
         "warning",
-        "group topic partition lag share",
-        "One partition alone skews the group; no plan can mend that: split the key or speed up its consumer.",
+        ("member.evicted", "group instance incarnation why", "A member is gone, stuck, or was replaced."),
+        ("member.refused", "group instance incarnation code epoch", "A member could not apply a record."),
+        (
+            "member.ignored",
+            "group instance incarnation why",
+            "An announcement that cannot be right is not planned for.",
+        ),
+        (
+            "group.frozen",
+            "group silent members for_seconds",
+            "Most members fell silent at once: nothing moves for so long.",
+        ),
+        (
+            "partition.unsplittable",
+            "group topic partition lag skew",
+            "One partition alone skews its group, and no plan can mend that: spread its keys, or speed up its consumer.",
+        ),
     ),
-    _event(
-        "group.frozen",
+    # The observer.
+    *_events(
+        "debug", ("observer.topic_changed", "topic id partitions", "A topic's layout was published anew.")
+    ),
+    *_events(
+        "info",
+        ("observer.recovered", "brokers topics", "What was published before this start was read back."),
+        ("observer.broker_online", "broker rack", "A broker is there."),
+        ("observer.racks_changed", "topic partitions", "Replicas of a topic moved to other racks."),
+        ("observer.topic_gone", "topic", "A topic was deleted."),
+        ("observer.topic_readable", "topic", "A topic can be described again."),
+        ("observer.offsets_known", "topic", "All offsets of a topic can be read again."),
+        ("observer.resumed", "tick seconds", "The cluster answers again, after so long."),
+    ),
+    *_events(
         "warning",
-        "group silent members until",
-        "Most members fell silent at once: nothing moves.",
+        ("observer.broker_offline", "broker rack", "A broker is away; its last known rack is kept."),
+        (
+            "observer.topic_unreadable",
+            "topic error",
+            "A topic may not be described; grant the right, or exclude it.",
+        ),
+        (
+            "observer.offsets_unknown",
+            "topic partitions error",
+            "Offsets of some partitions cannot be read for now.",
+        ),
+        (
+            "observer.racks_unknown",
+            "brokers",
+            "Replicas are on brokers that were never seen: their racks are unknown.",
+        ),
+        ("observer.tick_skipped", "tick reason held_back", "A tick was still at work when the next was due."),
+        (
+            "observer.unreachable",
+            "tick error",
+            "The cluster does not answer; it is asked again, ever more seldom.",
+        ),
+        ("observer.producer_renewed", "error", "The producer of the metadata had to be made anew."),
     ),
-    _event("member.joined", "info", "group instance incarnation rack topics", "A member announced itself."),
-    _event("member.left", "info", "group instance incarnation", "A member left in good order."),
-    _event(
-        "member.evicted", "warning", "group instance incarnation why", "A member is gone or was replaced."
-    ),
-    _event(
-        "member.refused",
-        "warning",
-        "group instance incarnation code epoch",
-        "A member could not apply a record.",
-    ),
-    _event(
-        "handover.advanced",
-        "info",
-        "group group_epoch granted revoking pending",
-        "Members gave partitions up or took them; what is still under way.",
-    ),
-    _event(
-        "handover.settled",
-        "info",
-        "group group_epoch seconds",
-        "The target is reached: every partition is where it should be.",
-    ),
-    _event(
-        "trigger.seen",
-        "info",
-        "group kind at since evidence",
-        "The pipeline found a cause to plan a group anew.",
-    ),
-    _event("trigger.ended", "info", "group kind", "The cause no longer stands."),
-    _event("pipeline.starting", "info", "attempt", "The pipeline's process is being started."),
-    _event("pipeline.started", "info", "seconds", "The query runs."),
-    _event(
-        "pipeline.progress",
-        "info",
-        "batch rows rows_per_second batch_ms state_rows rejected",
-        "What the query did, at most every ten seconds.",
-    ),
-    _event(
-        "pipeline.died",
+    *_events(
         "error",
-        "exit_code attempt restart_in",
-        "Its process ended by itself; it is started again.",
+        (
+            "observer.tick_failed",
+            "tick error traceback",
+            "A tick failed unexpectedly: a bug; the next goes on.",
+        ),
     ),
-    _event("pipeline.gave_up", "error", "attempts window", "It died too often; the daemon stops."),
-    _event("library.said", "warning", "library text", "A line of a library that levelwind runs on."),
+    # Our topics.
+    *_events("debug", ("publisher.published", "records seconds", "A transaction was committed.")),
+    *_events(
+        "info",
+        ("topics.created", "topic partitions replication", "A topic of ours was made."),
+        ("log_reader.caught_up", "records seconds", "All that stood in our topics was read."),
+        ("log_reader.resumed", "seconds", "The cluster answers again, after so long."),
+        ("publisher.ready", "transactional_id", "This daemon is the planner; any older one is fenced."),
+    ),
+    *_events(
+        "warning",
+        (
+            "topics.drifted",
+            "topic setting expected found",
+            "A topic of ours is not set as it should be; it is left as it is.",
+        ),
+        ("topics.unchecked", "topic error", "The settings of a topic of ours may not be read."),
+        (
+            "record.rejected",
+            "topic partition offset reason total held_back",
+            "A record of our topics is not what its schema says; it is counted and passed over.",
+        ),
+        ("log_reader.unreachable", "error", "The cluster does not answer; what is known stays in force."),
+        ("log_reader.troubled", "error code topic partition held_back", "Reading met an error and goes on."),
+        ("publisher.aborted", "transactional_id", "A transaction was aborted; nothing of it is seen."),
+        ("publisher.left_open", "error", "At the end a transaction was left for the brokers to abort."),
+        (
+            "publisher.retrying",
+            "error again_in",
+            "Publishing failed; assignments stay as they are until it succeeds.",
+        ),
+    ),
+    *_events("critical", ("log_reader.died", "error", "The control is deaf: the daemon stops.")),
+    # The pipeline's process.
+    *_events(
+        "info",
+        ("pipeline.starting", "attempt", "The pipeline's process is being started."),
+        ("pipeline.started", "seconds", "The query runs."),
+        (
+            "pipeline.progress",
+            "batch rows rows_per_second batch_ms behind state_rows state_bytes skipped",
+            "What the query did in a batch; at most every ten seconds.",
+        ),
+    ),
+    *_events(
+        "warning",
+        (
+            "pipeline.rejected",
+            "batch rejected",
+            "Records could not be read, by reason; they are in the dead letters.",
+        ),
+        (
+            "pipeline.checkpoint_set_aside",
+            "moved_to",
+            "The checkpoint was another version's or another cluster's; state is rebuilt from the topics.",
+        ),
+    ),
+    *_events(
+        "error",
+        ("pipeline.failed", "error", "The query ended."),
+        ("pipeline.died", "exit_code attempt restart_in", "Its process ended; it is started again."),
+        ("pipeline.gave_up", "attempts window", "It died too often; the daemon stops."),
+    ),
+    *_events(
+        "warning",
+        (
+            "library.said",
+            "library text",
+            "A line of a library that levelwind runs on, at the library's own level.",
+        ),
+    ),
 )
 
 EVENTS = {event.name: event for event in VOCABULARY}
+
+
+def level_of(event: str) -> str:
+    """Return the level that an event is written at."""
+    return EVENTS[event].level
+
+
+def table() -> str:
+    """Return the vocabulary as the README shows it."""
+    rows = (f"| `{event.name}` | {event.level} | {event.meaning} |" for event in VOCABULARY)
+    return "\n".join(("| event | level | meaning |", "|---|---|---|", *rows))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from daemon import clients
 from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
@@ -166,7 +166,7 @@ class Publisher:
         retrying = Retrying(
             retry=retry_if_exception_type(_AgainError),
             stop=stop_after_delay(limit),
-            wait=wait_exponential_jitter(initial=0.05, max=1.0),
+            wait=wait_exponential(multiplier=0.05, max=1.0),
             reraise=True,
         )
         try:

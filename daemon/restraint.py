@@ -7,12 +7,9 @@ operator's word are never held back by a cool-down: a partition without an owner
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - the settings are validated by their annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HOUR = 3600.0
 

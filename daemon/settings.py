@@ -22,6 +22,8 @@ from assignors.strategies import STRATEGIES
 from daemon.errors import ConfigurationError
 from daemon.observer import ObserverSettings
 from daemon.restraint import RestraintSettings
+from daemon.topics import TopicSettings
+from streaming.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,6 +91,7 @@ class Settings(BaseSettings):
     pipeline: PipelineSection = PipelineSection()
     control: ControlSettings = ControlSettings()
     groups: dict[str, GroupSection] = {}
+    topic: TopicSettings = TopicSettings()
     timers: Timers = Timers()
     log: LogSection = LogSection()
 
@@ -108,6 +111,25 @@ class Settings(BaseSettings):
     def client(self) -> dict[str, Any]:
         """Return the configuration that every Kafka client of the daemon starts from."""
         return {**self.kafka, "bootstrap.servers": self.bootstrap}
+
+    def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
+        """Return the pipeline's own slice."""
+        section = self.pipeline
+        return PipelineSettings(
+            bootstrap=self.bootstrap,
+            checkpoint=self.state_dir / "checkpoint",
+            jars=jars,
+            prefix=self.prefix,
+            end_kind=section.end_kind,
+            reset_policy=section.reset_policy,
+            skew_threshold=section.skew_threshold,
+            skew_floor=section.skew_floor,
+            skew_for=round(section.skew_for * 1000),
+            trigger_interval=round(section.trigger_interval * 1000),
+            max_offsets_per_trigger=section.max_offsets_per_trigger,
+            kafka=section.kafka,
+            spark=section.spark,
+        )
 
     @property
     def topics(self) -> Topics:

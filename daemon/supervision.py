@@ -5,7 +5,6 @@ The process is a child under a guard, so that it never outlives the daemon. Time
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from daemon.errors import PipelineFailedError
+from daemon.pipeline_process import PipelineOrder
 from deploy import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    from daemon.settings import Settings
 
 log = structlog.get_logger()
 
@@ -53,15 +54,15 @@ class Attempts:
 class PipelineChild:
     """The pipeline's process; `watch` is called from the daemon's loop."""
 
-    def __init__(self, settings: Mapping[str, object], directory: Path, attempts: Attempts) -> None:
-        self._file = directory / "pipeline-settings.json"
+    def __init__(self, settings: Settings, jars: tuple[Path, ...], attempts: Attempts) -> None:
+        self._file = settings.state_dir / "pipeline-settings.json"
         self._attempts = attempts
         self._child: guard.Guarded | None = None
         self._start_at = float("-inf")
         # Client settings may hold secrets.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            json.dump(settings, file)
+            file.write(PipelineOrder(settings=settings, jars=jars).model_dump_json())
 
     def watch(self, now: float) -> None:
         """Start the child when it is due; take note of its death.

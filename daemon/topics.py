@@ -154,20 +154,20 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
     cluster = _listed(client, settings.timeout)
     shapes = wanted(topics, settings, len(cluster.brokers))
     missing = tuple(shape for shape in shapes if shape.name not in cluster.topics)
-    _create(client, missing, topics.prefix, settings.timeout)
-    for shape in missing:
+    created = _create(client, missing, topics.prefix, settings.timeout)
+    for shape in created:
         log.info(
             "topics.created", topic=shape.name, partitions=shape.partitions, replication=shape.replication
         )
-    existing = tuple(shape for shape in shapes if shape.name in cluster.topics)
+    if missing:
+        cluster = _await_leaders(client, [shape.name for shape in missing], settings.timeout)
+    existing = tuple(shape for shape in shapes if shape not in created)
     for found in _found(client, cluster, existing, settings.timeout, log):
         expected = next(shape for shape in existing if shape.name == found.name)
         for one in differences(expected, found):
             log.warning(
                 "topics.drifted", topic=one.topic, setting=one.setting, expected=one.expected, found=one.found
             )
-    if missing:
-        _await_leaders(client, [shape.name for shape in missing], settings.timeout)
 
 
 def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings, group: str) -> int:
@@ -185,7 +185,8 @@ def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings
     _listed(client, settings.timeout)
     for attempt in _patiently(settings.timeout):
         with attempt:
-            _look_up(client, group, settings.timeout)
+            # Short tries: while the topic is being made the client can wait for a coordinator that is none any more.
+            _look_up(client, group, min(settings.timeout, 2.0))
             found = _listed(client, settings.timeout).topics.get(CONSUMER_OFFSETS)
             if found is None or not found.partitions:
                 raise _NotYetError(f"{CONSUMER_OFFSETS} is not there, or may not be described by us")
@@ -226,9 +227,12 @@ def _look_up(client: AdminClient, group: str, timeout: float) -> None:
             raise _NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
 
 
-def _create(client: AdminClient, missing: Sequence[TopicShape], prefix: str, timeout: float) -> None:
+def _create(
+    client: AdminClient, missing: Sequence[TopicShape], prefix: str, timeout: float
+) -> list[TopicShape]:
+    """Make topics; those that were there after all (another daemon was quicker, or we were told late) are not in the answer."""
     if not missing:
-        return
+        return []
     new = [
         NewTopic(
             shape.name,
@@ -238,21 +242,24 @@ def _create(client: AdminClient, missing: Sequence[TopicShape], prefix: str, tim
         )
         for shape in missing
     ]
+    made: list[TopicShape] = []
     refused: list[TopicShape] = []
     reason = ""
     created = client.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for shape in missing:
         try:
             created[shape.name].result()
+            made.append(shape)
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             if error.code() in clients.REFUSED:
                 refused.append(shape)
                 reason = error.str()
-            elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another daemon was quicker
+            elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ClusterUnavailableError(f"{shape.name} was not created: {error.str()}") from exception
     if refused:
         raise ClusterUnavailableError(refusal(refused, prefix, reason))
+    return made
 
 
 def _found(
@@ -276,10 +283,12 @@ def _found(
     return found
 
 
-def _await_leaders(client: AdminClient, names: Sequence[str], timeout: float) -> None:
+def _await_leaders(client: AdminClient, names: Sequence[str], timeout: float) -> Any:
     for attempt in _patiently(timeout):
         with attempt:
-            known = _listed(client, timeout).topics
+            cluster = _listed(client, timeout)
+            known = cluster.topics
             for name in names:
                 if name not in known or any(one.leader < 0 for one in known[name].partitions.values()):
                     raise _NotYetError(f"{name} was created but has no leaders")
+    return cluster

@@ -1,0 +1,249 @@
+"""The command line. Results go to standard output, logs and progress to standard error.
+
+Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available · 4 another planner took over ·
+5 the pipeline gave up · 6 not found · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from daemon import logs
+from daemon.errors import LevelwindError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.settings import Settings
+
+# What a command needs is imported when it runs: `levelwind assign` must not wait for Spark's or Kafka's libraries.
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+class Interruptible(click.Group):
+    """Ends with the exit code of a `LevelwindError` and its text, and with 130 on Ctrl-C."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except LevelwindError as error:
+            click.echo(f"levelwind: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+
+
+def with_settings(command: _Command) -> _Command:
+    """Add the options that every command that talks to a cluster has."""
+    for option in (
+        click.option(
+            "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings, a TOML file."
+        ),
+        click.option("--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."),
+        click.option(
+            "--set",
+            "pairs",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Any setting, e.g. control.min_gain=0.2.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def format_option(command: _Command) -> _Command:
+    """Add `--format`."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Output form.",
+    )(command)
+
+
+def read_settings(
+    config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **more: Any
+) -> Settings:
+    """Load the settings from the options of a command."""
+    from daemon.settings import load  # noqa: PLC0415 - see above
+
+    overrides: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
+    if bootstrap:
+        overrides["bootstrap"] = bootstrap
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} has no '='", param_hint="--set")
+        *path, last = key.split(".")
+        tree = overrides
+        for name in path:
+            tree = tree.setdefault(name, {})
+        tree[last] = value
+    return load(config, overrides)
+
+
+@click.group(cls=Interruptible, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("levelwind"), prog_name="levelwind")
+def main() -> None:
+    """Plan Kafka consumer groups by lag and rack, from outside."""
+
+
+@main.command()
+@with_settings
+@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Least severe level."
+)
+def run(
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    log_format: str | None,
+    log_level: str | None,
+) -> None:
+    """Run the daemon: observer, pipeline and control."""
+    from daemon.runtime import run as run_daemon  # noqa: PLC0415 - see above
+
+    log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
+    settings = read_settings(config, bootstrap, pairs, log=log or None)
+    logs.configure(level=settings.log.level, form=settings.log.format)
+    run_daemon(settings)
+
+
+@main.command()
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option(
+    "--racks", default="a,b,c", show_default=True, help="Comma-separated, dealt to the brokers in turn."
+)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".levelwind/cluster"),
+    show_default=True,
+    help="Where the brokers keep their data; a later start recovers it.",
+)
+@format_option
+def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
+    """Run an embedded Kafka cluster on loopback until Ctrl-C."""
+    from daemon.standing import stand_cluster  # noqa: PLC0415 - see above
+
+    stand_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
+
+
+@main.command()
+@with_settings
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".levelwind/demo"),
+    show_default=True,
+    help="Where brokers, pipeline and log keep their files.",
+)
+@click.option("--seconds", type=click.FloatRange(min=1), help="Stop by itself after so long.")
+@format_option
+def demo(
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    directory: Path,
+    seconds: float | None,
+    form: str,
+) -> None:
+    """Show it all: brokers in three racks, a skewed workload, and the daemon that levels it."""
+    from daemon.demo import TUNING, run_demo  # noqa: PLC0415 - see above
+
+    pairs = (*TUNING, f"state_dir={directory / 'state'}", *pairs)
+    run_demo(
+        read_settings(config, bootstrap, pairs),
+        [
+            *(["--config", str(config)] if config else []),
+            *(word for pair in pairs for word in ("--set", pair)),
+        ],
+        directory=directory,
+        embedded=bootstrap is None,
+        seconds=seconds,
+        as_json=form == "json",
+    )
+
+
+@main.command()
+@click.argument("problems", type=click.File("rb"), default="-")
+def assign(problems: Any) -> None:
+    """Solve assignment problems, one JSON object a line, from a file or standard input."""
+    from assignors.problems import solve_lines  # noqa: PLC0415 - see above
+
+    for line in solve_lines(problems):
+        click.echo(line)
+
+
+@main.command()
+@with_settings
+@format_option
+def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
+    """List the groups with their members, lag and skew."""
+    from daemon.view import groups_table, read_views  # noqa: PLC0415 - see above
+
+    views = read_views(read_settings(config, bootstrap, pairs))
+    if form == "json":
+        for view in views.values():
+            click.echo(json.dumps(view.summary(), sort_keys=True))
+    else:
+        groups_table(views.values())
+
+
+@main.command()
+@click.argument("group")
+@with_settings
+@format_option
+def describe(
+    group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str
+) -> None:
+    """Show one group: plan, members, and lag and racks of each partition."""
+    from daemon.view import describe_group, read_views  # noqa: PLC0415 - see above
+
+    views = read_views(read_settings(config, bootstrap, pairs))
+    if group not in views:
+        known = ", ".join(sorted(views)) or "none yet"
+        raise NotFoundError(f"no group {group!r} is known here; known: {known}")
+    if form == "json":
+        click.echo(json.dumps(views[group].as_json(), sort_keys=True))
+    else:
+        describe_group(views[group])
+
+
+@main.command()
+@click.argument("group")
+@click.option("--reason", default="asked for by an operator", show_default=True)
+@with_settings
+def rebalance(
+    group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
+) -> None:
+    """Ask the daemon to plan a group anew now, whatever its cool-down."""
+    from daemon.operator_word import ask_for_rebalance  # noqa: PLC0415 - see above
+
+    ask_for_rebalance(read_settings(config, bootstrap, pairs), group, reason)
+    click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
+
+
+@main.command(hidden=True)
+@click.argument("settings_file", type=click.Path(path_type=Path, dir_okay=False))
+def pipeline(settings_file: Path) -> None:
+    """Run the pipeline; started by `levelwind run` as its child."""
+    from daemon.pipeline_process import main as run_pipeline  # noqa: PLC0415 - see above
+
+    sys.exit(run_pipeline(settings_file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Real consumers that follow, each in a thread, and the proof that no partition had two owners."""
+
+import threading
+import time
+from collections import defaultdict
+from typing import Any
+
+from assignors.clients.confluent import ManagedConsumer, Ownership
+from assignors.handover.timers import Timers
+
+
+class Follower:
+    """A consumer that notes every record it processed, and works at a limited speed."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        prefix: str,
+        group: str,
+        topic: str,
+        *,
+        instance: str,
+        rack: str,
+        timers: Timers,
+        journal: list[Ownership],
+        rate: float = 1e9,
+    ) -> None:
+        self.instance = instance
+        self.owned: set[int] = set()
+        self.processed: dict[int, list[int]] = defaultdict(list)
+        self.failure: BaseException | None = None
+        self._rate = rate
+        self._stop = threading.Event()
+        self._arguments: dict[str, Any] = {
+            "group": group,
+            "topics": [topic],
+            "instance": instance,
+            "rack": rack,
+            "prefix": prefix,
+            "timers": timers,
+            "journal": journal.append,
+            "on_assign": lambda _, places: self.owned.update(p.partition for p in places),
+            "on_revoke": lambda _, places: self.owned.difference_update(p.partition for p in places),
+            "on_lost": lambda _, places: self.owned.difference_update(p.partition for p in places),
+        }
+        self._config = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", "log_level": 0}
+        self._thread = threading.Thread(target=self._run, name=instance, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with ManagedConsumer(self._config, **self._arguments) as consumer:
+                while not self._stop.is_set():
+                    self._work(consumer)
+        except BaseException as error:  # noqa: BLE001 - told to the test in the main thread
+            self.failure = error
+
+    def _work(self, consumer: ManagedConsumer) -> None:
+        records = [r for r in consumer.consume(50, 0.2) if r.error() is None]
+        for record in records:
+            self.processed[record.partition()].append(record.offset())
+        if records:
+            consumer.commit(asynchronous=True)
+        time.sleep(len(records) / self._rate)
+
+    def speed_up(self) -> None:
+        self._rate = 1e9
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+
+
+def overlaps(journal: list[Ownership]) -> list[str]:
+    """Every moment at which a partition was gained while another still had it, by the followers' own log."""
+    owner: dict[tuple[str, int], str] = {}
+    found = []
+    for entry in sorted(journal, key=lambda e: e.at):
+        place = (entry.topic, entry.partition)
+        if entry.event == "gained":
+            if place in owner:
+                found.append(f"{entry.instance} gained {place} at {entry.at} while {owner[place]} had it")
+            owner[place] = entry.instance
+        elif owner.get(place) == entry.instance:
+            del owner[place]
+    return found
