@@ -17,7 +17,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "background.threads": "2",
     "broker.heartbeat.interval.ms": "1000",
-    "broker.session.timeout.ms": "6000",
+    "controller.quorum.fetch.timeout.ms": "4000",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.min.session.timeout.ms": "3000",

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -31,10 +32,11 @@ from deploy.ports import answers, free_ports, is_free
 RACKS = ("a", "b", "c")
 
 _ATTEMPTS = 3
-_READY_WITHIN = 90.0
+_READY_WITHIN = 120.0
 _POLL = 0.05
 _LAST_WORDS = 1.0
-_TAIL = 25
+_QUOTED = 20
+_TROUBLE = re.compile(r"\b(ERROR|FATAL)\b|^Error|^Exception")
 
 
 class ClusterError(SetupError):
@@ -255,20 +257,24 @@ class Cluster:
             if admin is not None and _registered(admin) >= wanted:
                 return
             if time.monotonic() > until:
-                raise ClusterError(f"the brokers are not ready in time\n{self._tails(wanted)}")
+                raise ClusterError(f"the brokers are not ready in time\n{self._quotations(wanted)}")
             time.sleep(_POLL)
 
     def _check_alive(self) -> None:
         ended = set(self._processes) - self.running
         if not ended:
             return
-        tails = self._tails(ended)
-        kind = _PortTakenError if "Address already in use" in tails else ClusterError
-        raise kind(f"broker {', '.join(map(str, sorted(ended)))} ended while starting\n{tails}")
+        taken = any(
+            "Address already in use" in self.log(broker).read_text(errors="replace") for broker in ended
+        )
+        kind = _PortTakenError if taken else ClusterError
+        raise kind(
+            f"broker {', '.join(map(str, sorted(ended)))} ended while starting\n{self._quotations(ended)}"
+        )
 
-    def _tails(self, brokers: Collection[int]) -> str:
+    def _quotations(self, brokers: Collection[int]) -> str:
         return "\n".join(
-            f"--- the end of {self.log(number)}\n{_tail(self.log(number))}" for number in sorted(brokers)
+            f"--- from {self.log(broker)}\n{_quoted(self.log(broker))}" for broker in sorted(brokers)
         )
 
     # Stopping.
@@ -314,10 +320,14 @@ def _lock(directory: Path) -> int:
 
 
 def _registered(admin: AdminClient) -> set[int]:
+    # Not describe_cluster, which waits for a broker named controller at random, be it the one that was lost.
     with contextlib.suppress(KafkaException):
-        return {node.id for node in admin.describe_cluster(request_timeout=2).result().nodes}
+        return set(admin.list_topics(timeout=2).brokers)
     return set()
 
 
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+def _quoted(log: Path) -> str:
+    """What a log says of a failure: from the first error on, else its end."""
+    lines = log.read_text(errors="replace").splitlines()
+    first = next((i for i, line in enumerate(lines) if _TROUBLE.search(line)), max(0, len(lines) - _QUOTED))
+    return "\n".join(lines[first : first + _QUOTED])

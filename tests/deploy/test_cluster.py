@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy import cluster as clusters
@@ -33,8 +33,14 @@ def eventually(condition, within=60.0):
 
 
 def racks_of(cluster):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)
-    return {node.id: node.rack for node in admin.describe_cluster().result().nodes}
+    """The racks of the brokers that the cluster counts in; of each attempt one client, lest it waits for a lost broker."""
+
+    def described():
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)
+        with contextlib.suppress(KafkaException):
+            return {node.id: node.rack for node in admin.describe_cluster(request_timeout=5).result().nodes}
+
+    return eventually(described)
 
 
 def brokers_in(directory):
@@ -82,16 +88,10 @@ def test_a_topics_replicas_show_their_racks(cluster, fresh):
     topic = fresh("racks")
     create(cluster, topic, num_partitions=3, replication_factor=3)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (description,) = [future.result() for future in admin.describe_topics(topics_of(topic)).values()]
+    (description,) = [future.result() for future in admin.describe_topics(TopicCollection([topic])).values()]
     assert all(
         {node.rack for node in partition.replicas} == {"a", "b", "c"} for partition in description.partitions
     )
-
-
-def topics_of(*names):
-    from confluent_kafka import TopicCollection  # noqa: PLC0415 - beside its use
-
-    return TopicCollection(list(names))
 
 
 def test_no_topic_is_made_by_asking_for_it(cluster, fresh):
@@ -108,31 +108,30 @@ def test_every_broker_writes_a_log(cluster):
 
 def test_a_second_start_finds_what_the_first_one_kept(tmp_path):
     values = {str(i).encode() for i in range(1000)}
-    with Cluster.start(directory=tmp_path) as first:
-        create(first, "kept", num_partitions=4, replication_factor=3)
+    with Cluster.start(1, directory=tmp_path) as first:
+        create(first, "kept", num_partitions=4, replication_factor=1)
         write(first, "kept", values)
         bootstrap = first.bootstrap
     assert not brokers_in(tmp_path)
-    with Cluster.start(directory=tmp_path, racks=("x", "y", "z")) as second:
+    with Cluster.start(1, directory=tmp_path, racks=["x"]) as second:
         assert second.bootstrap == bootstrap
-        assert racks_of(second) == {1: "x", 2: "y", 3: "z"}
+        assert racks_of(second) == {1: "x"}
         assert read(second, "kept", len(values)) == values
 
 
 def test_a_start_after_a_crash_finds_what_was_acknowledged_and_moves_to_ports_that_are_free(tmp_path):
     values = {str(i).encode() for i in range(1000)}
-    first = Cluster.start(directory=tmp_path)
-    create(first, "kept", num_partitions=4, replication_factor=3)
+    first = Cluster.start(1, directory=tmp_path)
+    create(first, "kept", num_partitions=4, replication_factor=1)
     write(first, "kept", values)
-    for node in first.nodes:
-        first.kill(node.id)
+    first.kill(1)
     first.stop()
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         squatter.bind(("127.0.0.1", first.nodes[0].port))
         squatter.listen()
-        with Cluster.start(directory=tmp_path) as second:
-            assert first.nodes[0].port not in {node.port for node in second.nodes}
+        with Cluster.start(1, directory=tmp_path) as second:
+            assert first.nodes[0].port != second.nodes[0].port
             assert read(second, "kept", len(values)) == values
 
 
@@ -190,15 +189,16 @@ def test_a_directory_is_not_made_into_a_cluster_of_another_size(tmp_path):
         Cluster.start(3, directory=tmp_path)
 
 
+def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
+    with pytest.raises(ClusterError, match=r"Invalid value many for configuration num\.io\.threads"):
+        Cluster.start(1, directory=tmp_path, settings={"num.io.threads": "many"})
+
+
 def test_a_broker_that_fails_is_quoted(tmp_path):
-    with pytest.raises(ClusterError, match="broker 1 ended while starting") as caught:
-        Cluster.start(
-            1,
-            directory=tmp_path,
-            jvm_options=["-Xmx256m", "-Dnot.a.setting"],
-            settings={"num.io.threads": "many"},
-        )
-    assert "Invalid value many for configuration num.io.threads" in str(caught.value)
+    # The storage tool does not care for it, the broker does.
+    settings = {"authorizer.class.name": "no.such.Authorizer"}
+    with pytest.raises(ClusterError, match=r"(?s)broker 1 ended while starting.*no\.such\.Authorizer"):
+        Cluster.start(1, directory=tmp_path, settings=settings)
     assert not brokers_in(tmp_path)
 
 
