@@ -95,12 +95,14 @@ class Narrator:
 
     def show(self, view: GroupView | None) -> None:
         """Tell the group's lag, at most every two seconds."""
-        if view is None or time.monotonic() < self._show_at:
+        if view is None or not view.lags or time.monotonic() < self._show_at:
             return
         self._show_at = time.monotonic() + SHOW_EVERY
         lags, skew = view.member_lags(), view.skew
         most = max([*lags.values(), 1])
-        bars = "  ".join(f"{name[-2:]} {_bar(lag / most)} {lag:>6,}" for name, lag in sorted(lags.items()))
+        bars = "  ".join(
+            f"{name.rpartition('-')[2]} {_bar(lag / most)} {lag:>6,}" for name, lag in sorted(lags.items())
+        )
         skewed = "-" if skew is None else f"{skew:.2f}"
         self.say(
             "lag",

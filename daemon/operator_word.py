@@ -13,8 +13,6 @@ from daemon.errors import ClusterUnavailableError
 if TYPE_CHECKING:
     from daemon.settings import Settings
 
-WITHIN = 10.0
-
 
 def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
     """Ask for a new plan for a group.
@@ -26,9 +24,10 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
         group=group, at=time.time_ns() // 1_000_000, by=getpass.getuser(), action="rebalance", reason=reason
     )
     key, value = encode(record)
+    within = settings.topic.timeout
     failures: list[str] = []
     producer = clients.producer(
-        settings.client(), {"enable.idempotence": True, "message.timeout.ms": round(WITHIN * 1000)}
+        settings.client(), {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)}
     )
     producer.produce(
         settings.topics.control,
@@ -37,7 +36,7 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
         partition=0,
         on_delivery=lambda e, _: failures.append(str(e)) if e else None,
     )
-    if producer.flush(WITHIN) or failures:
+    if producer.flush(within) or failures:
         raise ClusterUnavailableError(
             f"{settings.topics.control} did not take it: {', '.join(failures) or 'no answer'}"
         )

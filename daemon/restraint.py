@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - the settings are validated by their annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 HOUR = 3600.0
 
@@ -32,9 +35,9 @@ TRIGGERED = (Cause.RACKS, Cause.SKEW)
 class RestraintSettings:
     """Seconds, and moves an hour for each cause (no entry: no limit)."""
 
-    cool_down: float = 60.0
-    cool_down_max: float = 1800.0
-    moves_per_hour: Mapping[Cause, int] = field(default_factory=dict)
+    cool_down: Annotated[float, Field(ge=0)] = 60.0
+    cool_down_max: Annotated[float, Field(ge=0)] = 1800.0
+    moves_per_hour: Mapping[Cause, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,14 @@ through verbatim under their own names (`[kafka]`, `[pipeline.kafka]`, `[pipelin
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignors.handover.timers import Timers
@@ -29,20 +30,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+ENVIRONMENT = "LEVELWIND_"
+FOR_SETUP = frozenset({"LEVELWIND_JAVA_HOME"})
+"""Read when the machine is set up, not by the daemon."""
+
+Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSection:
     """The pipeline and its rules; times in seconds."""
 
     end_kind: Literal["stable", "high"] = "stable"
     reset_policy: Literal["latest", "earliest"] = "earliest"
-    skew_threshold: float = 1.5
-    skew_floor: int = 10_000
-    skew_for: float = 30.0
-    trigger_interval: float = 0.0
-    max_offsets_per_trigger: int = 250_000
-    restarts: int = 5
+    skew_threshold: Annotated[float, Field(ge=1)] = 1.5
+    skew_floor: Count = 10_000
+    skew_for: Seconds = 30.0
+    trigger_interval: Seconds = 0.0
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 250_000
+    restarts: Count = 5
     """How often in a row it may die within `restart_window` before the daemon gives up, loudly."""
-    restart_window: float = 600.0
+    restart_window: Seconds = 600.0
     kafka: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -52,11 +62,11 @@ class ControlSettings:
     """When the control plans, and what a plan must bring; times in seconds."""
 
     strategy: str = "lag"
-    settle: float = 1.0
+    settle: Seconds = 1.0
     """A plan for changed membership waits until it has stood still for so long, …"""
-    settle_max: float = 5.0
+    settle_max: Seconds = 5.0
     """… but no longer than this."""
-    min_gain: float = 0.1
+    min_gain: Share = 0.1
     """The share by which a triggered plan must lower the skew, or the cross-rack share."""
     restraint: RestraintSettings = field(default_factory=RestraintSettings)
 
@@ -80,7 +90,7 @@ class Settings(BaseSettings):
     """Everything that can be set."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="LEVELWIND_", env_nested_delimiter="__", env_file=None
+        frozen=True, extra="forbid", env_prefix=ENVIRONMENT, env_nested_delimiter="__", env_file=None
     )
 
     bootstrap: str = "127.0.0.1:9092"
@@ -167,7 +177,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"{key}: {first['msg']} (is {first['input']!r})") from error
+        raise ConfigurationError(f"{key}: {first['msg']} (it is {first['input']!r})") from error
     for group in (None, *settings.groups):
         strategy = settings.strategy_of(group) if group else settings.control.strategy
         if strategy not in STRATEGIES:
@@ -218,7 +228,13 @@ def _file(path: Path | None) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, Any]:
-    return EnvSettingsSource(Settings)()
+    """Read our variables; one whose first part is no setting is passed on, to be refused by name."""
+    known = EnvSettingsSource(Settings)()
+    for name in os.environ:
+        first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
+        if name.startswith(ENVIRONMENT) and name not in FOR_SETUP and first not in Settings.model_fields:
+            known[first] = os.environ[name]
+    return known
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

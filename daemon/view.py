@@ -193,7 +193,7 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
     views = Views()
     console = Console(stderr=True)
     with console.status(f"reading {settings.prefix}* from {settings.bootstrap}"):
-        for entry in read_to_end(settings.client(), settings.topics, KINDS):
+        for entry in read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout):
             if isinstance(entry, Entry):
                 views.apply(entry.kind, entry.record)
     return views.groups

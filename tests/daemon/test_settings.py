@@ -1,0 +1,94 @@
+import pytest
+
+from daemon.errors import ConfigurationError
+from daemon.restraint import Cause
+from daemon.settings import load
+
+
+def refused(overrides=None, path=None):
+    with pytest.raises(ConfigurationError) as caught:
+        load(path, overrides)
+    return str(caught.value)
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text):
+        path = tmp_path / "levelwind.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_without_anything_every_setting_has_its_default():
+    settings = load()
+    assert settings.bootstrap == "127.0.0.1:9092"
+    assert settings.strategy_of("any") == "lag"
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml, monkeypatch):
+    file = toml("[control]\nmin_gain = 0.2\nsettle = 2\n[pipeline]\nskew_for = 5")
+    monkeypatch.setenv("LEVELWIND_CONTROL__MIN_GAIN", "0.3")
+    monkeypatch.setenv("LEVELWIND_CONTROL__SETTLE", "3")
+    settings = load(file, {"control": {"min_gain": "0.4"}})
+    assert (settings.control.min_gain, settings.control.settle, settings.pipeline.skew_for) == (0.4, 3.0, 5.0)
+
+
+def test_a_group_may_ask_for_a_strategy_of_its_own(toml):
+    settings = load(toml('[groups."a.b"]\nstrategy = "range"'))
+    assert (settings.strategy_of("a.b"), settings.strategy_of("other")) == ("range", "lag")
+
+
+def test_budgets_are_by_cause(toml):
+    settings = load(toml("[control.restraint.moves_per_hour]\nskew = 5"))
+    assert settings.control.restraint.moves_per_hour == {Cause.SKEW: 5}
+
+
+def test_client_settings_pass_through_verbatim_and_the_cluster_is_ours(toml):
+    settings = load(toml('bootstrap = "k:1"\n[kafka]\n"security.protocol" = "SSL"'))
+    assert settings.client() == {"security.protocol": "SSL", "bootstrap.servers": "k:1"}
+
+
+def test_a_misspelt_key_names_the_nearest_and_where_it_stands(toml):
+    file = toml("[control]\nmin_gian = 0.2")
+    assert refused(path=file) == f"{file}: control.min_gian is not a setting; did you mean control.min_gain?"
+
+
+def test_a_misspelt_section_too():
+    assert "did you mean control?" in refused({"contrl": {"min_gain": 1}})
+
+
+def test_a_misspelt_key_of_a_group_too():
+    assert "did you mean groups.g.strategy?" in refused({"groups": {"g": {"stratgy": "lag"}}})
+
+
+def test_a_misspelt_variable_of_ours_is_refused_too(monkeypatch):
+    monkeypatch.setenv("LEVELWIND_CONTORL__MIN_GAIN", "0.3")
+    assert refused() == "environment: contorl is not a setting; did you mean control?"
+
+
+def test_an_unknown_strategy_names_those_there_are():
+    text = refused({"control": {"strategy": "best"}})
+    assert "'best' is no strategy" in text
+    assert "lag" in text
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        ({"control": {"min_gain": "much"}}, "control.min_gain"),
+        ({"control": {"min_gain": 2}}, "control.min_gain"),
+        ({"pipeline": {"skew_threshold": 0.5}}, "pipeline.skew_threshold"),
+        ({"pipeline": {"end_kind": "low"}}, "pipeline.end_kind"),
+        ({"control": {"restraint": {"cool_down": -1}}}, "control.restraint.cool_down"),
+        ({"timers": {"grant": 1.0}}, "timers"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_key(overrides, key):
+    assert refused(overrides).startswith(key)
+
+
+def test_a_file_that_is_not_there_or_no_toml_is_said_to_be_so(toml, tmp_path):
+    assert "cannot be read" in refused(path=tmp_path / "none.toml")
+    assert "is not TOML" in refused(path=toml("= 3"))
