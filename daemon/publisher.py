@@ -71,6 +71,7 @@ class Publisher:
         self._log = log or structlog.get_logger()
         self._id = f"{topics.prefix}planner"
         self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
+        self._fenced = ""  # why we are not the planner any more; for good
         self._left: Literal["nothing", "commit", "abort"] = (
             "nothing"  # to be done before the next transaction
         )
@@ -114,6 +115,8 @@ class Publisher:
 
     def close(self) -> None:
         """Abort what is under way, if the brokers are there to hear of it, and send no more."""
+        if self._fenced:
+            return
         try:
             self._settle(timeout=2.0)
         except LevelwindError as error:
@@ -121,6 +124,8 @@ class Publisher:
 
     def _settle(self, timeout: float | None = None) -> None:
         """Bring the transaction before to its end."""
+        if self._fenced:
+            raise FencedError(self._fenced)
         if self._left == "commit":
             try:
                 self._call("commit", self._producer.commit_transaction, timeout)
@@ -185,11 +190,11 @@ class Publisher:
 
     def _verdict(self, what: str, error: KafkaError) -> Exception:
         if error.fatal() or error.code() in FENCED:
-            self._left = "nothing"
-            return FencedError(
+            self._fenced = (
                 f"{what}: the transactional id {self._id} is no longer ours ({error.str()}):"
                 " another planner has taken over, or the brokers gave this one up"
             )
+            return FencedError(self._fenced)
         if error.txn_requires_abort():
             return _AbortError(error.str())
         if error.code() in clients.REFUSED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
@@ -181,15 +181,18 @@ def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings
     Raises:
         ClusterUnavailableError: no answer in time, or no right to describe the group or the topic.
     """
-    client = clients.admin(client_config)
-    _listed(client, settings.timeout)
-    for attempt in _patiently(settings.timeout):
-        with attempt:
-            # Short tries: while the topic is being made the client can wait for a coordinator that is none any more.
-            _look_up(client, group, min(settings.timeout, 2.0))
-            found = _listed(client, settings.timeout).topics.get(CONSUMER_OFFSETS)
-            if found is None or not found.partitions:
-                raise _NotYetError(f"{CONSUMER_OFFSETS} is not there, or may not be described by us")
+    # A consumer, though there is nothing to be consumed: librdkafka's admin requests to a group's coordinator end the whole
+    # process by a failed assertion when the coordinator moves meanwhile (its issue 4605), as it does while the topic is made.
+    asking = clients.consumer(client_config, {"group.id": group, "enable.auto.commit": False})
+    try:
+        for attempt in _patiently(settings.timeout):
+            with attempt:
+                _look_up(asking, group, min(settings.timeout, 5.0))
+                found = _listed(asking, settings.timeout).topics.get(CONSUMER_OFFSETS)
+                if found is None or not found.partitions:
+                    raise _NotYetError(f"{CONSUMER_OFFSETS} is not there, or may not be described by us")
+    finally:
+        asking.close()
     return len(found.partitions)
 
 
@@ -206,7 +209,7 @@ def _patiently(timeout: float) -> Retrying:
     )
 
 
-def _listed(client: AdminClient, timeout: float) -> Any:
+def _listed(client: AdminClient | Consumer, timeout: float) -> Any:
     try:
         return client.list_topics(timeout=timeout)
     except KafkaException as exception:
@@ -214,17 +217,16 @@ def _listed(client: AdminClient, timeout: float) -> Any:
         raise ClusterUnavailableError(f"the cluster does not answer: {error.str()}") from exception
 
 
-def _look_up(client: AdminClient, group: str, timeout: float) -> None:
+def _look_up(asking: Consumer, group: str, timeout: float) -> None:
     try:
-        client.describe_consumer_groups([group], request_timeout=timeout)[group].result()
+        asking.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
     except KafkaException as exception:
         error = clients.kafka_error(exception)
         if error.code() in clients.REFUSED:
             raise ClusterUnavailableError(
                 f"no right to describe the group {group}: {error.str()}"
             ) from exception
-        if error.code() != KafkaError.GROUP_ID_NOT_FOUND:  # which is an answer as good as any
-            raise _NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
+        raise _NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
 
 
 def _create(

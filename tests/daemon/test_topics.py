@@ -1,0 +1,154 @@
+"""Our topics: what they should be, and what is done about those that are not."""
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from assignors.protocol.topics import Topics
+from daemon.errors import ClusterUnavailableError, ConfigurationError
+from daemon.topics import Difference, TopicSettings, differences, ensure, offsets_partitions, refusal, wanted
+from deploy.cluster import Cluster
+
+
+@pytest.fixture
+def expected():
+    return {shape.name: shape for shape in wanted(Topics(), TopicSettings(), 3)}
+
+
+def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected):
+    policies = {name: shape.settings["cleanup.policy"] for name, shape in expected.items()}
+    assert policies.pop("levelwind.dead-letters") == "delete"
+    assert expected["levelwind.dead-letters"].settings["retention.ms"] == "2592000000"
+    assert set(policies.values()) == {"compact"}
+    assert sorted(policies) == [
+        "levelwind." + kind for kind in ("assignments", "control", "lag", "members", "metadata", "triggers")
+    ]
+
+
+def test_control_has_one_partition_and_the_others_as_many_as_set():
+    shapes = wanted(Topics(), TopicSettings(partitions=8), 3)
+    assert {shape.partitions for shape in shapes if shape.name != "levelwind.control"} == {8}
+    assert [shape.partitions for shape in shapes if shape.name == "levelwind.control"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replication", "insync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")]
+)
+def test_replication_is_what_the_brokers_allow(brokers, replication, insync):
+    shapes = wanted(Topics(), TopicSettings(), brokers)
+    assert {(shape.replication, shape.settings["min.insync.replicas"]) for shape in shapes} == {
+        (replication, insync)
+    }
+
+
+def test_a_topic_as_it_should_be_has_no_differences(expected):
+    shape = expected["levelwind.lag"]
+    assert differences(shape, replace(shape, settings={**shape.settings, "retention.ms": "1"})) == ()
+
+
+def test_every_difference_is_said_by_itself(expected):
+    shape = expected["levelwind.lag"]
+    found = replace(
+        shape, partitions=2, replication=1, settings={**shape.settings, "cleanup.policy": "delete"}
+    )
+    assert differences(shape, found) == (
+        Difference(topic="levelwind.lag", setting="partitions", expected="4", found="2"),
+        Difference(topic="levelwind.lag", setting="replication.factor", expected="3", found="1"),
+        Difference(topic="levelwind.lag", setting="cleanup.policy", expected="compact", found="delete"),
+        Difference(topic="levelwind.lag", setting="min.insync.replicas", expected="1", found="2"),
+    )
+
+
+def test_three_replicas_are_no_difference_while_two_brokers_are_away(expected):
+    (alone,) = (shape for shape in wanted(Topics(), TopicSettings(), 1) if shape.name == "levelwind.lag")
+    assert differences(alone, expected["levelwind.lag"]) == ()
+
+
+def test_a_refusal_names_the_topics_their_settings_and_the_right(expected):
+    text = refusal([expected["levelwind.control"]], "levelwind.", "not authorised")
+    assert "--topic levelwind.control --partitions 1 --replication-factor 3" in text
+    assert "--config cleanup.policy=compact" in text
+    assert "--operation Create" in text
+    assert "--resource-pattern-type prefixed --topic levelwind." in text
+
+
+def test_a_cluster_that_does_not_answer_is_said():
+    with pytest.raises(ClusterUnavailableError, match="does not answer"):
+        ensure({"bootstrap.servers": "127.0.0.1:1"}, Topics(), TopicSettings(timeout=0.5), None)
+
+
+def test_a_setting_that_the_client_does_not_know_is_the_operators_to_mend():
+    with pytest.raises(ConfigurationError, match=r"kafka: .*fetch\.wait\.mox"):
+        ensure({"bootstrap.servers": "127.0.0.1:1", "fetch.wait.mox": 1}, Topics(), TopicSettings(), None)
+
+
+@pytest.mark.integration
+def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fresh, said):
+    topics = Topics(fresh("lw") + ".")
+    ensure(client_config, topics, TopicSettings(), said)
+    assert sorted(one["topic"] for one in said.of("topics.created")) == sorted(
+        shape.name for shape in wanted(topics, TopicSettings(), 3)
+    )
+    said.events.clear()
+    ensure(client_config, topics, TopicSettings(), said)
+    assert said.events == []
+
+
+@pytest.mark.integration
+def test_what_differs_is_said_and_left_alone(client_config, fresh, said, kafka):
+    topics = Topics(fresh("lw") + ".")
+    kafka.create(topics.control, 2, 3, **{"cleanup.policy": "compact", "segment.ms": "77000"})
+    for _ in range(2):
+        said.events.clear()
+        ensure(client_config, topics, TopicSettings(), said)
+        drifted = {one["setting"]: one["found"] for one in said.of("topics.drifted")}
+        assert drifted["partitions"] == "2"
+        assert drifted["segment.ms"] == "77000"
+        assert "cleanup.policy" not in drifted
+        assert {one["level"] for one in said.of("topics.drifted")} == {"warning"}
+
+
+@pytest.mark.integration
+def test_the_offsets_topic_is_there_for_who_asks_for_it(client_config, fresh):
+    # As many as the embedded cluster is set to have.
+    assert offsets_partitions(client_config, TopicSettings(), fresh("probe")) == 4
+
+
+@pytest.fixture
+def guarded():
+    """A cluster of one broker that asks for rights, and lets do everybody what no rule speaks of."""
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Cluster.start(1, settings=rules) as cluster:
+        yield AdminClient({"bootstrap.servers": cluster.bootstrap}), {"bootstrap.servers": cluster.bootstrap}
+
+
+@pytest.mark.integration
+def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, said):
+    admin, client_config = guarded
+    rules = [
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, AclPermissionType.ALLOW),
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE, AclPermissionType.DENY),
+        rule(ResourceType.TOPIC, "lw.", AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+    ]
+    for answer in admin.create_acls(rules).values():
+        answer.result()
+    with pytest.raises(ClusterUnavailableError) as refused:
+        ensure(client_config, Topics("lw."), TopicSettings(timeout=10), said)
+    assert str(refused.value).count("kafka-topics.sh --create") == 7
+    assert "--topic lw.assignments --partitions 4 --replication-factor 1" in str(refused.value)
+
+
+def rule(kind, name, operation, permission):
+    pattern = ResourcePatternType.PREFIXED if name.endswith(".") else ResourcePatternType.LITERAL
+    return AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
