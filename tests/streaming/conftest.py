@@ -1,0 +1,34 @@
+"""What the pipeline's tests share: a Spark session, the golden records, and this folder's twins."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from deploy.jars import classpath
+from streaming import session
+
+sys.path.append(str(Path(__file__).parent))
+
+from offsets_twin import Golden
+
+GOLDEN = Path(__file__).parents[1] / "data" / "consumer_offsets.jsonl"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Mapping[str, Golden]:
+    """Records of `__consumer_offsets` as Kafka 4.3.1 wrote them; beside each stands how it was produced."""
+    lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+    return {line["name"]: Golden.of(line) for line in lines}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests: its JVM compiles fast rather than well, and the first streaming query pays for the rest."""
+    options = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+    spark = session.create(classpath("spark"), spark=options, log_level="OFF")
+    yield spark
+    spark.stop()

@@ -1,0 +1,108 @@
+"""The pipeline without Spark: the same pure functions, batch after batch, with the states as bytes between them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from offsets_twin import commit_key, commit_value
+
+from assignors.protocol.records import Record, Tombstone, encode, encode_key
+from assignors.protocol.topics import Topics
+from streaming import group_state, intake, publication, topic_state
+from streaming.publication import Places
+from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind
+from streaming.skew import SkewRule
+from streaming.tables import SinkRow
+from streaming.topic_state import LagRule
+
+TOPICS = Topics()
+PLACES = Places(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
+OFFSETS = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    topic: str
+    offset: int
+    at: int
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+
+
+@dataclass(slots=True)
+class Log:
+    """Messages in the order of their writing, each with the next offset of its topic."""
+
+    messages: list[Message] = field(default_factory=list)
+
+    def add(self, topic: str, at: int, key: bytes | None, value: bytes | None) -> None:
+        offset = sum(message.topic == topic for message in self.messages)
+        self.messages.append(Message(topic=topic, offset=offset, at=at, key=key, value=value))
+
+    def commit(
+        self, group: str, topic: str, partition: int, offset: int, at: int, topic_id: bytes | None = None
+    ) -> None:
+        tags = () if topic_id is None else ((0, topic_id),)
+        self.add(OFFSETS, at, commit_key(group, topic, partition), commit_value(offset, at, tags=tags))
+
+    def forget(self, group: str, topic: str, partition: int, at: int) -> None:
+        self.add(OFFSETS, at, commit_key(group, topic, partition), None)
+
+    def ours(self, topic: str, at: int, record: Record | Tombstone) -> None:
+        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        self.add(topic, at, key, value)
+
+
+@dataclass(slots=True)
+class LocalPipeline:
+    lag: LagRule = field(default_factory=LagRule)
+    skew: SkewRule = field(default_factory=SkewRule)
+    topics: dict[str, bytes] = field(default_factory=dict)
+    groups: dict[str, bytes] = field(default_factory=dict)
+
+    def run(self, batch: Iterable[Message]) -> list[SinkRow]:
+        """One batch: what it publishes."""
+        messages = list(batch)
+        records = intake.Records(
+            topic=pa.array([m.topic for m in messages], pa.string()),
+            partition=_ints([m.partition for m in messages]),
+            offset=_ints([m.offset for m in messages]),
+            timestamp=_ints([m.at for m in messages]),
+            key=pa.array([m.key for m in messages], pa.binary()),
+            value=pa.array([m.value for m in messages], pa.binary()),
+        )
+        packed = intake.pack_batch(records, TOPICS)
+        routes: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for route, kind, payload in zip(packed.route, packed.kind, packed.payload, strict=True):
+            if kind != Kind.SKIPPED:
+                routes[route].append((kind, payload))
+        by_group: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for route, rows in routes.items():
+            if not route.startswith(TOPIC_ROUTE):
+                by_group[route] += rows
+                continue
+            stored = self.topics.pop(route, None)
+            state = None if stored is None else topic_state.TopicState.unpack(stored)
+            after, out = topic_state.advance(route.removeprefix(TOPIC_ROUTE), state, rows, self.lag)
+            if after is not None:
+                self.topics[route] = after.pack()
+            for row in out:
+                by_group[row.route].append((row.kind, row.payload))
+        return [row for route, rows in by_group.items() for row in self._of_group(route, rows)]
+
+    def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+        if not route.startswith(GROUP_ROUTE):
+            return [publication.dead_letter(payload, PLACES) for _, payload in rows]
+        group = route.removeprefix(GROUP_ROUTE)
+        stored = self.groups.pop(route, None)
+        state = None if stored is None else group_state.GroupState.unpack(stored)
+        outcome = group_state.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
+        if outcome.state is not None:
+            self.groups[route] = outcome.state.pack()
+        return publication.of_group(group, outcome, PLACES)
+
+
+def _ints(numbers: list[int]) -> "pa.Array":
+    return pa.array(numbers, pa.int64()).to_numpy()

@@ -1,0 +1,111 @@
+"""The rules of lag, racks and skew, case by case."""
+
+import numpy as np
+import pytest
+
+from assignors.protocol.records import RackChange
+from streaming import racks
+from streaming.lag import NONE, lag_of
+from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
+
+UNKNOWN = -1
+
+
+@pytest.mark.parametrize(
+    ("case", "committed", "begin", "end", "reset", "lag", "lost", "stale"),
+    [
+        ("a group behind", 60, 0, 100, "earliest", 40, 0, False),
+        ("a group at the end", 100, 0, 100, "earliest", 0, 0, False),
+        ("a commit beyond the sampled end is stale, not negative", 120, 0, 100, "earliest", 0, 0, True),
+        (
+            "a commit below the log's begin counts from there, the rest is lost",
+            10,
+            30,
+            100,
+            "earliest",
+            70,
+            20,
+            False,
+        ),
+        ("a log emptied above the commit", 10, 100, 100, "earliest", 0, 90, False),
+        ("no commit, earliest: the whole log", NONE, 30, 100, "earliest", 70, 0, False),
+        ("no commit, latest: nothing", NONE, 30, 100, "latest", 0, 0, False),
+        ("an end that was never read", 60, 0, UNKNOWN, "earliest", 0, 0, True),
+        ("no commit and an end that was never read", NONE, 0, UNKNOWN, "earliest", 0, 0, True),
+        ("a begin that was never read counts as 0", 60, UNKNOWN, 100, "earliest", 40, 0, False),
+        ("no commit and a begin that was never read", NONE, UNKNOWN, 100, "earliest", 100, 0, False),
+        ("a commit of 0 is a commit", 0, 0, 5, "latest", 5, 0, False),
+    ],
+)
+def test_lag(
+    case: str, committed: int, begin: int, end: int, reset: str, lag: int, lost: int, stale: bool
+) -> None:
+    columns = [np.array([number], np.int64) for number in (committed, begin, end)]
+    found = lag_of(committed=columns[0], begin=columns[1], end=columns[2], reset=reset)
+    assert (found.lag.tolist(), found.lost.tolist(), found.stale.tolist()) == ([lag], [lost], [stale])
+
+
+@pytest.mark.parametrize(
+    ("case", "before", "after", "changed"),
+    [
+        ("the same", [["a", "b"]], [["a", "b"]], []),
+        ("the same set in another order", [["a", "b"]], [["b", "a"]], []),
+        ("two replicas in one rack are one rack of the set", [["a", "b"]], [["a", "a", "b"]], []),
+        ("another rack", [["a", "b"], ["b"]], [["a", "c"], ["b"]], [0]),
+        ("a rack less", [["a", "b"]], [["a"]], [0]),
+        ("racks at last", [[]], [["a"]], [0]),
+        ("more partitions are no change of racks", [["a"]], [["a"], ["b"]], []),
+        ("fewer partitions are no change of racks", [["a"], ["b"]], [["a"]], []),
+    ],
+)
+def test_racks(case: str, before: list[list[str]], after: list[list[str]], changed: list[int]) -> None:
+    assert sorted(racks.changes(before, after)) == changed
+
+
+def test_a_change_of_racks_tells_both_sets() -> None:
+    assert racks.changes([["b", "a", "a"]], [["c", "b"]]) == {
+        0: RackChange(before=("a", "b"), after=("b", "c"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "loads", "skew"),
+    [
+        ("even", [5, 5], 1.0),
+        ("one does all", [10, 0], 2.0),
+        ("an idle third counts", [6, 6, 0], 1.5),
+        ("no lag", [0, 0], 1.0),
+        ("nobody", [], 1.0),
+    ],
+)
+def test_skew(case: str, loads: list[float], skew: float) -> None:
+    assert skew_of(np.array(loads, np.float64)) == skew
+
+
+RULE = SkewRule(threshold=1.5, floor=1000, hold=30_000)
+HIGH, LOW = (1.5, 1000), (1.49, 5000)
+SMALL = (9.0, 999)
+
+
+@pytest.mark.parametrize(
+    ("case", "moments", "since", "standing"),
+    [
+        ("first seen", [(0, HIGH)], 0, False),
+        ("not yet long enough", [(0, HIGH), (10, HIGH), (29, HIGH)], 0, False),
+        ("long enough", [(0, HIGH), (15, HIGH), (30, HIGH)], 0, True),
+        ("below the threshold breaks it", [(0, HIGH), (15, LOW), (30, HIGH)], 30, False),
+        ("below the floor breaks it", [(0, HIGH), (15, SMALL), (30, HIGH)], 30, False),
+        ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], NEVER, False),
+        ("silence breaks it", [(0, HIGH), (31, HIGH)], 31, False),
+        ("silence does not end a trigger that stands", [(0, HIGH), (30, HIGH), (90, HIGH)], 0, True),
+    ],
+)
+def test_skew_becomes_a_trigger(
+    case: str, moments: list[tuple[int, tuple[float, int]]], since: int, standing: bool
+) -> None:
+    run = SkewRun()
+    for second, (skew, lag) in moments:
+        run = judge(RULE, run, at=second * 1000, skew=skew, lag=lag)
+    assert run.since == (since if since == NEVER else since * 1000)
+    assert run.standing is standing
+    assert run.judged == moments[-1][0] * 1000
