@@ -1,0 +1,399 @@
+"""The records of our topics: their bytes, their schemas, and what is refused."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from assignors.protocol import records as r
+from assignors.protocol import schemas
+
+name = st.text(min_size=1, max_size=8)
+text = st.text(max_size=8)
+whole = st.integers(0, 2**63 - 1)
+offset = st.integers(-1, 2**63 - 1)
+epoch = st.integers(0, 2**53)
+rack = st.none() | name
+number = st.floats(allow_nan=False, allow_infinity=False)
+capacity = st.floats(min_value=0.001, max_value=1e9)
+partitions = st.dictionaries(
+    name, st.sets(st.integers(0, 300), min_size=1).map(lambda s: tuple(sorted(s))), max_size=3
+)
+source = st.dictionaries(name, offset, max_size=2)
+score = st.none() | st.dictionaries(name, st.none() | number, max_size=3)
+
+
+def column(values, length):
+    return st.lists(values, min_size=length, max_size=length).map(tuple)
+
+
+def columns(draw, length, **kinds):
+    return {field: draw(column(values, length)) for field, values in kinds.items()}
+
+
+@st.composite
+def topic_records(draw):
+    sets = st.lists(st.integers(0, 9), max_size=3).map(tuple)
+    lists = columns(
+        draw,
+        draw(st.integers(0, 4)),
+        leader=offset,
+        replicas=sets,
+        isr=sets,
+        racks=st.lists(text, max_size=2).map(tuple),
+    )
+    return r.TopicRecord(topic=draw(name), at=draw(whole), id=draw(name), **lists)
+
+
+@st.composite
+def offsets_records(draw):
+    lists = columns(draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset)
+    return r.OffsetsRecord(topic=draw(name), at=draw(whole), id=draw(name), **lists)
+
+
+@st.composite
+def lag_records(draw):
+    lists = columns(
+        draw,
+        draw(st.integers(0, 4)),
+        committed=offset,
+        committed_at=offset,
+        begin=offset,
+        end=offset,
+        lag=whole,
+        lost=whole,
+        racks=st.lists(text, max_size=2).map(tuple),
+    )
+    return r.LagRecord(
+        group=draw(name),
+        topic=draw(name),
+        at=draw(whole),
+        id=draw(name),
+        end_kind=draw(st.sampled_from(["stable", "high"])),
+        stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
+        source=draw(source),
+        **lists,
+    )
+
+
+change = st.builds(
+    r.RackChange, before=st.lists(text, max_size=2).map(tuple), after=st.lists(text, max_size=2).map(tuple)
+)
+evidence = st.builds(
+    r.RacksEvidence,
+    topics=st.dictionaries(name, st.dictionaries(st.integers(0, 2**31 - 1), change, max_size=2), max_size=2),
+) | st.builds(
+    r.SkewEvidence,
+    skew=number,
+    threshold=number,
+    lag=whole,
+    floor=whole,
+    members=st.dictionaries(name, whole, max_size=2),
+)
+
+RECORDS = {
+    ("metadata", r.BrokerRecord): st.builds(
+        r.BrokerRecord, broker=whole, at=whole, rack=rack, online=st.booleans()
+    ),
+    ("metadata", r.TopicRecord): topic_records(),
+    ("metadata", r.OffsetsRecord): offsets_records(),
+    ("lag", r.LagRecord): lag_records(),
+    ("triggers", r.TriggerRecord): st.builds(
+        r.TriggerRecord, group=name, at=whole, since=whole, evidence=evidence, source=source
+    ),
+    ("dead_letters", r.DeadLetter): st.builds(
+        r.DeadLetter,
+        at=whole,
+        topic=name,
+        partition=whole,
+        offset=whole,
+        reason=name,
+        raw_key=st.none() | st.binary(max_size=5),
+        raw_value=st.none() | st.binary(max_size=5),
+    ),
+    ("members", r.MemberRecord): st.builds(
+        r.MemberRecord,
+        group=name,
+        instance=name,
+        incarnation=name,
+        client=name,
+        client_version=name,
+        topics=st.lists(name, max_size=2).map(tuple),
+        rack=rack,
+        priority=st.integers(-(2**31), 2**31 - 1),
+        capacity=capacity,
+        state=st.sampled_from(["joining", "active", "left"]),
+        acked_epoch=epoch,
+        owned=partitions,
+        nack=st.none() | st.builds(r.Nack, epoch=epoch, code=name),
+        features=st.lists(name, max_size=2).map(tuple),
+        heartbeat=whole,
+    ),
+    ("assignments", r.PlannerRecord): st.builds(
+        r.PlannerRecord, planner_epoch=whole, instance=name, started_at=whole
+    ),
+    ("assignments", r.GroupRecord): st.builds(
+        r.GroupRecord,
+        group=name,
+        mode=st.sampled_from(["managed", "published", "advisory"]),
+        planner_epoch=whole,
+        group_epoch=whole,
+        plan_id=name,
+        strategy=name,
+        reason=text,
+        lag_at=st.none() | whole,
+        metadata_at=st.none() | whole,
+        topics=st.dictionaries(name, st.builds(r.PlannedTopic, id=name, partitions=whole), max_size=2),
+        members=st.lists(
+            st.builds(r.PlannedMember, instance=name, incarnation=name, rack=rack, capacity=capacity),
+            max_size=2,
+        ).map(tuple),
+        before=score,
+        after=score,
+        computed_at=whole,
+        digest=text,
+    ),
+    ("assignments", r.MemberAssignment): st.builds(
+        r.MemberAssignment,
+        group=name,
+        instance=name,
+        incarnation=name,
+        planner_epoch=whole,
+        group_epoch=whole,
+        member_epoch=whole,
+        state=st.sampled_from(["active", "evicted"]),
+        assigned=partitions,
+        pending=partitions,
+        revoking=partitions,
+        rack=rack,
+        capacity=capacity,
+        reason=text,
+    ),
+    ("control", r.OperatorRecord): st.builds(
+        r.OperatorRecord, group=name, at=whole, by=text, action=st.just("rebalance"), reason=text
+    ),
+}
+each = pytest.mark.parametrize(("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part))
+a_record = st.sampled_from(sorted(RECORDS, key=str)).flatmap(
+    lambda at: st.tuples(st.just(at[0]), RECORDS[at])
+)
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_record_is_read_as_it_was_written(topic, kind, data):
+    record = data.draw(RECORDS[topic, kind])
+    key, value = r.encode(record)
+    assert r.decode(topic, key, value) == record
+    assert r.decode(topic, key, None) == r.Tombstone(record.key)
+    assert r.encode_key(record.key) == key
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_record_fits_its_schema(topic, kind, data):
+    schema = schemas.load(kind.KIND)
+    key, value = map(json.loads, r.encode(data.draw(RECORDS[topic, kind])))
+    Draft202012Validator(schema).validate(value)
+    Draft202012Validator(schema["$defs"]["key"]).validate(key)
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.data())
+def test_schema_and_codec_want_the_same_fields(topic, kind, data):
+    schema = schemas.load(kind.KIND)
+    key, value = r.encode(data.draw(RECORDS[topic, kind]))
+    fields = json.loads(value)
+    assert set(schema["properties"]) == set(schema["required"]) == set(fields)
+    for field in fields:
+        without = json.dumps({other: fields[other] for other in fields if other != field}).encode()
+        assert r.decode(topic, key, without) == r.Rejection(f"value.{field}: missing")
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.data())
+def test_whatever_takes_a_fields_place_is_read_only_if_the_schema_allows_it(topic, kind, data):
+    key, value = r.encode(data.draw(RECORDS[topic, kind]))
+    fields = json.loads(value)
+    fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(junk)
+    try:
+        value = json.dumps(fields).encode()
+        read = r.decode(topic, key, value)
+    except UnicodeEncodeError:
+        return
+    if not isinstance(read, r.Rejection):
+        Draft202012Validator(schemas.load(kind.KIND)).validate(json.loads(value))
+        r.encode(read)
+
+
+def test_there_is_a_schema_for_each_kind_and_no_other():
+    files = {path.stem for path in Path(schemas.__file__).parent.glob("*.json")}
+    assert files == {kind.KIND for _, kind in RECORDS}
+    assert {kind for _, kind in RECORDS} == set(r.Record.__args__)
+    for kind in files:
+        Draft202012Validator.check_schema(schemas.load(kind))
+
+
+@each
+@settings(max_examples=30)
+@given(data=st.data())
+def test_unknown_fields_are_ignored_and_an_unknown_version_is_refused(topic, kind, data):
+    record = data.draw(RECORDS[topic, kind])
+    key, value = r.encode(record)
+    fields = json.loads(value)
+    assert r.decode(topic, key, json.dumps({**fields, "later": [1, {}]}).encode()) == record
+    assert r.decode(topic, key, json.dumps({**fields, "v": 2}).encode()) == r.Rejection("unknown v 2")
+    assert isinstance(r.decode(topic, key, json.dumps({**fields, "v": True}).encode()), r.Rejection)
+
+
+@given(
+    topic=st.sampled_from([*sorted(r.KINDS), "dead_letters"]),
+    key=st.none() | st.binary(),
+    value=st.none() | st.binary(),
+)
+def test_random_bytes_are_a_rejection(topic, key, value):
+    assert isinstance(r.decode(topic, key, value), r.Rejection)
+
+
+@given(a_record, st.data())
+def test_mangled_bytes_never_crash(topic_and_record, data):
+    topic, record = topic_and_record
+    parts = list(r.encode(record))
+    which = data.draw(st.integers(0, 1))
+    raw = bytearray(parts[which])
+    at = data.draw(st.integers(0, len(raw)))
+    raw[at : at + data.draw(st.integers(0, 3))] = data.draw(
+        st.binary(max_size=4) | st.just(b'"') | st.just(b"1e999")
+    )
+    parts[which] = (
+        bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw)
+    )
+    read = r.decode(topic, *parts)
+    if isinstance(read, r.Rejection):
+        assert 0 < len(read.reason.encode()) < 600
+    elif not isinstance(read, r.Tombstone):
+        assert r.decode(topic, *r.encode(read)) == read
+
+
+MEMBER = (
+    b'["m","g","i","1"]',
+    (
+        b'{"acked_epoch":3,"capacity":1.0,"client":"c","client_version":"1","features":[],"heartbeat":3,"nack":null,'
+        b'"owned":{"t":"0-2,5"},"priority":0,"rack":"a","state":"active","topics":["t"],"v":1}'
+    ),
+)
+
+
+def test_the_bytes_of_a_record_are_canonical():
+    record = r.decode("members", *MEMBER)
+    assert record.owned == {"t": (0, 1, 2, 5)}
+    assert r.encode(record) == MEMBER
+    assert r.encode(dataclasses.replace(record, rack="größe"))[1].count("größe".encode()) == 1
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "reason"),
+    [
+        (b'"acked_epoch":3', b'"acked_epoch":true', "value.acked_epoch: expected an integer from 0 to 9007199254740992, got True"),
+        (b'"acked_epoch":3', b'"acked_epoch":3.0', "value.acked_epoch: expected an integer"),
+        (b'"acked_epoch":3', b'"acked_epoch":' + b"9" * 30, "got an integer of more than 64 bits"),
+        (b'"acked_epoch":3', b'"acked_epoch":' + b"9" * 6000, "not JSON: Exceeds the limit"),
+        (b'"capacity":1.0', b'"capacity":NaN', "NaN is not JSON"),
+        (b'"capacity":1.0', b'"capacity":-Infinity', "-Infinity is not JSON"),
+        (b'"capacity":1.0', b'"capacity":1e999', "value.capacity: expected a finite number above 0.0"),
+        (b'"capacity":1.0', b'"capacity":0', "value.capacity: expected a finite number above 0.0, got 0"),
+        (b'"rack":"a"', b'"rack":"\\ud800"', "not JSON: 'utf-8' codec can't encode"),
+        (b'"rack":"a"', b'"rack":"\xff"', "not JSON: 'utf-8' codec can't decode"),
+        (b'"rack":"a"', b'"rack":""', "value.rack: expected a text"),
+        (b'"state":"active"', b'"state":"asleep"', "value.state: expected joining or active or left, got 'asleep'"),
+        (b'"state":"active"', b'"state":["active"]', "value.state: expected joining or active or left, got a list of 1"),
+        (b'"0-2,5"', b'"0-9999999999"', "not a partition number"),
+        (b'{"t":"0-2,5"}', b'{"t":"0-999999","u":"0"}', "more than 0 partitions"),
+        (b'{"t":"0-2,5"}', b'{"t":""}', "value.owned: expected named topics with partitions"),
+        (b'"nack":null', b'"nack":' + b"[" * 200_000, "not readable: nested too deeply"),
+        (b'"v":1', b'"v":0', "unknown v 0"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_refused_with_its_reason(was, becomes, reason):
+    read = r.decode("members", MEMBER[0], MEMBER[1].replace(was, becomes))
+    assert isinstance(read, r.Rejection)
+    assert reason in read.reason
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "reason"),
+    [
+        ("members", None, "no key"),
+        ("members", b"{}", "expected a list that begins with a text, got a dict of 0"),
+        ("members", b"[]", "expected a list that begins with a text"),
+        ("members", b'["x"]', "unknown kind 'x'"),
+        ("members", b'["m","g","i"]', "expected 4 parts, got 3"),
+        ("members", b'["m","g","i",1]', "expected a name, got 1"),
+        ("members", b'["m","g","i",""]', "expected a name, got ''"),
+        ("metadata", b'["broker","1"]', "expected a number, got '1'"),
+        ("metadata", b'["broker",true]', "expected a number, got True"),
+        (
+            "metadata",
+            b'["broker",18446744073709551616]',
+            "expected a number, got an integer of more than 64 bits",
+        ),
+        ("assignments", b'["planner",1]', "expected 1 parts, got 2"),
+        ("decisions", b'["m","g","i","1"]', "unknown kind 'm'"),
+    ],
+)
+def test_a_wrong_key_is_refused_even_for_a_tombstone(topic, key, reason):
+    read = r.decode(topic, key, None)
+    assert isinstance(read, r.Rejection)
+    assert reason in read.reason
+
+
+def test_lists_of_one_topic_must_be_indexed_by_the_same_partitions():
+    record = r.OffsetsRecord(topic="t", at=1, id="x", begin=(1, 2), stable=(1,), high=(1, 2))
+    assert r.decode("metadata", *r.encode(record)) == r.Rejection(
+        "lists of one topic differ in length: begin 2, stable 1, high 2"
+    )
+
+
+def test_a_trigger_must_say_what_its_key_says():
+    record = r.TriggerRecord(group="g", at=1, since=1, evidence=r.RacksEvidence(topics={}), source={})
+    _, value = r.encode(record)
+    assert isinstance(r.decode("triggers", b'["skew","g"]', value), r.Rejection)
+    assert isinstance(r.decode("triggers", b'["racks","h"]', value), r.Rejection)
+
+
+def test_a_record_with_a_lone_surrogate_cannot_be_written():
+    with pytest.raises(r.WireError):
+        r.encode(r.OperatorRecord(group="\ud800", at=1, by="", action="rebalance", reason=""))
+
+
+def test_all_records_of_a_group_have_one_place_and_the_planners_stands_in_each():
+    assert (
+        r.place(("m", "orders", "i0", "1"))
+        == r.place(("g", "orders"))
+        == r.place(("lag", "orders", "t"))
+        == "orders"
+    )
+    assert r.place(("broker", 3)) == "3"
+    assert r.place(("planner",)) is None
+
+
+def test_the_headers_name_the_schema():
+    record = r.decode("members", *MEMBER)
+    assert dict(r.headers(record, epoch=7)) == {
+        "schema": b"member/1",
+        "content-type": b"application/json",
+        "epoch": b"7",
+    }
