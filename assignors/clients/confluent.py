@@ -328,6 +328,8 @@ class ManagedConsumer:
         self._owned |= partitions
         self._commits.start(places)
         self._consumer.incremental_assign(places)
+        # librdkafka remembers that a partition was paused when it was last given up.
+        self._consumer.resume(places)
         self._say(logging.INFO, "member.granted", partitions=len(places), owned=len(self._owned))
         try:
             self._call("assign", places)

@@ -87,6 +87,7 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
         **({"client.rack": rack} if rack is not None else {}),
         **given,
         **bounds,
+        "fetch.wait.max.ms": min(int(given.get("fetch.wait.max.ms", 500)), bound // 2),
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

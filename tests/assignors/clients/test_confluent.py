@@ -36,7 +36,12 @@ def consumer(cluster, topic):
     def make(planner, instance, config=None, **options):
         made.append(
             ManagedConsumer(
-                {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest", **(config or {})},
+                {
+                    "bootstrap.servers": cluster.bootstrap,
+                    "auto.offset.reset": "earliest",
+                    "log_level": 2,
+                    **(config or {}),
+                },
                 group=planner.group,
                 topics=[topic],
                 instance=instance,
@@ -78,6 +83,20 @@ def poll_until(consumer, condition, seconds=40):
             assert message.error() is None, message.error()
             values.append(message.value().decode())
     return values
+
+
+@pytest.fixture
+def work():
+    """Let an application work with a consumer in a thread of its own: `work(consumer)`."""
+    workers = []
+
+    def start(consumer):
+        workers.append(Worker(consumer))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.stop()
 
 
 class Worker(Thread):
@@ -136,14 +155,14 @@ def spread(topic, partitions=6):
 
 
 def test_partitions_move_between_three_members_without_a_record_lost_or_a_second_owner(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, consumer, work
 ):
     planner, journal = plan(spread(topic)), []
-    workers = [Worker(consumer(planner, "i0", journal=journal.append))]
+    workers = [work(consumer(planner, "i0", journal=journal.append))]
     produce(cluster, topic, [(n % 6, f"a{n}") for n in range(300)])
     eventually(lambda: len(workers[0].seen) >= 300)
-    workers.append(Worker(consumer(planner, "i1", journal=journal.append)))
-    workers.append(Worker(consumer(planner, "i2", journal=journal.append)))
+    workers.append(work(consumer(planner, "i1", journal=journal.append)))
+    workers.append(work(consumer(planner, "i2", journal=journal.append)))
     for batch in range(20):
         produce(cluster, topic, [(n % 6, f"b{batch}.{n}") for n in range(30)])
         time.sleep(0.1)
@@ -214,13 +233,13 @@ def test_a_failing_application_gets_its_record_again(cluster, topic, plan, consu
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "poison")])
 
-    def work():
+    def fail():
         with consumer(planner, "i0") as one:
             poll_until(one, len)
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        work()
+        fail()
     assert committed(cluster, planner.group, topic) == {}
 
 
