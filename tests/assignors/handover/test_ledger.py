@@ -1,0 +1,268 @@
+"""The planner's ledger, in transcripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignors.handover.ledger import Incarnation, Ledger, Traits
+from assignors.protocol.records import MemberAssignment, MemberRecord, Tombstone
+
+A, B, A2 = Incarnation("a", "1"), Incarnation("b", "1"), Incarnation("a", "2")
+P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
+
+
+def share(*partitions):
+    return frozenset(partitions)
+
+
+def says(who, acked, *owned, state="active"):
+    """A member's announcement."""
+    return MemberRecord(
+        group="g",
+        instance=who.instance,
+        incarnation=who.incarnation,
+        client="c",
+        client_version="1",
+        topics=("t",),
+        rack=None,
+        priority=0,
+        capacity=1.0,
+        state=state,
+        acked_epoch=acked,
+        owned={"t": tuple(sorted(number for _, number in owned))} if owned else {},
+        nack=None,
+        features=(),
+        heartbeat=1,
+    )
+
+
+def publish(ledger, epoch, now=0.0, **options):
+    ledger, changes = ledger.publish(epoch=epoch, planner_epoch=1, now=now, **options)
+    return ledger, {
+        change.key[2:] if isinstance(change, Tombstone) else (change.instance, change.incarnation): change
+        for change in changes
+    }
+
+
+def parts(record):
+    return [dict(part) for part in (record.assigned, record.pending, record.revoking)]
+
+
+@pytest.fixture
+def empty():
+    return Ledger.empty(group="g", grant=30.0)
+
+
+@pytest.fixture
+def owned_by_a(empty):
+    ledger, _ = publish(empty.retarget({A: share(P0, P1)}), 1)
+    return ledger.acknowledge(says(A, 1, P0, P1))
+
+
+@pytest.fixture
+def moving(owned_by_a):
+    """P1 is on its way from A to B since epoch 2."""
+    ledger, _ = publish(owned_by_a.retarget({A: share(P0), B: share(P1)}), 2)
+    return ledger
+
+
+def test_what_is_free_is_granted_at_once(empty):
+    ledger, changes = publish(empty.retarget({A: share(P0), B: share()}), 1)
+    assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
+    assert parts(changes[B]) == [{}, {}, {}], "a member without partitions learns that it has been seen"
+    assert ledger.settled
+
+
+def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
+    ledger, changes = publish(owned_by_a.retarget({A: share(P0), B: share(P1)}), 2)
+    assert parts(changes[A]) == [{"t": (0,)}, {}, {"t": (1,)}]
+    assert parts(changes[B]) == [{}, {"t": (1,)}, {}]
+    assert not ledger.settled
+    ledger, changes = publish(ledger.acknowledge(says(A, 2, P0)), 3)
+    assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
+    assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
+    assert ledger.settled
+    assert ledger.owners() == {P0: A, P1: B}
+
+
+def test_an_announcement_from_before_the_revocation_frees_nothing(moving):
+    assert moving.acknowledge(says(A, 1, P0)) is moving
+
+
+def test_an_acknowledgement_that_still_owns_the_partition_frees_nothing(moving):
+    assert moving.acknowledge(says(A, 2, P0, P1)) is moving
+
+
+def test_another_incarnations_acknowledgement_frees_nothing(moving):
+    assert moving.acknowledge(says(A2, 2)) is moving
+    assert moving.acknowledge(replace(says(A, 2, P0), group="h")) is moving
+
+
+def test_an_acknowledgement_of_an_epoch_that_never_was_frees_nothing(moving):
+    assert moving.acknowledge(says(A, 3, P0)) is moving
+
+
+def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
+    ledger, _ = publish(moving.acknowledge(says(A, 2, P0)), 3)
+    ledger, _ = publish(ledger.acknowledge(says(B, 3, P1)).retarget({A: share(P0, P1), B: share()}), 4)
+    ledger, _ = publish(ledger.acknowledge(says(B, 4)), 5)
+    ledger, _ = publish(ledger.acknowledge(says(A, 5, P0, P1)).retarget({A: share(P0), B: share(P1)}), 6)
+    late = says(A, 2, P0)
+    assert ledger.acknowledge(late) is ledger, "it is from the first move"
+
+
+def test_a_target_that_turns_back_waits_for_the_revocation_all_the_same(moving):
+    ledger, changes = publish(moving.retarget({A: share(P0, P1)}), 3)
+    assert parts(changes[A]) == [{"t": (0,)}, {"t": (1,)}, {"t": (1,)}]
+    ledger, changes = publish(ledger.acknowledge(says(A, 3, P0)), 4)
+    assert parts(changes[A]) == [{"t": (0, 1)}, {}, {}]
+
+
+def test_nothing_changes_while_nothing_happens(moving):
+    after, changes = publish(moving, 3)
+    assert after is moving
+    assert changes == {}
+
+
+def test_an_epoch_is_never_used_twice(moving):
+    with pytest.raises(ValueError, match="epoch 2 is not above 2"):
+        publish(moving, 2)
+
+
+def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
+    with pytest.raises(ValueError, match=r"\('t', 1\) to two members"):
+        empty.retarget({A: share(P0, P1), B: share(P1)})
+
+
+@pytest.mark.parametrize("said", ["announced", "tombstone"])
+def test_who_leaves_frees_everything_at_once(owned_by_a, said):
+    ledger = owned_by_a.acknowledge(says(A, 1, state="left")) if said == "announced" else owned_by_a.left(A)
+    ledger, changes = publish(ledger.retarget({B: share(P0, P1)}), 2)
+    assert changes[A] == Tombstone(("m", "g", "a", "1"))
+    assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
+    assert A not in ledger.holdings
+
+
+def test_who_says_that_it_left_and_owns_something_is_not_believed(owned_by_a):
+    assert owned_by_a.acknowledge(says(A, 1, P0, state="left")) is owned_by_a
+
+
+def test_an_eviction_frees_only_once_it_was_read_back_and_waited_out(owned_by_a):
+    ledger, changes = publish(owned_by_a.evict(A).retarget({A2: share(P0, P1)}), 2, now=100.0)
+    assert changes[A].state == "evicted"
+    assert parts(changes[A]) == [{}, {}, {"t": (0, 1)}]
+    assert parts(changes[A2]) == [{}, {"t": (0, 1)}, {}]
+    assert ledger.tick(1e9) is ledger, "not read back: no timer runs"
+    ledger = ledger.eviction_read_back(A, 105.0)
+    assert ledger.wakes_at == 135.0
+    assert ledger.tick(134.9) is ledger
+    assert ledger.eviction_read_back(A, 200.0) is ledger, "the first reading counts"
+    ledger, changes = publish(ledger.tick(135.0), 3)
+    assert changes[A] == Tombstone(("m", "g", "a", "1"))
+    assert parts(changes[A2]) == [{"t": (0, 1)}, {}, {}]
+    assert ledger.wakes_at is None
+
+
+def test_an_eviction_that_is_not_published_cannot_have_been_read_back(owned_by_a):
+    ledger = owned_by_a.evict(A)
+    assert ledger.eviction_read_back(A, 0.0) is ledger
+    assert owned_by_a.eviction_read_back(A, 0.0) is owned_by_a
+
+
+def test_an_evicted_member_that_hears_of_it_and_says_goodbye_frees_everything(owned_by_a):
+    ledger, _ = publish(owned_by_a.evict(A).retarget({B: share(P0, P1)}), 2)
+    ledger, changes = publish(ledger.acknowledge(says(A, 1, state="left")), 3)
+    assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
+
+
+def test_who_is_evicted_gets_nothing_even_if_the_target_says_so(owned_by_a):
+    ledger = owned_by_a.evict(A)
+    assert ledger.retarget({A: share(P0)}).target == {}
+    assert ledger.target == {}
+
+
+def test_an_eviction_of_somebody_unknown_is_nothing(empty):
+    assert empty.evict(A) == empty
+    assert empty.left(A) == empty
+
+
+def test_what_is_revoked_for_too_long_is_overdue(moving):
+    assert moving.overdue(59.9, 60.0) == frozenset()
+    assert moving.overdue(60.0, 60.0) == {A}
+    assert moving.evict(A).overdue(60.0, 60.0) == frozenset()
+    assert moving.acknowledge(says(A, 2, P0)).overdue(60.0, 60.0) == frozenset()
+
+
+def test_the_records_tell_rack_and_capacity(empty):
+    ledger, changes = publish(
+        empty.retarget({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
+    )
+    assert (changes[A].rack, changes[A].capacity, changes[A].reason) == ("r", 2.0, "joined")
+    _, changes = publish(ledger, 2, traits={A: Traits("r", 2.0)}, reason="another reason is no change")
+    assert changes == {}
+
+
+def recovered(ledger, *, members=(), group_epoch=0, now=0.0):
+    records = [h.published for h in ledger.holdings.values()]
+    return Ledger.recover(
+        group="g", grant=30.0, group_epoch=group_epoch, assignments=records, members=members, now=now
+    )
+
+
+def test_a_planner_that_starts_knows_what_is_not_free(moving):
+    ledger = recovered(moving)
+    assert ledger.owners() == moving.owners()
+    assert ledger.target == moving.target
+    assert ledger.epoch == 2
+    assert publish(ledger, 3)[1] == {}, "and goes on as if nothing had happened"
+
+
+def test_a_planner_that_starts_takes_in_what_was_announced_meanwhile(moving):
+    _, changes = publish(recovered(moving, members=[says(A, 2, P0), says(B, 2)]), 3)
+    assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
+    assert recovered(moving, members=[says(A, 1, P0)]).owners() == moving.owners()
+
+
+def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by_a):
+    ledger, _ = publish(owned_by_a.evict(A).retarget({B: share(P0, P1)}), 2)
+    ledger = recovered(ledger.eviction_read_back(A, 0.0))
+    assert ledger.tick(1e9) is ledger
+    ledger, changes = publish(ledger, 3)
+    assert changes[A].state == "evicted"
+    assert ledger.eviction_read_back(A, 50.0).wakes_at == 80.0
+
+
+def test_epochs_go_on_after_all_that_was_ever_published_or_acknowledged(moving):
+    assert recovered(moving, group_epoch=9).epoch == 9
+    assert recovered(moving, members=[says(A, 12, P0)]).epoch == 12
+    assert (
+        Ledger.recover(group="g", grant=30.0, group_epoch=4, assignments=[], members=[], now=0.0).epoch == 4
+    )
+
+
+def test_records_that_contradict_each_other_are_held_by_both(moving):
+    one = moving.holdings[A].published
+    two = replace(one, instance="c")
+    ledger = Ledger.recover(group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0)
+    ledger, _ = publish(ledger.retarget({B: share(P0, P1)}), 3)
+    ledger, changes = publish(ledger.acknowledge(says(A, 3)), 4)
+    assert B not in changes, "the other one still has it"
+    ledger, changes = publish(ledger.acknowledge(says(Incarnation("c", "1"), 4)), 5)
+    assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
+
+
+def test_ten_thousand_partitions_move_between_a_hundred_members(empty):
+    members = [Incarnation(f"i{number}", "1") for number in range(100)]
+    everything = [("t", number) for number in range(10_000)]
+    ledger, _ = publish(
+        empty.retarget({who: share(*everything[at::100]) for at, who in enumerate(members)}), 1
+    )
+    turned = {who: share(*everything[(at + 1) % 100 :: 100]) for at, who in enumerate(members)}
+    ledger, changes = publish(ledger.retarget(turned), 2)
+    for change in changes.values():
+        assert isinstance(change, MemberAssignment)
+        ledger = ledger.acknowledge(says(Incarnation(change.instance, change.incarnation), 2))
+    ledger, _ = publish(ledger, 3)
+    assert ledger.settled

@@ -1,0 +1,256 @@
+"""The member's machine, in transcripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.handover import events as ev
+from assignors.handover.member import Member, Phase, Profile, step
+from assignors.handover.timers import Timers
+from assignors.protocol.records import MemberAssignment, Nack
+
+P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
+TIMERS = Timers()
+
+
+class Play:
+    """A member on a stage: tells it events, keeps the time."""
+
+    def __init__(self):
+        profile = Profile(group="g", instance="i", topics=("t",), rack="a", client="c", client_version="1")
+        self.member = Member(profile=profile, timers=TIMERS, incarnation="one")
+        self.now = 100.0
+
+    def __call__(self, event, *, after=0.0):
+        self.now += after
+        self.member, effects = step(self.member, event, self.now)
+        return list(effects)
+
+    def assign(self, epoch, *numbers, planner=1, state="active"):
+        assigned = {"t": numbers} if numbers else {}
+        return self(ev.AssignmentSeen(record(epoch, assigned, planner=planner, state=state)))
+
+
+def record(epoch, assigned, *, planner=1, state="active"):
+    return MemberAssignment(
+        group="g",
+        instance="i",
+        incarnation="one",
+        planner_epoch=planner,
+        group_epoch=epoch,
+        member_epoch=epoch,
+        state=state,
+        assigned=assigned,
+        pending={},
+        revoking={},
+        rack="a",
+        capacity=1.0,
+        reason="",
+    )
+
+
+def said(effect):
+    assert isinstance(effect, ev.Announce)
+    return effect.record.state, effect.record.acked_epoch, effect.record.owned.get("t", ())
+
+
+@pytest.fixture
+def play():
+    play = Play()
+    play(ev.Started())
+    return play
+
+
+@pytest.fixture
+def owner(play):
+    """It owns P0 and P1 by epoch 5."""
+    play.assign(5, 0, 1)
+    play(ev.GrantFinished())
+    return play
+
+
+def test_who_starts_announces_that_it_joins_and_owns_nothing():
+    (announced,) = Play()(ev.Started())
+    assert said(announced) == ("joining", 0, ())
+    assert announced.record.key == ("m", "g", "i", "one")
+
+
+def test_the_first_assignment_is_acknowledged_then_granted_then_announced(play):
+    announced, grant = play.assign(5, 0, 1)
+    assert said(announced) == ("active", 5, ())
+    assert grant == ev.Grant(frozenset({P0, P1}))
+    (announced,) = play(ev.GrantFinished())
+    assert said(announced) == ("active", 5, (0, 1))
+
+
+def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_is_granted(owner):
+    assert owner.assign(6, 1, 2) == [ev.Revoke(frozenset({P0}))]
+    assert owner.member.phase is Phase.REVOKING
+    (heartbeat,) = owner(ev.Tick(), after=TIMERS.heartbeat)
+    assert said(heartbeat) == ("active", 5, (0, 1)), "until it has stopped it says that it owns it"
+    announced, grant = owner(ev.RevokeFinished("committed"))
+    assert said(announced) == ("active", 6, (1,))
+    assert grant == ev.Grant(frozenset({P2}))
+    assert owner.member.phase is Phase.ACTIVE
+
+
+def test_a_commit_that_was_refused_is_decided_too(owner):
+    owner.assign(6, 1)
+    (announced,) = owner(ev.RevokeFinished("refused"))
+    assert said(announced) == ("active", 6, (1,))
+
+
+def test_a_commit_of_unknown_outcome_is_waited_out_before_the_acknowledgement(owner):
+    owner.assign(6, 1)
+    assert owner(ev.RevokeFinished("unknown")) == []
+    for _ in range(3):
+        (heartbeat,) = owner(ev.Tick(), after=TIMERS.commit / 4)
+        assert said(heartbeat) == ("active", 5, (0, 1))
+    (announced,) = owner(ev.Tick(), after=TIMERS.commit / 4)
+    assert said(announced) == ("active", 6, (1,))
+
+
+@pytest.mark.parametrize("epochs", [{"epoch": 5}, {"epoch": 4}, {"epoch": 9, "planner": 0}])
+def test_a_stale_record_is_ignored(owner, epochs):
+    assert owner.assign(epochs.pop("epoch"), 2, **epochs) == []
+    assert owner.member.owned == {P0, P1}
+
+
+def test_a_newer_planners_record_counts_even_if_its_epoch_is_lower(owner):
+    assert owner.assign(1, 1, planner=2) == [ev.Revoke(frozenset({P0}))]
+
+
+def test_a_record_that_changes_nothing_is_acknowledged(owner):
+    (announced,) = owner.assign(6, 0, 1)
+    assert said(announced) == ("active", 6, (0, 1))
+
+
+def test_records_that_come_while_one_is_applied_wait_and_only_the_newest_counts(owner):
+    owner.assign(6, 1)
+    assert owner.assign(7, 0, 1, 2) == []
+    assert owner.assign(8, 2) == []
+    announced, revoke = owner(ev.RevokeFinished("committed"))
+    assert said(announced) == ("active", 6, (1,))
+    assert revoke == ev.Revoke(frozenset({P1}))
+    announced, grant = owner(ev.RevokeFinished("committed"))
+    assert said(announced) == ("active", 8, ())
+    assert grant == ev.Grant(frozenset({P2}))
+
+
+def test_a_revocation_waits_for_the_grant_before_it(play):
+    play.assign(5, 0)
+    assert play.assign(6) == []
+    announced, revoke = play(ev.GrantFinished())
+    assert said(announced) == ("active", 5, (0,))
+    assert revoke == ev.Revoke(frozenset({P0}))
+
+
+def test_what_is_being_granted_is_owned_already(play):
+    play.assign(5, 0)
+    (heartbeat,) = play(ev.Tick(), after=TIMERS.heartbeat)
+    assert said(heartbeat) == ("active", 5, (0,))
+
+
+def test_heartbeats_count_and_come_in_time(play):
+    assert play(ev.Tick(), after=TIMERS.heartbeat - 0.1) == []
+    (first,) = play(ev.Tick(), after=0.1)
+    (second,) = play(ev.Tick(), after=TIMERS.heartbeat)
+    assert second.record.heartbeat == first.record.heartbeat + 1
+
+
+LOSSES = [ev.AssignmentGone(), ev.Overrun(), ev.AssignmentSeen(record(9, {}, state="evicted"))]
+
+
+@pytest.mark.parametrize("event", LOSSES)
+def test_who_is_lost_drops_everything_is_silent_and_joins_anew(owner, event):
+    (lose,) = owner(event)
+    assert lose.partitions == {P0, P1}
+    assert owner.member.phase is Phase.LOST
+    assert owner(ev.Tick(), after=100.0) == []
+    assert owner.assign(10, 0) == []
+    farewell, retire, hello = owner(ev.LoseFinished("two", quiet=True))
+    assert said(farewell) == ("left", 5, ())
+    assert farewell.record.incarnation == "one"
+    assert retire == ev.Retire(("m", "g", "i", "one"))
+    assert said(hello) == ("joining", 0, ())
+    assert hello.record.incarnation == "two"
+
+
+def test_who_is_lost_with_a_commit_under_way_does_not_say_that_its_partitions_are_free(owner):
+    owner(ev.Overrun())
+    (hello,) = owner(ev.LoseFinished("two", quiet=False))
+    assert hello.record.incarnation == "two"
+
+
+@pytest.mark.parametrize("outcome", [None, "unknown", "committed"])
+def test_who_is_lost_while_it_gives_something_up_does_not_say_so_either(owner, outcome):
+    owner.assign(6, 1)
+    if outcome == "unknown":
+        owner(ev.RevokeFinished(outcome))
+    owner(ev.AssignmentGone())
+    if outcome == "committed":
+        assert owner(ev.RevokeFinished(outcome)) == [], "it comes too late"
+    (hello,) = owner(ev.LoseFinished("two", quiet=True))
+    assert hello.record.incarnation == "two"
+
+
+def test_who_leaves_gives_up_everything_then_says_so(owner):
+    assert owner(ev.LeaveRequested()) == [ev.Revoke(frozenset({P0, P1}))]
+    announced, retire = owner(ev.RevokeFinished("committed"))
+    assert said(announced) == ("left", 5, ())
+    assert retire == ev.Retire(("m", "g", "i", "one"))
+    assert owner.member.phase is Phase.LEFT
+    assert owner.assign(6, 0) == []
+    assert owner(ev.Tick(), after=100.0) == []
+
+
+def test_who_leaves_waits_out_a_commit_of_unknown_outcome(owner):
+    owner(ev.LeaveRequested())
+    assert owner(ev.RevokeFinished("unknown")) == []
+    announced, _ = owner(ev.Tick(), after=TIMERS.commit)
+    assert said(announced) == ("left", 5, ())
+
+
+def test_who_leaves_while_something_is_granted_finishes_that_first(play):
+    play.assign(5, 0)
+    assert play(ev.LeaveRequested()) == []
+    announced, revoke = play(ev.GrantFinished())
+    assert said(announced) == ("active", 5, (0,))
+    assert revoke == ev.Revoke(frozenset({P0}))
+
+
+def test_who_leaves_takes_up_no_other_record(owner):
+    owner(ev.LeaveRequested())
+    assert owner.assign(6, 2) == []
+    announced, _ = owner(ev.RevokeFinished("committed"))
+    assert said(announced) == ("left", 5, ())
+
+
+def test_who_owns_nothing_leaves_at_once(play):
+    announced, _ = play(ev.LeaveRequested())
+    assert said(announced) == ("left", 0, ())
+
+
+def test_who_is_lost_and_leaves_does_not_join_anew(owner):
+    owner(ev.Overrun())
+    assert owner(ev.LeaveRequested()) == []
+    farewell, _ = owner(ev.LoseFinished("two", quiet=True))
+    assert said(farewell) == ("left", 5, ())
+    assert owner.member.phase is Phase.LEFT
+
+
+def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(owner):
+    (announced,) = owner(ev.AssignmentRefused(7, "unknown-v"))
+    assert said(announced) == ("active", 5, (0, 1))
+    assert announced.record.nack == Nack(epoch=7, code="unknown-v")
+    (announced,) = owner.assign(8, 0, 1)
+    assert announced.record.nack is None
+
+
+@pytest.mark.parametrize(
+    "event", [ev.RevokeFinished("committed"), ev.GrantFinished(), ev.LoseFinished("two", quiet=True)]
+)
+def test_an_answer_that_nobody_waits_for_is_ignored(owner, event):
+    before = owner.member
+    assert owner(event) == []
+    assert owner.member == before
