@@ -6,18 +6,22 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from assignors.assignment import Assignment
+from assignors.cooperative_sticky import cooperative_sticky
 from assignors.group import Group, ProblemError
 from assignors.lag import lag
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
+from assignors.sticky import sticky
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
+        "cooperative-sticky": cooperative_sticky,
         "lag": lag,
         "range": range_,
         "roundrobin": roundrobin,
+        "sticky": sticky,
     }
 )
 

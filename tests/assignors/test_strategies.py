@@ -1,5 +1,6 @@
 """What holds for every strategy, over random groups."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -46,6 +47,25 @@ def test_an_empty_group_and_a_group_without_topics_have_an_answer(name):
     assert STRATEGIES[name](empty).owner.tolist() == [-1, -1]
     nothing = Group.build({}, [])
     assert STRATEGIES[name](nothing).owner.tolist() == []
+
+
+STICKY = ["cooperative-sticky", "sticky"]
+
+
+def following(problem, names, generation=9):
+    """The same problem when every member has what the names say."""
+    members = [replace(member, owned=names[member.id], generation=generation) for member in problem.members]
+    return problem._replace(members=members)
+
+
+@pytest.mark.parametrize("name", STICKY)
+@given(problem=problems())
+def test_nothing_moves_when_nothing_changed(name, problem):
+    target = STRATEGIES[name](problem.group).target
+    names = Assignment(target).to_names(problem.group)
+    again = STRATEGIES[name](following(problem, names).group)
+    assert again.withheld is None
+    assert again.owner.tolist() == target.tolist()
 
 
 @given(problem=problems())

@@ -1,0 +1,39 @@
+"""`sticky`: balanced, near, and with as few moves as that allows.
+
+Source: Apache Kafka's StickyAssignor (KIP-54, KIP-341, KIP-881); where it is wrong or slow, this is not.
+"""
+
+import numpy as np
+
+from assignors.assignment import NOBODY, Assignment
+from assignors.columns import Ints
+from assignors.group import Group
+from assignors.sticky_equal import equal
+from assignors.sticky_unequal import unequal
+
+
+def sticky(group: Group) -> Assignment:
+    """Balance first, then replicas in the owner's rack, then what its owner held already.
+
+    Law: no member has two partitions more than another that could take one of them, be it through others. A claim is kept
+    unless balance forbids it or a place with a local replica is there for it and not for its present owner. Claims count by
+    generation, as `Assignment.held` says; what a member no longer reads it does not keep. With equal subscriptions and no
+    claims this is Kafka's answer exactly.
+    Ties: members by id; static membership makes no difference.
+    Cost: O(P log P) with equal subscriptions, and O(S) for each chain of moves otherwise.
+    """
+    return Assignment(settled(group, kept_claims(group)))
+
+
+def settled(group: Group, held: Ints) -> Ints:
+    """The owners, where these members hold these partitions."""
+    return equal(group, held) if group.equal_subscriptions else unequal(group, held)
+
+
+def kept_claims(group: Group) -> Ints:
+    """By partition: who held it and may keep it, -1 nobody."""
+    held = Assignment.held(group).owner.copy()
+    claimed = held >= 0
+    foreign = ~group.reads(held[claimed], group.partition_topic[claimed])
+    held[np.flatnonzero(claimed)[foreign]] = NOBODY
+    return held

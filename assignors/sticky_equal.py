@@ -1,0 +1,268 @@
+"""The sticky plan where all members read the same topics.
+
+Law: with q, e = divmod(P, M), e members have q + 1 partitions and the others q. From scratch it is Kafka's plan, step by
+step. With claims there are two candidates, keeping every claim that balance allows and giving up those without a local
+replica as Kafka does, and the second is taken only where it brings more partitions to local replicas.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+
+import numpy as np
+
+from assignors.assignment import NOBODY
+from assignors.columns import Bools, Ints, Longs, within
+from assignors.group import Group
+from assignors.near import Transport, classes, nonlocal_at, racks_matter
+
+
+def equal(group: Group, held: Ints) -> Ints:
+    """The owners, from what is held already."""
+    read = np.flatnonzero(group.has_reader())
+    if not len(read):
+        return np.full(group.partition_count, NOBODY, dtype=np.int32)
+    near = racks_matter(group)
+    if not (held >= 0).any():
+        return _from_scratch(group, read, near=near)
+    keeping = _settled(group, read, held, held, near=near)
+    if not near:
+        return keeping
+    keeping = _nearer(group, read, keeping)
+    moving = _nearer(group, read, _settled(group, read, _loosened(group, held), held, near=True))
+
+    def cost(owner: Ints) -> tuple[int, int]:
+        wrong = np.count_nonzero(nonlocal_at(group, owner))
+        return int(wrong), int(np.count_nonzero((held >= 0) & (owner != held)))
+
+    return min(keeping, moving, key=cost)
+
+
+def _nearer(group: Group, read: Longs, owner: Ints) -> Ints:
+    """Place anew what is not local, as long as that makes more of it so: what comes out of it once stays."""
+    wrong = np.count_nonzero(nonlocal_at(group, owner))
+    while wrong:
+        better = _settled(group, read, _loosened(group, owner), owner, near=True)
+        fewer = np.count_nonzero(nonlocal_at(group, better))
+        if fewer >= wrong:
+            break
+        owner, wrong = better, fewer
+    return owner
+
+
+def _loosened(group: Group, owner: Ints) -> Ints:
+    """Without what has no replica in its owner's rack, so that its place is free for what has."""
+    claimed = np.flatnonzero(owner >= 0)
+    placed = claimed[group.member_rack[owner[claimed]] >= 0]
+    loose = owner.copy()
+    loose[placed[~group.local(owner[placed], placed.astype(np.int32))]] = NOBODY
+    return loose
+
+
+def _settled(group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool) -> Ints:
+    """Keep the claims up to the quotas, then place the rest: locally, with its last holder, in turn."""
+    quota, extras = divmod(len(read), len(group.members))
+    owner, longer = _within_quotas(group, claims, quota, extras)
+    desk = _Desk(group, owner, held, quota, extras - longer)
+    if near:
+        desk.place_near(read)
+    desk.give_back(read)
+    desk.fill_up(read)
+    return desk.owner
+
+
+def _within_quotas(group: Group, claims: Ints, quota: int, extras: int) -> tuple[Ints, int]:
+    """What stays, and how many members have one more than the quota; of too many claims, local and low ones stay."""
+    owner = claims.copy()
+    claimed = np.flatnonzero(owner >= 0)
+    count = np.bincount(owner[claimed], minlength=len(group.members))
+    may = np.full(len(count), quota, dtype=np.int64)
+    longer = np.flatnonzero(count > quota)[:extras]
+    may[longer] += 1
+    if (count > may).any():
+        wrong = nonlocal_at(group, owner)[claimed]
+        number = claimed - group.topic_start[group.partition_topic[claimed]]
+        order = np.lexsort((claimed, number, wrong, owner[claimed]))
+        rank = np.empty(len(claimed), dtype=np.int64)
+        rank[order] = within(count)
+        owner[claimed[rank >= may[owner[claimed]]]] = NOBODY
+    return owner, len(longer)
+
+
+class _Desk:
+    """Partitions being placed: who has how many, and how many may still have one more than the quota."""
+
+    __slots__ = ("count", "extras", "group", "held", "owner", "quota")
+
+    def __init__(self, group: Group, owner: Ints, held: Ints, quota: int, extras: int) -> None:
+        self.group, self.owner, self.held = group, owner, held
+        self.quota, self.extras = quota, extras
+        self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
+
+    def place_near(self, read: Longs) -> None:
+        """As many as possible to members in the racks of their replicas."""
+        free = read[self.owner[read] < 0]
+        rack = self.group.member_rack
+        useful = np.zeros(len(self.group.racks), dtype=np.bool_)
+        useful[rack[rack >= 0]] = True
+        kind, racks = classes(self.group, free, useful)
+        room = np.maximum(self.quota - self.count, 0)
+        placed = Transport(
+            supply=np.bincount(kind, minlength=len(racks)).tolist(),
+            racks=racks,
+            base=[int(room[rack == r].sum()) for r in range(len(useful))],
+            extra=[int((self.count[rack == r] <= self.quota).sum()) for r in range(len(useful))],
+            pool=self.extras,
+        ).solve()
+        by_rack: dict[int, list[Longs]] = {}
+        for k, sent in enumerate(placed):
+            theirs, begin = free[kind == k], 0
+            for r, amount in sorted(sent.items()):
+                by_rack.setdefault(r, []).append(theirs[begin : begin + amount])
+                begin += amount
+        for r, parts in sorted(by_rack.items()):
+            self._fill(np.sort(np.concatenate(parts)), rack == r)
+
+    def _fill(self, partitions: Longs, members: Bools) -> None:
+        """Slots below the quota that no claim waits for, then those that one waits for, then one more than the quota."""
+        waiting = self.held[(self.held >= 0) & (self.owner < 0)]
+        waited = np.bincount(waiting, minlength=len(self.count))
+        room = np.where(members, np.maximum(self.quota - self.count, 0), 0)
+        spare = np.maximum(room - waited, 0)
+        slots = np.concatenate([_turns(spare), _turns(room - spare)])[: len(partitions)]
+        more = np.flatnonzero(members & (self.count <= self.quota))
+        more = more[np.argsort(waited[more], kind="stable")][: len(partitions) - len(slots)]
+        self._give(partitions, np.concatenate([slots, more]))
+
+    def give_back(self, read: Longs) -> None:
+        """To the last holder, where it has room."""
+        free = read[(self.owner[read] < 0) & (self.held[read] >= 0)]
+        holder = self.held[free]
+        order = np.argsort(holder, kind="stable")
+        rank = np.empty(len(free), dtype=np.int64)
+        rank[order] = within(np.bincount(holder, minlength=len(self.count)))
+        after = self.count[holder] + rank
+        back = after < self.quota
+        longer = np.flatnonzero(after == self.quota)[: self.extras]
+        back[longer] = True
+        self._give(free[back], holder[back])
+
+    def fill_up(self, read: Longs) -> None:
+        """To whoever is below the quota in turn, then one more to the first members that have none more yet.
+
+        What nobody is near to goes to members of unknown racks first: there it costs nothing that is known.
+        """
+        free = read[self.owner[read] < 0]
+        slots = _turns(np.maximum(self.quota - self.count, 0))
+        rackless = self.group.member_rack < 0
+        more = np.flatnonzero(self.count <= self.quota)
+        more = more[np.argsort(~rackless[more], kind="stable")][: len(free) - len(slots)]
+        members = np.concatenate([slots, more])
+        unknown = np.diff(self.group.replica_start)[free] == 0
+        members = members[np.argsort(~rackless[members], kind="stable")]
+        self._give(free[np.argsort(unknown, kind="stable")], members)
+
+    def _give(self, partitions: Longs, members: Ints | Longs) -> None:
+        self.owner[partitions] = members
+        before = np.count_nonzero(self.count > self.quota)
+        self.count += np.bincount(members, minlength=len(self.count))
+        self.extras -= int(np.count_nonzero(self.count > self.quota) - before)
+
+
+def _turns(room: Longs) -> Longs:
+    """Members as often as each has room, in turns by id."""
+    members = np.repeat(np.arange(len(room)), room)
+    return members[np.lexsort((members, within(room)))]
+
+
+def _from_scratch(group: Group, read: Longs, *, near: bool) -> Ints:
+    """Kafka's own placing: what has the fewest near members first, then in turns over the members by id."""
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    members = len(group.members)
+    if not near:
+        owner[read] = np.arange(len(read)) % members
+        return owner
+    circle = _Circle(group.member_rack.tolist(), *divmod(len(read), members))
+    left = [p for p, racks in _scarcest_first(group, read) if not circle.place_near(owner, p, racks)]
+    owner[left] = circle.places(len(left))
+    return owner
+
+
+def _scarcest_first(group: Group, read: Longs) -> list[tuple[int, list[int]]]:
+    """The partitions with their racks, by the number of members in these, then by partition."""
+    sizes = np.diff(group.replica_start)
+    there = np.bincount(group.member_rack[group.member_rack >= 0], minlength=len(group.racks))
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    near = np.bincount(row, weights=there[group.replica_rack], minlength=len(sizes))[read]
+    ordered = read[np.argsort(near, kind="stable")].tolist()
+    start, rack = group.replica_start.tolist(), group.replica_rack.tolist()
+    return [(p, rack[start[p] : start[p + 1]]) for p in ordered]
+
+
+class _Circle:
+    """Members below the quota, with a hand that goes round; and those at it, in the order in which they came there."""
+
+    __slots__ = ("at_quota", "below", "count", "extras", "hand", "quota", "rack")
+
+    def __init__(self, racks: list[int], quota: int, extras: int) -> None:
+        self.quota, self.extras = quota, extras  # `extras` falls as members get one more
+        self.rack = racks
+        self.count = [0] * len(racks)
+        self.hand = 0
+        self.below: dict[int, list[int]] = defaultdict(list)  # by rack: members, ascending
+        self.at_quota: dict[int, None] = {}
+        for member, rack in enumerate(racks):
+            if quota:
+                self.below[rack].append(member)
+            elif extras:
+                self.at_quota[member] = None
+
+    def place_near(self, owner: Ints, partition: int, racks: list[int]) -> bool:
+        """To the next member below the quota in one of the racks, else to the first one at it."""
+        member = self._next_below(racks)
+        if member is not None:
+            self._raise(member)
+            self.hand = member + 1
+        else:
+            member = next((m for m in self.at_quota if self.rack[m] in racks), None) if self.extras else None
+            if member is None:
+                return False
+            self._lengthen(member)
+        owner[partition] = member
+        return True
+
+    def _next_below(self, racks: list[int]) -> int | None:
+        onward: int | None = None
+        first: int | None = None
+        for rack in racks:
+            members = self.below.get(rack)
+            if not members:
+                continue
+            place = bisect_left(members, self.hand)
+            if place < len(members) and (onward is None or members[place] < onward):
+                onward = members[place]
+            if first is None or members[0] < first:
+                first = members[0]
+        return first if onward is None else onward
+
+    def _raise(self, member: int) -> None:
+        self.count[member] += 1
+        if self.count[member] == self.quota:
+            self.below[self.rack[member]].remove(member)
+            if self.extras:
+                self.at_quota[member] = None
+
+    def _lengthen(self, member: int) -> None:
+        del self.at_quota[member]
+        self.extras -= 1
+
+    def places(self, number: int) -> list[int]:
+        """The members of the next so many partitions, in turns until all are at the quota, then by arrival there."""
+        below = sorted(member for members in self.below.values() for member in members)
+        given: list[int] = []
+        while below and len(given) < number:
+            turn = below[: number - len(given)]
+            for member in turn:
+                self._raise(member)
+            given += turn
+            below = [member for member in below if self.count[member] < self.quota]
+        return given + list(self.at_quota)[: number - len(given)]

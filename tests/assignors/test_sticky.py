@@ -1,0 +1,140 @@
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given
+from random_groups import Shape, problems
+
+from assignors.group import Group, Member, Topic
+from assignors.score import score
+from assignors.sticky import sticky
+from assignors.sticky_unequal import poured
+
+
+def planned(topics, members):
+    group = Group.build(topics, members)
+    return sticky(group).to_names(group)
+
+
+def test_the_blogs_example_moves_only_what_the_leaver_had():
+    topics = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
+    before = {"C1": {"A": [0], "B": [1]}, "C2": {"A": [1]}, "C3": {"B": [0]}}
+    assert planned(topics, [Member(id=f"C{n}", topics="*") for n in (1, 2, 3)]) == before
+    stayed = [Member(id=name, topics="*", owned=before[name], generation=1) for name in ("C1", "C3")]
+    assert planned(topics, stayed) == {"C1": {"A": [0], "B": [1]}, "C3": {"A": [1], "B": [0]}}
+
+
+def test_kip_49s_subscriptions_are_balanced():
+    sizes = {"T1": 2, "T2": 1, "T3": 2, "T4": 1, "T5": 2}
+    everything, odd = list(sizes), ["T1", "T3", "T5"]
+    wishes = {"C1": everything, "C2": odd, "C3": odd, "C4": everything}
+    group = Group.build(
+        {name: Topic(partitions=size) for name, size in sizes.items()},
+        [Member(id=name, topics=wish) for name, wish in wishes.items()],
+    )
+    assert score(group, sticky(group)).spread == 0
+
+
+def test_a_new_member_takes_as_little_as_balance_asks():
+    topics = {"t": Topic(partitions=7)}
+    members = [
+        Member(id="a", topics="*", owned={"t": [0, 1, 2, 3]}, generation=1),
+        Member(id="b", topics="*", owned={"t": [4, 5, 6]}, generation=1),
+        Member(id="c", topics="*"),
+    ]
+    group = Group.build(topics, members)
+    assert score(group, sticky(group)).as_json() | {"lag_max_over_mean": None} == {
+        "spread": 1,
+        "cross_rack": None,
+        "moved": 2,
+        "lag_max_over_mean": None,
+    }
+
+
+def test_a_zombies_claims_lose_and_a_double_claim_is_nobodys():
+    topics = {"t": Topic(partitions=4)}
+    members = [
+        Member(id="a", topics="*", owned={"t": [0, 1, 2]}, generation=4),
+        Member(id="b", topics="*", owned={"t": [0, 1]}, generation=5),
+    ]
+    assert planned(topics, members) == {"a": {"t": [2, 3]}, "b": {"t": [0, 1]}}
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_claims_of_what_is_gone_or_not_read_any_more_are_harmless(equal):
+    topics = {"small": Topic(partitions=1), "other": Topic(partitions=1)}
+    members = [
+        Member(
+            id="a", topics=["small"], owned={"small": [0, 1, 7, -1], "gone": [0], "other": [0]}, generation=5
+        ),
+        Member(id="b", topics=["small"] if equal else ["small", "other"], owned={}, generation=5),
+    ]
+    plan = planned(topics, members)
+    assert plan["a"] == {"small": [0]}
+    assert plan["b"] == ({} if equal else {"other": [0]})
+
+
+def test_a_claim_is_given_up_for_a_place_near_to_its_replicas():
+    topics = {"t": Topic(partitions=2, replica_racks=[["a"], ["b"]])}
+    members = [
+        Member(id="x", topics="*", rack="a", owned={"t": [1]}, generation=1),
+        Member(id="y", topics="*", rack="b", owned={"t": [0]}, generation=1),
+    ]
+    assert planned(topics, members) == {"x": {"t": [0]}, "y": {"t": [1]}}
+
+
+def test_a_claim_far_from_its_replicas_stays_where_no_place_is_near():
+    topics = {"t": Topic(partitions=4, replica_racks=[["a"], ["a"], ["a"], ["a"]])}
+    members = [
+        Member(id="x", topics="*", rack="a", owned={"t": [0, 1]}, generation=1),
+        Member(id="y", topics="*", rack="b", owned={"t": [2, 3]}, generation=1),
+    ]
+    assert planned(topics, members) == {"x": {"t": [0, 1]}, "y": {"t": [2, 3]}}
+
+
+def test_far_partitions_change_places_across_topics():
+    topics = {
+        "only-x": Topic(partitions=1, replica_racks=[["a"]]),
+        "t": Topic(partitions=1, replica_racks=[["a"]]),
+        "u": Topic(partitions=1, replica_racks=[["b"]]),
+        "only-y": Topic(partitions=1, replica_racks=[["b"]]),
+    }
+    members = [
+        Member(id="x", topics=["only-x", "t", "u"], rack="a", owned={"only-x": [0], "u": [0]}, generation=1),
+        Member(id="y", topics=["only-y", "t", "u"], rack="b", owned={"only-y": [0], "t": [0]}, generation=1),
+    ]
+    assert planned(topics, members) == {
+        "x": {"only-x": [0], "t": [0]},
+        "y": {"only-y": [0], "u": [0]},
+    }
+
+
+@given(problem=problems(Shape(racks=0, partitions=5)))
+def test_no_chain_of_moves_would_narrow_a_gap_of_two(problem):
+    group = problem.group
+    owner = sticky(group).owner.tolist()
+    load = [owner.count(member) for member in range(len(group.members))]
+    passes = {
+        member: {
+            reader
+            for partition, there in enumerate(owner)
+            if there == member
+            for reader in group.readers(int(group.partition_topic[partition])).tolist()
+        }
+        for member in range(len(group.members))
+    }
+    for source in passes:
+        reached, queue = {source}, deque([source])
+        while queue:
+            for onward in passes[queue.popleft()] - reached:
+                reached.add(onward)
+                queue.append(onward)
+        assert all(load[member] >= load[source] - 1 for member in reached)
+
+
+@pytest.mark.parametrize(
+    ("levels", "amount", "gained"),
+    [([0, 0, 0], 4, [2, 1, 1]), ([5, 0, 2], 3, [0, 3, 0]), ([5, 0, 2], 5, [0, 4, 1]), ([1, 1], 0, [0, 0]), ([7], 2, [2])],
+)  # fmt: skip
+def test_water_finds_its_level(levels, amount, gained):
+    assert poured(np.array(levels), amount).tolist() == gained
