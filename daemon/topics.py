@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
 
 CONSUMER_OFFSETS = "__consumer_offsets"
+PROPAGATED_WITHIN = 10.0
+"""Seconds until a broker that has not heard of new topics is left behind, with a word."""
 DAY = 24 * 60 * 60 * 1000
 
 # Every reader starts from the beginning, so what is outdated must go soon: small segments that close within minutes, and
@@ -160,7 +162,9 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
             "topics.created", topic=shape.name, partitions=shape.partitions, replication=shape.replication
         )
     if missing:
-        cluster = _await_leaders(client, [shape.name for shape in missing], settings.timeout)
+        names = [shape.name for shape in missing]
+        cluster = _await_leaders(client, names, settings.timeout)
+        _await_everywhere(client_config, cluster, names, log)
     existing = tuple(shape for shape in shapes if shape not in created)
     for found in _found(client, cluster, existing, settings.timeout, log):
         expected = next(shape for shape in existing if shape.name == found.name)
@@ -294,3 +298,14 @@ def _await_leaders(client: AdminClient, names: Sequence[str], timeout: float) ->
                 if name not in known or any(one.leader < 0 for one in known[name].partitions.values()):
                     raise _NotYetError(f"{name} was created but has no leaders")
     return cluster
+
+
+def _await_everywhere(client_config: Mapping[str, Any], cluster: Any, names: Sequence[str], log: Any) -> None:
+    """Wait until every broker knows the topics: what asks for them next may ask any."""
+    for broker in cluster.brokers.values():
+        host = f"[{broker.host}]" if ":" in broker.host else broker.host
+        alone = clients.admin({**client_config, "bootstrap.servers": f"{host}:{broker.port}"})
+        try:
+            _await_leaders(alone, names, PROPAGATED_WITHIN)
+        except ClusterUnavailableError as error:
+            log.warning("topics.not_everywhere", broker=broker.id, error=str(error))

@@ -50,19 +50,24 @@ def topics(client_config, fresh, said):
 def kafka(client_config):
     """Makes and removes topics."""
     admin = AdminClient(client_config)
+    # Brokers hear of a topic one after the other: each is asked by a client that knows no other at first.
+    each = [
+        AdminClient({"bootstrap.servers": address})
+        for address in client_config["bootstrap.servers"].split(",")
+    ]
 
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
         admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        eventually(lambda: leaders(name) == partitions)
+        eventually(lambda: all(leaders(one, name) == partitions for one in each))
 
-    def leaders(name):
-        known = admin.list_topics(timeout=10).topics.get(name)
+    def leaders(client, name):
+        known = client.list_topics(timeout=10).topics.get(name)
         return known and sum(one.leader >= 0 for one in known.partitions.values())
 
     def delete(name):
         admin.delete_topics([name])[name].result()
-        eventually(lambda: name not in admin.list_topics(timeout=10).topics)
+        eventually(lambda: not any(name in one.list_topics(timeout=10).topics for one in each))
 
     return SimpleNamespace(admin=admin, create=create, delete=delete)
 

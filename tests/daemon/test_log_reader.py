@@ -1,0 +1,227 @@
+"""Reading our topics whole, and on."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from assignors.protocol.records import MemberRecord, OperatorRecord, PlannerRecord, encode
+from assignors.protocol.topics import Topics
+from daemon.errors import ClusterUnavailableError, NotFoundError
+from daemon.log_reader import LogReader
+from daemon.reading import Ends, Entry, Rejected, read_to_end
+
+
+def test_an_empty_log_has_been_read_from_the_start():
+    assert Ends.at({("t", 0): 0, ("t", 1): 0}).done
+
+
+def test_a_log_has_been_read_when_each_partition_has_passed_its_end():
+    ends = Ends.at({("t", 0): 3, ("t", 1): 0, ("u", 0): 1})
+    ends.reached("t", 0, 2)
+    ends.reached("u", 0, 1)
+    assert not ends.done
+    ends.reached("t", 0, 5)  # markers may lie beyond
+    assert ends.done
+    ends.reached("t", 0, 6)
+    ends.reached("t", 1, 1)
+    assert ends.done
+
+
+def operator(group, at=1):
+    return OperatorRecord(group=group, at=at, by="me", action="rebalance", reason="")
+
+
+def planner(epoch):
+    return PlannerRecord(planner_epoch=epoch, instance="me", started_at=1)
+
+
+@pytest.fixture
+def write(client_config):
+    """Writes records to a partition, in a transaction that ends as it is told, or outside of any."""
+    producers = []
+
+    def check(error, _message):
+        assert error is None, str(error)
+
+    def write(topic, records, *, partition=0, end=None):
+        config = {**client_config, "transactional.id": f"{topic}-{len(producers)}"} if end else client_config
+        producer = Producer(config)
+        producers.append(producer)
+        if end:
+            producer.init_transactions(20)
+            producer.begin_transaction()
+        for record in records:
+            key, value = record if isinstance(record, tuple) else encode(record)
+            producer.produce(topic, key=key, value=value, partition=partition, on_delivery=check)
+        assert producer.flush(20) == 0
+        if end == "commit":
+            producer.commit_transaction(20)
+        if end == "abort":
+            producer.abort_transaction(20)
+        return producer
+
+    return write
+
+
+@pytest.fixture
+def listen(client_config, topics, said):
+    """Starts a reader that collects."""
+    readers = []
+
+    def listen(kinds=("control", "assignments"), **options):
+        heard = {"entries": [], "rejected": [], "caught_up": []}
+        reader = LogReader(
+            client_config=client_config,
+            topics=topics,
+            kinds=kinds,
+            on_entry=heard["entries"].append,
+            on_rejected=heard["rejected"].append,
+            on_caught_up=lambda: heard["caught_up"].append(len(heard["entries"])),
+            log=said,
+            **options,
+        )
+        reader.start()
+        readers.append(reader)
+        return reader, heard
+
+    yield listen
+    for reader in readers:
+        reader.stop()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("last", ["commit", "abort"])
+def test_a_log_that_ends_in_markers_is_read_to_its_end(write, topics, client_config, eventually, last):
+    write(topics.control, [operator("a")], end="commit")
+    write(topics.control, [operator("b"), operator("c")], end=last)
+    write(topics.assignments, [planner(1)], partition=2, end="abort")  # no record at all, yet not empty
+    expected = ["a"] + ["b", "c"] * (last == "commit")
+
+    def groups():
+        items = read_to_end(client_config, topics, ("control", "assignments"), timeout=20)
+        return [item.record.group for item in items]
+
+    eventually(lambda: groups() == expected)
+
+
+@pytest.mark.integration
+def test_an_open_transaction_holds_up_what_comes_after_it_and_not_the_catching_up(
+    write, topics, listen, eventually
+):
+    write(topics.control, [operator("a")])
+    open_one = write(topics.control, [operator("b")], end="later")
+    write(topics.control, [operator("c")])
+    _, heard = listen()
+    eventually(lambda: heard["caught_up"])
+    assert heard["caught_up"] == [1]
+    assert [item.record.group for item in heard["entries"]] == ["a"]
+    open_one.abort_transaction(20)
+    eventually(lambda: len(heard["entries"]) == 2)
+    assert [item.record.group for item in heard["entries"]] == ["a", "c"]
+    assert heard["caught_up"] == [1]
+
+
+@pytest.mark.integration
+def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(write, topics, listen, eventually, said):
+    _, heard = listen()
+    eventually(lambda: heard["caught_up"])
+    write(topics.assignments, [planner(3)], partition=1)
+    (entry,) = eventually(lambda: heard["entries"])
+    assert (entry.kind, entry.partition, entry.offset, entry.record) == ("assignments", 1, 0, planner(3))
+    assert entry.timestamp > 1_600_000_000_000
+    assert [one["records"] for one in said.of("log_reader.caught_up")] == [0]
+
+
+def member_bytes(**changes):
+    member = MemberRecord(
+        group="g", instance="i", incarnation="1", client="c", client_version="1", topics=("t",), rack=None,
+        priority=0, capacity=1.0, state="active", acked_epoch=0, owned={}, nack=None, features=(), heartbeat=1,
+    )  # fmt: skip
+    key, value = encode(member)
+    return key, json.dumps({**json.loads(value), **changes}).encode()
+
+
+@pytest.mark.integration
+def test_garbage_is_rejected_with_its_place_and_stops_nothing(write, topics, listen, eventually, said):
+    good = member_bytes()
+    garbage = [
+        (b"\xff\xfe", b"{}"),
+        (good[0], b"\x00garbage"),
+        member_bytes(v=99),
+        member_bytes(owned={"t": "9-1"}),
+        (b'["m","g"]', b"{}"),  # brokers keep records without any key out of compacted topics themselves
+    ]
+    write(topics.members, [garbage[0], good, *garbage[1:]], partition=3)
+    write(topics.metadata, [(b'["topic","t"]', b'{"v":1}'), (b'["nonsense",1]', b"{}")])
+    reader, heard = listen(("members", "metadata"))
+    eventually(lambda: heard["caught_up"])
+    places = sorted((one.kind, one.partition, one.offset) for one in heard["rejected"])
+    assert places == [
+        *[("members", 3, offset) for offset in (0, 2, 3, 4, 5)],
+        ("metadata", 0, 0),
+        ("metadata", 0, 1),
+    ]
+    assert all(one.reason for one in heard["rejected"])
+    assert [item.offset for item in heard["entries"]] == [1]
+    assert reader.rejected == 7
+    # One word for each topic in ten seconds, not one for each record.
+    assert sorted((one["topic"], one["level"]) for one in said.of("record.rejected")) == [
+        (topics.members, "warning"),
+        (topics.metadata, "warning"),
+    ]
+
+
+@pytest.mark.integration
+def test_samples_of_offsets_are_left_out_unless_wanted(write, topics, listen, client_config, eventually):
+    samples = [(b'["offsets","t"]', b'{"v":1,"at":1,"id":"x","begin":[0],"stable":[1],"high":[1]}')] * 3
+    broker = (b'["broker",1]', b'{"v":1,"at":1,"rack":"a","online":true}')
+    write(topics.metadata, [samples[0], broker, *samples[1:]])
+    _, heard = listen(("metadata",))
+    eventually(lambda: heard["caught_up"])
+    assert [item.record.KIND for item in heard["entries"]] == ["broker"]
+    with_samples = list(read_to_end(client_config, topics, ("metadata",), samples=True))
+    assert [item.record.KIND for item in with_samples] == ["offsets", "broker", "offsets", "offsets"]
+
+
+@pytest.mark.integration
+def test_rejections_are_part_of_what_is_read_to_the_end(write, topics, client_config):
+    write(topics.control, [operator("a"), (b"?", b"?")])
+    entry, rejected = read_to_end(client_config, topics, ("control",))
+    assert isinstance(entry, Entry)
+    assert isinstance(rejected, Rejected)
+    assert rejected.offset == 1
+
+
+@pytest.mark.integration
+def test_topics_that_are_not_there_are_named(client_config, fresh):
+    with pytest.raises(NotFoundError, match=r"nobody.*\.control, nobody.*\.lag"):
+        list(read_to_end(client_config, Topics(fresh("nobody") + "."), ("control", "lag")))
+
+
+def test_a_cluster_that_does_not_answer_ends_the_reading():
+    with pytest.raises(ClusterUnavailableError, match="does not answer"):
+        list(read_to_end({"bootstrap.servers": "127.0.0.1:1"}, Topics(), ("control",), timeout=0.5))
+
+
+@pytest.mark.integration
+def test_a_callback_that_fails_ends_the_reader_and_is_told(write, topics, client_config, said, eventually):
+    write(topics.control, [operator("a")])
+    dead = []
+
+    def fail(_entry):
+        raise RuntimeError("a bug")
+
+    reader = LogReader(
+        client_config=client_config,
+        topics=topics,
+        kinds=("control",),
+        on_entry=fail,
+        on_death=dead.append,
+        log=said,
+    )
+    reader.start()
+    (error,) = eventually(lambda: dead)
+    assert str(error) == "a bug"
+    assert said.names == ["log_reader.died"]
+    reader.stop()

@@ -1,0 +1,344 @@
+"""The observer on real brokers."""
+
+import logging
+import re
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
+from assignors.protocol.topics import Topics
+from daemon import clients
+from daemon.observation import UnansweredError, read_offsets
+from daemon.observer import Observer, ObserverSettings
+from daemon.reading import read_to_end
+from daemon.topics import TopicSettings, ensure
+from deploy.cluster import Cluster
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def mine(fresh):
+    """The beginning of the names of the topics that this test's observer is to see."""
+    return fresh("seen")
+
+
+@pytest.fixture
+def observe(client_config, topics, mine, said):
+    """Makes observers of this test's topics."""
+    settings = ObserverSettings(include=(re.escape(mine) + ".*",), timeout=10.0)
+    made = []
+
+    def observe(**changes):
+        observer = Observer(client_config, topics, replace(settings, **changes), said)
+        made.append(observer)
+        return observer
+
+    yield observe
+    for observer in made:
+        observer.close()
+
+
+@pytest.fixture
+def published(client_config, topics):
+    """Every record of the metadata topic so far."""
+    return lambda: [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+
+
+def of(kind, records):
+    return [one for one in records if isinstance(one, kind)]
+
+
+def test_brokers_and_topics_are_published_with_their_racks(observe, published, kafka, mine, reassign):
+    kafka.create(mine, 2, 2)
+    reassign(mine, {0: [1, 2], 1: [3, 1]})
+    observe().tick_metadata()
+    brokers, (topic,) = of(BrokerRecord, published()), of(TopicRecord, published())
+    assert {(one.broker, one.rack, one.online) for one in brokers} == {
+        (1, "a", True),
+        (2, "b", True),
+        (3, "c", True),
+    }
+    assert topic.topic == mine
+    assert topic.replicas == ((1, 2), (3, 1))
+    assert topic.isr == ((1, 2), (1, 3))
+    assert topic.racks == (("a", "b"), ("a", "c"))
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", topic.id)
+
+
+def test_a_reassignment_is_news_and_standing_still_is_none(
+    observe, published, kafka, mine, reassign, said, eventually
+):
+    kafka.create(mine, 2, 2)
+    reassign(mine, {0: [1, 2], 1: [2, 3]})
+    observer = observe()
+    observer.tick_metadata()
+    observer.tick_metadata()
+    assert len(published()) == 4
+    reassign(mine, {1: [1, 3]})
+    eventually(lambda: observer.tick_metadata() or said.of("observer.racks_changed"))
+    assert [one.racks for one in of(TopicRecord, published())][:1] == [(("a", "b"), ("b", "c"))]
+    assert of(TopicRecord, published())[-1].racks == (("a", "b"), ("a", "c"))
+    assert len(of(BrokerRecord, published())) == 3
+    assert [(one["topic"], one["partitions"]) for one in said.of("observer.racks_changed")] == [(mine, "1")]
+
+
+def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
+    observe, published, kafka, mine, said
+):
+    kafka.create(mine, 3, 2)
+    observe().tick_metadata()
+    before = published()
+    observe().tick_metadata()
+    assert Counter(map(repr, published())) == Counter(map(repr, before))
+    assert [(one["brokers"], one["topics"]) for one in said.of("observer.recovered")] == [(0, 0), (3, 1)]
+
+
+def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, said, eventually):
+    kafka.create(mine, 1, 1)
+    observer = observe()
+    observer.tick_metadata()
+    observer.tick_offsets()
+    kafka.delete(mine)
+    eventually(lambda: observer.tick_metadata() or said.of("observer.topic_gone"))
+    assert {one.key for one in of(Tombstone, published())} == {("topic", mine), ("offsets", mine)}
+    kafka.create(mine, 2, 1)
+    observer.tick_metadata()
+    old, new = of(TopicRecord, published())
+    assert old.id != new.id
+    assert new.partitions == 2
+    observer.tick_offsets()
+    assert of(OffsetsRecord, published())[-1].id == new.id
+
+
+def test_our_own_and_the_clusters_own_topics_are_not_observed(
+    client_config, topics, said, published, kafka, fresh
+):
+    name = fresh("ours")
+    kafka.create(name, 1, 1)
+    observer = Observer(client_config, topics, ObserverSettings(timeout=10.0), said)
+    observer.tick_metadata()
+    observer.close()
+    names = {one.topic for one in of(TopicRecord, published())}
+    assert name in names
+    assert not [one for one in names if one.startswith(("__", topics.prefix))]
+
+
+def test_samples_tell_begin_stable_and_high_apart(observe, published, kafka, mine, client_config):
+    kafka.create(mine, 2, 1)
+    producer = Producer({**client_config, "transactional.id": mine})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for _ in range(5):
+        producer.produce(mine, b"x", partition=1)
+    producer.flush(20)
+    observer = observe()
+    observer.tick_metadata()
+    observer.tick_offsets()
+    producer.abort_transaction(20)
+    observer._topic._producer.flush(10)
+    (sample,) = of(OffsetsRecord, published())
+    assert (sample.begin, sample.stable, sample.high) == ((0, 0), (0, 0), (0, 5))
+
+
+def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
+    observe, published, kafka, mine, client_config
+):
+    kafka.create(mine, 1, 1)
+    producer = Producer(client_config)
+    for _ in range(10):
+        producer.produce(mine, b"x", partition=0)
+    producer.flush(20)
+    observer = observe(begin_every=3)
+    observer.tick_metadata()
+    observer.tick_offsets()
+    (answer,) = kafka.admin.delete_records([TopicPartition(mine, 0, 4)]).values()
+    answer.result()
+    observer.tick_offsets()
+    observer.tick_offsets()
+    observer._topic._producer.flush(10)
+    assert [one.begin for one in of(OffsetsRecord, published())] == [(0,), (0,), (4,)]
+
+
+def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partitions(
+    kafka, mine, client_config, eventually
+):
+    kafka.create(mine, 60, 1)
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("protocol")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    client = AdminClient({**client_config, "debug": "protocol"}, logger=logger)
+    places = [(mine, number) for number in range(60)]
+    # Connects and learns the leaders, and waits until every broker knows what it leads.
+    eventually(lambda: not read_offsets(client, places, places, 10).failed)
+    client.poll(0.5)
+    lines.clear()
+    found = read_offsets(client, places, places, 10)
+    client.poll(0.5)
+    sent = Counter(match[1] for line in lines if (match := re.search(r"Sent (\w+)Request", line)))
+    assert len(found.begin) == len(found.stable) == len(found.high) == 60
+    assert sent == {"ListOffsets": 9}  # three brokers; begin, stable and high
+
+
+def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, said, monkeypatch):
+    observer = observe()
+    look = observer._observe
+    outage = observer._outages["observer.metadata"]
+
+    def away():
+        raise UnansweredError("away")
+
+    monkeypatch.setattr(observer, "_observe", away)
+    for _ in range(3):
+        observer.tick_metadata()
+        outage._retry_at = 0.0  # as if the pause were over
+    monkeypatch.setattr(observer, "_observe", look)
+    observer.tick_metadata()
+    observer.tick_metadata()
+    told = [(one["event"], one["tick"]) for one in said.events if "tick" in one]
+    assert told == [("observer.unreachable", "metadata"), ("observer.resumed", "metadata")]
+
+
+def test_brokers_that_do_not_answer_are_an_outage_and_no_crash(client_config, topics, said):
+    observer = Observer(client_config, topics, ObserverSettings(timeout=0.2), said)
+    observer._client = clients.admin({"bootstrap.servers": "127.0.0.1:1"})
+    observer.tick_metadata()
+    observer.tick_metadata()  # in the pause: nothing is asked
+    observer.close()
+    assert [(one["event"], one["level"]) for one in said.events if "tick" in one] == [
+        ("observer.unreachable", "warning")
+    ]
+
+
+def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, said, eventually):
+    observer = observe(metadata_interval=0.1)
+    release = threading.Event()
+    running = []
+    most = []
+
+    def work():
+        running.append(1)
+        most.append(len(running))
+        release.wait(20)
+        running.pop()
+
+    observer._observe = work
+    scheduler = BackgroundScheduler()
+    scheduler.start()
+    try:
+        observer.schedule(scheduler)
+        eventually(lambda: said.of("observer.tick_skipped"))
+        release.set()
+        eventually(lambda: len(most) > 2)
+    finally:
+        release.set()
+        observer.close()
+        scheduler.shutdown()
+    assert set(most) == {1}
+    (skipped,) = said.of("observer.tick_skipped")
+    assert (skipped["tick"], skipped["level"]) == ("metadata", "warning")
+
+
+def test_a_tick_that_fails_by_a_bug_is_said_and_the_next_one_comes(observe, said, eventually):
+    observer = observe(metadata_interval=0.1)
+    observer._observe = lambda: 1 / 0
+    scheduler = BackgroundScheduler()
+    scheduler.start()
+    try:
+        observer.schedule(scheduler)
+        eventually(lambda: len(said.of("observer.tick_failed")) > 1)
+    finally:
+        observer.close()
+        scheduler.shutdown()
+    assert "ZeroDivisionError" in said.of("observer.tick_failed")[0]["error"]
+
+
+def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventually):
+    with Cluster.start() as cluster:
+        client_config = {"bootstrap.servers": cluster.bootstrap}
+        topics = Topics("lw.")
+        ensure(client_config, topics, TopicSettings(), said)
+        admin = AdminClient(client_config)
+        admin.create_topics([NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])])["orders"].result()
+        observer = Observer(client_config, topics, ObserverSettings(), said)
+        eventually(
+            lambda: observer.tick_metadata() or (observer._state and "orders" in observer._state.topics)
+        )
+        observer.tick_offsets()
+        cluster.kill(2)
+        eventually(lambda: observer.tick_metadata() or said.of("observer.broker_offline"), within=60)
+        observer.tick_offsets()
+        observer.close()
+        records = [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+        # The one who comes after it has never seen broker 2, and knows its rack all the same.
+        heir = Observer(client_config, topics, ObserverSettings(), said)
+        heir.tick_metadata()
+        heir.close()
+        assert heir._state.brokers[2].rack == "b"
+    broker = [one for one in of(BrokerRecord, records) if one.broker == 2][-1]
+    assert (broker.rack, broker.online) == ("b", False)
+    first, *_, last = of(TopicRecord, records)
+    assert last.racks == first.racks == (("b",), ("a",), ("c",))
+    assert last.leader == (-1, 1, 3)
+    assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
+    assert said.of("observer.offsets_unknown")[-1] == {
+        "event": "observer.offsets_unknown",
+        "level": "warning",
+        "topic": "orders",
+        "partitions": "0",
+        "error": "no leader",
+    }
+
+
+def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventually):
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Cluster.start(1, settings=rules) as cluster:
+        client_config = {"bootstrap.servers": cluster.bootstrap}
+        topics = Topics("lw.")
+        ensure(client_config, topics, TopicSettings(), said)
+        admin = AdminClient(client_config)
+        for answer in admin.create_topics([NewTopic("secret", 2), NewTopic("open", 1)]).values():
+            answer.result()
+        observer = Observer(client_config, topics, ObserverSettings(), said)
+        eventually(lambda: observer.tick_metadata() or (observer._state and len(observer._state.topics) == 2))
+        denied = AclBinding(
+            ResourceType.TOPIC,
+            "secret",
+            ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            AclOperation.ALL,
+            AclPermissionType.DENY,
+        )
+        for answer in admin.create_acls([denied]).values():
+            answer.result()
+        eventually(lambda: observer.tick_metadata() or said.of("observer.topic_unreadable"))
+        observer.tick_metadata()
+        observer.tick_offsets()
+        observer.close()
+        records = [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+    assert [one["topic"] for one in said.of("observer.topic_unreadable")] == ["secret"]
+    assert of(Tombstone, records) == []
+    samples = {one.topic: one for one in of(OffsetsRecord, records)}
+    assert samples["secret"].stable == (-1, -1)
+    assert samples["open"].stable == (0,)
