@@ -128,25 +128,35 @@ def _recovered(
     state: ControlState, records: tuple[Heard, ...], moment: Moment
 ) -> tuple[ControlState, list[Effect]]:
     """Go on where the last planner stopped: its groups, its targets, and an epoch above its own."""
-    latest: dict[tuple[TopicKind, Key], Record] = {}
+    latest: dict[tuple[TopicKind, Key], Record | Tombstone] = {}
     for kind, record in records:
         latest.pop((kind, record.key), None)  # so that the order stays that of the last writing
-        if not isinstance(record, Tombstone):
-            latest[kind, record.key] = record
+        latest[kind, record.key] = record
     planners = [record.planner_epoch for record in latest.values() if isinstance(record, PlannerRecord)]
     topics = {record.topic: record for record in latest.values() if isinstance(record, TopicRecord)}
     state = replace(state, topics=topics, planner_epoch=max(planners, default=0) + 1)
     plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
     assignments: dict[str, list[MemberAssignment]] = defaultdict(list)
     members: dict[str, list[MemberRecord]] = defaultdict(list)
-    for record in latest.values():
+    departed: dict[str, set[Incarnation]] = defaultdict(set)
+    for (kind, key), record in latest.items():
         if isinstance(record, MemberAssignment):
             assignments[record.group].append(record)
         elif isinstance(record, MemberRecord):
             members[record.group].append(record)
+        elif isinstance(record, Tombstone) and kind == "members":
+            _, group, instance, incarnation = map(str, key)
+            departed[group].add(Incarnation(instance, incarnation))
     groups = {
         name: group_state.recovered(
-            name, state.timers, plans.get(name), assignments[name], members[name], topics, moment.now
+            name,
+            state.timers,
+            plan=plans.get(name),
+            assignments=assignments[name],
+            members=members[name],
+            departed=departed[name],
+            topics=topics,
+            now=moment.now,
         )
         for name in sorted({*plans, *assignments, *members})
     }

@@ -124,7 +124,7 @@ def _play(
             _watch(settings, views, stack)
             for worker in workers:
                 worker.start()
-            stack.callback(_leave, workers, orders, daemon)
+            stack.callback(_leave, workers, orders)
         if started and not orders.running and all(worker.owned for worker in workers):
             orders.start()
         if started:
@@ -142,11 +142,10 @@ def _watch(settings: Settings, views: Views, stack: ExitStack) -> None:
     stack.callback(reader.stop)
 
 
-def _leave(workers: Sequence[workload.Worker], orders: Orders, daemon: DaemonChild) -> None:
-    """End the traffic and the group in good order, while the daemon ends too."""
+def _leave(workers: Sequence[workload.Worker], orders: Orders) -> None:
+    """End the traffic and the group in good order, while the daemon is there to see it."""
     for worker in workers:
         worker.stop()
-    daemon.ask_to_stop()
     orders.stop()
     until = time.monotonic() + LEAVE_WITHIN
     for worker in workers:
@@ -181,10 +180,6 @@ class DaemonChild:
     def poll(self) -> int | None:
         """Return its exit code, None while it runs."""
         return self._child.poll()
-
-    def ask_to_stop(self) -> None:
-        """Begin to end it; returns at once."""
-        self._child.ask_to_stop()
 
     def stop(self) -> None:
         """End it and read its log to the end."""

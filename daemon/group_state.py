@@ -136,15 +136,26 @@ def empty(name: str, timers: Timers) -> GroupState:
 def recovered(
     name: str,
     timers: Timers,
+    *,
     plan: GroupRecord | None,
     assignments: list[MemberAssignment],
     members: list[MemberRecord],
+    departed: set[Incarnation],
     topics: Mapping[str, TopicRecord],
     now: float,
 ) -> GroupState:
     """Return a group as the topics tell it to a daemon that starts: the same plan, every liveness timer anew.
 
-    `members` are in the order in which they were written: of two incarnations of an instance the later is live.
+    Args:
+        name: the group's.
+        timers: of the hand-over.
+        plan: its last plan.
+        assignments: what was published of its members.
+        members: their announcements, in the order in which they were written: of two incarnations of an instance the
+            later is live.
+        departed: whose announcement ended with a tombstone: they gave everything up before they wrote it.
+        topics: what is known of all topics.
+        now: monotonic seconds.
     """
     ledger = Ledger.recover(
         group=name,
@@ -159,9 +170,9 @@ def recovered(
     for record in members:
         state, _ = hear_member(state, record, now)
     for who in [who for who in ledger.holdings if who not in state.live]:
-        state = replace(
-            state, ledger=state.ledger.evict(who)
-        )  # it has no record any more: nothing will free it else
+        # Who has no announcement any more, and did not end it itself, can be freed by an eviction alone.
+        gone = state.ledger.left(who) if who in departed else state.ledger.evict(who)
+        state = replace(state, ledger=gone)
     return replace(state.aimed(), basis=_planned_basis(state, topics))
 
 

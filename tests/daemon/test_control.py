@@ -113,7 +113,7 @@ class Play:
         self.state = ControlState(
             instance="d1", settings=self.settings, timers=TIMERS, strategy_of=lambda _: self.strategy
         )
-        kinds = {MemberRecord: "members", TopicRecord: "metadata"}
+        kinds = {MemberRecord: "members", TopicRecord: "metadata", Tombstone: "members"}
         heard = tuple((kinds.get(type(record), "assignments"), record) for record in records)
         return self._do(Recovered(records=heard))
 
@@ -437,6 +437,28 @@ def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_
     after.join(member("m0", state="active", acked=revoked.member_epoch, owned=revoked.assigned))
     assert after.owned() == {"m0": "0,2", "m1": "1,3"}
     assert after.plans == []
+
+
+def test_members_that_left_while_no_daemon_ran_hold_nothing_back(play):
+    two_members(play)
+    kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
+    after = Play(now=play.now)
+    after.start(*kept.values(), topic(), *(Tombstone(record.key) for record in play.members.values()))
+    after.join(member("m0", incarnation="i2"), member("m1", incarnation="i2"))
+    after.wait(2)
+    assert after.owned() == {"m0": "0,2", "m1": "1,3"}
+
+
+def test_members_that_vanished_while_no_daemon_ran_are_waited_out(play):
+    two_members(play)
+    kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
+    after = Play(now=play.now)
+    after.start(*kept.values(), topic())
+    after.join(member("m0", incarnation="i2"), member("m1", incarnation="i2"))
+    after.wait(TIMERS.grant - 2)
+    assert after.owned() == {"m0": "", "m1": ""}
+    after.wait(4)
+    assert after.owned() == {"m0": "0,2", "m1": "1,3"}
 
 
 def test_another_planner_with_a_higher_epoch_ends_this_one(play):
