@@ -106,6 +106,7 @@ class Play:
     members: dict = field(default_factory=dict)
     deaf: set = field(default_factory=set)
     unread: list = field(default_factory=list)
+    published: list = field(default_factory=list)
     reading: bool = False
     state: ControlState | None = None
 
@@ -140,6 +141,7 @@ class Play:
         for effect in effects:
             if isinstance(effect, Publish):
                 self.unread += effect.records
+                self.published += effect.records
                 self.log += [record for kind, record in effect.records if kind == "assignments"]
             elif isinstance(effect, Say):
                 self.words.append(effect)
@@ -249,6 +251,7 @@ def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(
     play.wait(20)
     held = {place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)}
     assert lost <= held
+    assert ("members", Tombstone(("m", "g", "m2", "i1"))) in play.published
 
 
 def test_most_members_silent_at_once_freezes_the_group_and_says_so_once(play):
@@ -331,6 +334,41 @@ def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(p
     play.wait(120)
     assert len(play.plans) == 1
     assert play.said("trigger.ended")
+
+
+def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
+    play = Play(settings=replace(SETTINGS, restraint=RestraintSettings(cool_down=0.5)))
+    play.start()
+    play.tell("metadata", topic(racks=((),) * 6))
+    two_members(play)
+    play.deaf.add(("m0", "i1"))
+    busy = play.members["m0", "i1"]
+    play.join(member("m2"))
+    play.tell("lag", lag(60_000, 0, 0, 50_000, 0, 0))
+    play.tell("triggers", skew_trigger())
+    for beat in range(5):
+        play.wait(2)
+        play.tell("members", replace(busy, heartbeat=100 + beat))  # alive, and not done with its work yet
+    assert [p["reason"] for p in play.plans] == ["membership", "membership"]
+    revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
+    play.deaf.clear()
+    play.join(replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned))
+    play.wait(2)
+    assert play.plans[-1]["reason"] == "skew"
+
+
+def test_a_trigger_that_is_repeated_is_news_once(play):
+    skewed(play)
+    play.tell("triggers", skew_trigger(at=4000))
+    play.tell("triggers", skew_trigger(at=5000))
+    assert len(play.said("trigger.seen")) == 1
+
+
+def test_the_lag_of_a_topic_that_was_made_anew_since_is_not_planned_by(play):
+    two_members(play)
+    play.tell("lag", lag(60_000, 0, 50_000, 0, ident="B" * 22))
+    play.tell("control", OperatorRecord(group="g", at=10**9, by="me", action="rebalance", reason=""))
+    assert play.plans[-1]["before"]["lag_max_over_mean"] is None
 
 
 def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
