@@ -66,10 +66,12 @@ class Follower(Thread):
         """Set from the moment that the member's partitions may be another's until the application dropped them."""
         self.failure: Exception | None = None
         self._mailbox: SimpleQueue[ev.Event] = SimpleQueue()
+        self.profile = member.profile
         self._member = member
         self._settings = settings
         self._topics = Topics(prefix)
         self._closing = Flag()
+        self._abandoned = Flag()
         self._away_since: float | None = clock()
         self._reminded_at = clock()
         self._turn = min(TURN, member.timers.heartbeat / 10)
@@ -86,6 +88,11 @@ class Follower(Thread):
         """Ask the member to leave; the thread ends when it has."""
         self._closing.set()
         self.post(ev.LeaveRequested())
+
+    def abandon(self) -> None:
+        """End the thread without leaving: nothing was given up, so nobody may hear that it was."""
+        self._abandoned.set()
+        self._closing.set()
 
     def application_is(self, *, here: bool) -> None:
         """The application entered or left `poll`."""
@@ -112,14 +119,15 @@ class Follower(Thread):
             if self._find_topics(reader):
                 self._take(ev.Started())
                 self._say(logging.INFO, "member.joining", topics=",".join(self._member.profile.topics))
-                while self._member.phase is not Phase.LEFT:
+                while self._member.phase is not Phase.LEFT and not self._abandoned.is_set():
                     self._turn_once(reader)
-                self._say(logging.INFO, "member.left")
+                if self._member.phase is Phase.LEFT:
+                    self._say(logging.INFO, "member.left")
             self._producer.flush(self._member.timers.dead_after)
         except Exception as error:  # the application's thread raises it: nobody looks at this one
             self.failure = error
             self.lost.set()
-            log.exception("member.failed %s", self._names())
+            log.exception("member.failed %s", self.names())
         finally:
             if reader is not None:
                 reader.close()
@@ -269,10 +277,11 @@ class Follower(Thread):
             self._say(logging.WARNING, event, **fields)
 
     def _say(self, level: int, event: str, **fields: object) -> None:
-        say(level, event, **self._names(), **fields)
+        say(level, event, **self.names(), **fields)
 
-    def _names(self) -> dict[str, object]:
-        profile = self._member.profile
+    def names(self) -> dict[str, object]:
+        """Who is meant, in every line of the log."""
+        profile = self.profile
         return {"group": profile.group, "instance": profile.instance, "incarnation": self._member.incarnation}
 
 

@@ -390,6 +390,31 @@ def test_a_consumer_that_is_there_before_the_topics_says_so_and_waits(
     assert poll_until(one, len) == ["a"]
 
 
+def test_a_callback_that_fails_keeps_nobody_from_leaving(cluster, topic, plan, consumer):
+    def fail(_consumer, _partitions):
+        raise ArithmeticError
+
+    planner, journal = plan(spread(topic)), []
+    produce(cluster, topic, [(0, "a"), (0, "b")])
+    one = consumer(planner, "i0", on_revoke=fail, journal=journal.append)
+    poll_until(one, lambda values: len(values) == 2)
+    with pytest.raises(ArithmeticError):
+        one.close()
+    assert committed(cluster, planner.group, topic) == {0: 1}
+    assert check_one_owner_at_a_time(journal) == {}
+    eventually(lambda: not planner.live)
+    assert planner.evictions == {}
+
+
+def test_who_has_no_time_to_leave_is_silent_and_evicted(cluster, topic, plan, consumer, caplog):
+    planner = plan(spread(topic))
+    one = consumer(planner, "i0")
+    poll_until(one, lambda _: one.assignment())
+    one.close(timeout=0)
+    assert "member.close_timed_out" in caplog.text
+    eventually(lambda: [who.incarnation for who in planner.evictions] == [one.incarnation])
+
+
 def test_a_consumer_can_be_closed_while_it_waits(cluster, topic, plan, consumer):
     one = consumer(plan(spread(topic), topics=False), "i0")
     one.poll(0.2)
