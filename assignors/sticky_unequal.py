@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Ints, Longs
+from assignors.fair import scarcest_first
 from assignors.group import Group
 from assignors.near import racks_matter
+from assignors.pouring import poured
 from assignors.sticky_swaps import bring_near, give_back
 
 
@@ -33,31 +35,16 @@ def unequal(group: Group, held: Ints) -> Ints:
 def _pour(group: Group, owner: Ints) -> None:
     """Each topic's unowned partitions to its least loaded readers: fewest readers first, then most partitions, then name."""
     count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-    readers = np.diff(group.reader_start)[group.audience]
-    sizes = np.diff(group.topic_start)
     bounds = group.topic_start.tolist()
-    for topic in np.lexsort((-sizes, readers)).tolist():
+    for topic in scarcest_first(group):
         mine = owner[bounds[topic] : bounds[topic + 1]]
         free = np.flatnonzero(mine < 0)
-        if len(free) and readers[topic]:
-            theirs = group.readers(topic)
+        theirs = group.readers(topic)
+        if len(free) and len(theirs):
             gained = poured(count[theirs], len(free))
             turn = np.repeat(np.arange(len(theirs)), gained)
             count[theirs] += gained
             mine[free] = theirs[turn]
-
-
-def poured(levels: Longs, amount: int) -> Longs:
-    """How much each vessel gains when an amount is poured over them all and they level out; the remainder by order."""
-    order = np.argsort(levels, kind="stable")
-    low = levels[order]
-    below = np.cumsum(low) - low  # the content of the lower ones
-    wet = int(np.searchsorted(low * np.arange(len(low)) - below, amount, side="right"))
-    level, rest = divmod(amount + int(low[:wet].sum()), wet)
-    gained = np.zeros(len(levels), dtype=np.int64)
-    gained[order[:wet]] = level - low[:wet]
-    gained[np.sort(order[:wet])[:rest]] += 1
-    return gained
 
 
 @dataclass(slots=True)

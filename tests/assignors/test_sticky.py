@@ -1,6 +1,5 @@
 from collections import deque
 
-import numpy as np
 import pytest
 from hypothesis import given
 from random_groups import Shape, problems
@@ -8,7 +7,6 @@ from random_groups import Shape, problems
 from assignors.group import Group, Member, Topic
 from assignors.score import score
 from assignors.sticky import sticky
-from assignors.sticky_unequal import poured
 
 
 def planned(topics, members):
@@ -130,11 +128,3 @@ def test_no_chain_of_moves_would_narrow_a_gap_of_two(problem):
                 reached.add(onward)
                 queue.append(onward)
         assert all(load[member] >= load[source] - 1 for member in reached)
-
-
-@pytest.mark.parametrize(
-    ("levels", "amount", "gained"),
-    [([0, 0, 0], 4, [2, 1, 1]), ([5, 0, 2], 3, [0, 3, 0]), ([5, 0, 2], 5, [0, 4, 1]), ([1, 1], 0, [0, 0]), ([7], 2, [2])],
-)  # fmt: skip
-def test_water_finds_its_level(levels, amount, gained):
-    assert poured(np.array(levels), amount).tolist() == gained

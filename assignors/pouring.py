@@ -1,0 +1,27 @@
+"""One at a time to whoever has least, computed at once: water finds its level.
+
+Law: giving so many units one by one, each to the lowest vessel and of equal ones to the first, gives these gains in this order.
+"""
+
+import numpy as np
+
+from assignors.columns import Longs, within
+
+
+def poured(levels: Longs, amount: int) -> Longs:
+    """How much each vessel gains."""
+    order = np.argsort(levels, kind="stable")
+    low = levels[order]
+    below = np.cumsum(low) - low  # the content of the lower ones
+    wet = int(np.searchsorted(low * np.arange(len(low)) - below, amount, side="right"))
+    level, rest = divmod(amount + int(low[:wet].sum()), wet)
+    gained = np.zeros(len(levels), dtype=np.int64)
+    gained[order[:wet]] = level - low[:wet]
+    gained[np.sort(order[:wet])[:rest]] += 1
+    return gained
+
+
+def in_turn(levels: Longs, gained: Longs) -> Longs:
+    """Which vessel each unit went to, unit by unit."""
+    vessels = np.repeat(np.arange(len(levels)), gained)
+    return vessels[np.lexsort((vessels, levels[vessels] + within(gained)))]
