@@ -7,21 +7,27 @@ from typing import TypeAlias
 
 from assignors.assignment import Assignment
 from assignors.cooperative_sticky import cooperative_sticky
+from assignors.failover import failover
+from assignors.fair import fair
 from assignors.group import Group, ProblemError
 from assignors.lag import lag
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
 from assignors.sticky import sticky
+from assignors.topic_roundrobin import topic_roundrobin
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "cooperative-sticky": cooperative_sticky,
+        "failover": failover,
+        "fair": fair,
         "lag": lag,
         "range": range_,
         "roundrobin": roundrobin,
         "sticky": sticky,
+        "topic-roundrobin": topic_roundrobin,
     }
 )
 
