@@ -344,9 +344,10 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
     play.deaf.add(("m0", "i1"))
     busy = play.members["m0", "i1"]
     play.join(member("m2"))
+    play.wait(2)
     play.tell("lag", lag(60_000, 0, 0, 50_000, 0, 0))
     play.tell("triggers", skew_trigger())
-    for beat in range(5):
+    for beat in range(4):
         play.wait(2)
         play.tell("members", replace(busy, heartbeat=100 + beat))  # alive, and not done with its work yet
     assert [p["reason"] for p in play.plans] == ["membership", "membership"]
