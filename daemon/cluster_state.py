@@ -161,6 +161,14 @@ def recovered(items: Iterable[Record | Tombstone]) -> ClusterState:
     return ClusterState(brokers=brokers, topics=topics)
 
 
+def moved_racks(before: TopicRecord | None, topic: TopicRecord) -> set[tuple[str, int]]:
+    """The partitions whose set of racks is another one than before; none of a topic that was not there, or was another."""
+    if before is None or before.id != topic.id:
+        return set()
+    pairs = zip(before.racks, topic.racks, strict=False)  # a topic may have grown
+    return {(topic.topic, number) for number, (old, new) in enumerate(pairs) if old != new}
+
+
 def never_seen(state: ClusterState) -> frozenset[int]:
     """Brokers that hold replicas but were away whenever we looked: nothing is known of their racks."""
     holders = {

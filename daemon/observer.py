@@ -20,7 +20,7 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_J
 from assignors.protocol import ranges
 from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
 from daemon import clients
-from daemon.cluster_state import UNKNOWN, ClusterState, Selection, diff, never_seen, sample
+from daemon.cluster_state import UNKNOWN, ClusterState, Selection, diff, moved_racks, never_seen, sample
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.metadata_topic import MetadataTopic
 from daemon.observation import UnansweredError, begins_due, look, read_offsets
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from assignors.protocol.records import OffsetsRecord
     from assignors.protocol.topics import Topics
     from daemon.cluster_state import Change, Observation
-    from daemon.observation import Offsets
+    from daemon.observation import Offsets, Place
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
+EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,8 @@ class Observer:
         # Of the samples' job alone.
         self._samples = 0
         self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
-        self._unknown: Mapping[str, tuple[str, str]] = {}  # by topic: partitions, reason
+        self._missed: frozenset[Place] = frozenset()  # not read the last time
+        self._unknown: Mapping[str, tuple[int, ...]] = {}  # not read at least twice, by topic
         # One for each job, written by it alone.
         self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
 
@@ -153,6 +155,7 @@ class Observer:
         self._tell_of_the_unseen(observed, state)
 
     def _tell(self, before: ClusterState, news: Iterable[Change]) -> None:
+        moved: set[Place] = set()
         for change in news:
             match change:
                 case BrokerRecord(online=True):
@@ -160,20 +163,17 @@ class Observer:
                 case BrokerRecord():
                     self._log.warning("observer.broker_offline", broker=change.broker, rack=change.rack)
                 case TopicRecord():
-                    self._tell_of_topic(before.topics.get(change.topic), change)
+                    self._log.debug(
+                        "observer.topic_changed",
+                        topic=change.topic,
+                        id=change.id,
+                        partitions=change.partitions,
+                    )
+                    moved |= moved_racks(before.topics.get(change.topic), change)
                 case Tombstone(key=("topic", name)):
                     self._log.info("observer.topic_gone", topic=name)
-
-    def _tell_of_topic(self, before: TopicRecord | None, topic: TopicRecord) -> None:
-        self._log.debug("observer.topic_changed", topic=topic.topic, id=topic.id, partitions=topic.partitions)
-        if before is not None and before.id == topic.id:
-            moved = [
-                number
-                for number, (old, new) in enumerate(zip(before.racks, topic.racks, strict=False))
-                if old != new
-            ]
-            if moved:
-                self._log.info("observer.racks_changed", topic=topic.topic, partitions=ranges.format(moved))
+        if moved:
+            self._log.info("observer.racks_changed", **_summary(ranges.by_topic(moved)))
 
     def _tell_of_the_unseen(self, observed: Observation, state: ClusterState) -> None:
         begun, ended = changes(self._unreadable, observed.unreadable)
@@ -216,21 +216,23 @@ class Observer:
         )
 
     def _tell_of_unknown(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:
-        unknown: dict[str, tuple[str, str]] = {}
-        for topic in topics:
-            reasons = {
-                number: "no leader" if leader == UNKNOWN else offsets.failed[topic.topic, number]
-                for number, leader in enumerate(topic.leader)
-                if leader == UNKNOWN or (topic.topic, number) in offsets.failed
-            }
-            if reasons:
-                unknown[topic.topic] = (ranges.format(reasons), next(iter(reasons.values())))
+        """Say what could not be read twice in a row: an election is over by the second time, and no news."""
+        missed = {
+            (topic.topic, number): "no leader" if leader == UNKNOWN else offsets.failed[topic.topic, number]
+            for topic in topics
+            for number, leader in enumerate(topic.leader)
+            if leader == UNKNOWN or (topic.topic, number) in offsets.failed
+        }
+        unknown = ranges.by_topic(missed.keys() & self._missed)
         begun, ended = changes(self._unknown, unknown)
-        for name, (partitions, error) in sorted(begun.items()):
-            self._log.warning("observer.offsets_unknown", topic=name, partitions=partitions, error=error)
-        for name in sorted(ended):
-            self._log.info("observer.offsets_known", topic=name)
-        self._unknown = unknown
+        if begun:
+            error = next(error for (name, _), error in missed.items() if name in begun)
+            self._log.warning("observer.offsets_unknown", error=error, **_summary(begun))
+        if ended:
+            self._log.info(
+                "observer.offsets_known", **_summary({name: self._unknown[name] for name in ended})
+            )
+        self._missed, self._unknown = frozenset(missed), unknown
 
     def _on_job(self, event: JobEvent) -> None:
         if event.job_id not in self._outages:
@@ -256,6 +258,15 @@ def _begins(
     ids = {topic.id for topic in topics.values()}
     read = {(topics[name].id, number): offset for (name, number), offset in offsets.begin.items()}
     return {**{place: offset for place, offset in known.items() if place[0] in ids}, **read}
+
+
+def _summary(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """What a line says of any number of topics: how many, and the first few by name."""
+    return {
+        "topics": len(by_topic),
+        "partitions": sum(map(len, by_topic.values())),
+        "examples": {name: ranges.format(by_topic[name]) for name in sorted(by_topic)[:EXAMPLES]},
+    }
 
 
 def _now() -> int:

@@ -21,6 +21,7 @@ from daemon.cluster_state import (
     ObservedTopic,
     Selection,
     diff,
+    moved_racks,
     never_seen,
     recovered,
     sample,
@@ -122,6 +123,15 @@ def test_an_offline_broker_that_was_never_seen_is_told(known):
     assert never_seen(known) == frozenset()
     assert never_seen(state) == {9}
     assert state.topics["orders"].racks[1] == ("b",)
+
+
+def test_racks_have_moved_where_the_set_is_another_and_the_topic_the_same(known):
+    before = known.topics["orders"]
+    state, _ = diff(known, seen(2, orders=topic((2, 1), (2, 1), (1, 2))))
+    assert moved_racks(before, state.topics["orders"]) == {("orders", 1)}
+    anew, _ = diff(known, seen(2, orders=topic((3, 1), (3, 1), topic_id="two")))
+    assert moved_racks(before, anew.topics["orders"]) == set()
+    assert moved_racks(None, before) == set()
 
 
 brokers = st.integers(0, 4)

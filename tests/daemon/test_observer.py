@@ -94,7 +94,7 @@ def test_a_reassignment_is_news_and_standing_still_is_none(
     assert [one.racks for one in of(TopicRecord, published())][:1] == [(("a", "b"), ("b", "c"))]
     assert of(TopicRecord, published())[-1].racks == (("a", "b"), ("a", "c"))
     assert len(of(BrokerRecord, published())) == 3
-    assert [(one["topic"], one["partitions"]) for one in said.of("observer.racks_changed")] == [(mine, "1")]
+    assert [one["examples"] for one in said.of("observer.racks_changed")] == [{mine: "1"}]
 
 
 def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
@@ -284,7 +284,8 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
         observer.tick_offsets()
         cluster.kill(2)
         eventually(lambda: observer.tick_metadata() or said.of("observer.broker_offline"), within=60)
-        observer.tick_offsets()
+        for _ in range(3):  # what cannot be read once is no news yet
+            observer.tick_offsets()
         observer.close()
         records = [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
         # The one who comes after it has never seen broker 2, and knows its rack all the same.
@@ -298,13 +299,8 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
     assert last.racks == first.racks == (("b",), ("a",), ("c",))
     assert last.leader == (-1, 1, 3)
     assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
-    assert said.of("observer.offsets_unknown")[-1] == {
-        "event": "observer.offsets_unknown",
-        "level": "warning",
-        "topic": "orders",
-        "partitions": "0",
-        "error": "no leader",
-    }
+    told = said.of("observer.offsets_unknown")[-1]
+    assert (told["level"], told["error"], told["examples"]) == ("warning", "no leader", {"orders": "0"})
 
 
 def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventually):
