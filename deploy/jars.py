@@ -94,7 +94,6 @@ def _fetch(jar: Jar, repository: Path) -> None:
 
 
 def _downloaded(jar: Jar, directory: Path) -> Path:
-    import requests  # noqa: PLC0415 - with jgo only where something is to be fetched
     from jgo.maven import MavenContext  # noqa: PLC0415 - it is slow to import, and a warm start needs it not
 
     logging.getLogger("jgo").setLevel(logging.ERROR)
@@ -106,7 +105,7 @@ def _downloaded(jar: Jar, directory: Path) -> Path:
         artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
         try:
             return Path(artifact.resolve())
-        except (requests.RequestException, OSError) as error:
+        except OSError as error:  # what the resolver's HTTP client raises are such, too
             if attempt == _ATTEMPTS:
                 raise SetupError(
                     f"{jar.coordinates} cannot be downloaded: {_reason(error)}. "

@@ -1,19 +1,13 @@
 """What tests share: real brokers, one cluster a session and only when a test asks for it."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import reassignment
 
 from deploy.cluster import Cluster
-
-# A folder of its own: this one has subfolders with the names of our packages.
-sys.path.insert(0, str(Path(__file__).parent / "broker_tools"))
-
-import reassignment
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,22 @@ def test_a_kill_does_not_wait_for_the_grace(tmp_path):
     assert child.kill() == 128 + signal.SIGKILL
 
 
-def test_what_the_child_started_ends_with_it():
+def test_what_a_child_leaves_behind_when_it_ends_by_itself_is_ended(tmp_path):
+    go = tmp_path / "go"
+    source = f"""
+        import pathlib, subprocess, time
+        subprocess.Popen({SLEEPER!r})
+        while not pathlib.Path({str(go)!r}).exists():
+            time.sleep(0.02)
+    """
+    child = guard.start(python(source))
+    grandchild = only_child(only_child(child.process))
+    go.touch()
+    assert child.process.wait() == 0
+    eventually(lambda: is_gone(grandchild))
+
+
+def test_what_the_child_started_is_killed_with_it():
     source = f"""
         import subprocess, time
         subprocess.Popen({SLEEPER!r})
