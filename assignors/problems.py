@@ -29,6 +29,7 @@ class Problem:
     topics: dict[str, Topic]
     members: list[Member]
     repeat: int
+    options: dict[str, Any]
 
 
 def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
@@ -50,7 +51,7 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
         return
     for name in problem.strategies:
         try:
-            yield {"id": identity, "strategy": name} | solved(problem, strategy_named(name))
+            yield {"id": identity, "strategy": name} | solved(problem, strategy_named(name, problem.options))
         except ProblemError as wrong:
             yield {"id": identity, "strategy": name, "error": str(wrong)}
 
@@ -96,6 +97,7 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
         },
         members=[_member(name, said) for name, said in _object("members", fields.get("members")).items()],
         repeat=repeat,
+        options=_object("options", fields.get("options") or {}),
     )
 
 

@@ -1,9 +1,11 @@
 """The table of strategies: a name, and the function from a problem to its answer."""
 
+import math
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from assignors.assignment import Assignment
 from assignors.cooperative_sticky import cooperative_sticky
@@ -11,6 +13,7 @@ from assignors.failover import failover
 from assignors.fair import fair
 from assignors.group import Group, ProblemError
 from assignors.lag import lag
+from assignors.lag_global import lag_global
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
 from assignors.sticky import sticky
@@ -24,6 +27,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "failover": failover,
         "fair": fair,
         "lag": lag,
+        "lag-global": lag_global,
         "range": range_,
         "roundrobin": roundrobin,
         "sticky": sticky,
@@ -32,11 +36,17 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-def strategy_named(name: object) -> Strategy:
-    """The strategy of a name.
+# By strategy: the options that it takes, each with its least value and whether it must be whole.
+OPTIONS: Mapping[str, Mapping[str, tuple[float, bool]]] = MappingProxyType(
+    {"lag-global": {"max_count_skew": (1, True), "stick_within": (1.0, False)}}
+)
+
+
+def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Strategy:
+    """The strategy of a name, with those of the options that it knows.
 
     Raises:
-        ProblemError: there is none; the message names the nearest one.
+        ProblemError: there is none, and the message names the nearest one; or an option is out of its range.
     """
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
@@ -44,4 +54,19 @@ def strategy_named(name: object) -> Strategy:
         raise ProblemError(
             f"strategy {name!r} is unknown; the nearest is {near[0]!r}, all are {', '.join(STRATEGIES)}"
         )
-    return strategy
+    known = {
+        option: _checked(option, options[option], *bounds)
+        for option, bounds in OPTIONS.get(str(name), {}).items()
+        if option in options
+    }
+    return partial(strategy, **known) if known else strategy
+
+
+def _checked(option: str, value: Any, least: float, whole: bool) -> float:
+    sound = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not sound or not least <= value < math.inf:
+        raise ProblemError(
+            f"option {option}: must be {'an integer' if whole else 'a number'} from {least} up, not {value!r}"
+        )
+    checked: float = value
+    return checked

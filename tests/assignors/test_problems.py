@@ -41,6 +41,18 @@ def test_a_list_of_strategies_gives_a_line_for_each():
     assert [answer["strategy"] for answer in answers] == ["range", "lag"]
 
 
+def test_options_reach_the_strategies_that_know_them():
+    lags = {"t0": [100, 1, 1]}
+    even, free = solved(
+        line(strategy="lag-global", lags=lags),
+        line(strategy="lag-global", lags=lags, options={"max_count_skew": 2, "x": 1}),
+    )
+    assert even["score"]["spread"] == 1
+    assert free["score"]["spread"] == 1
+    assert even["assignment"] == {"m1": {"t0": [1, 2]}, "m0": {"t0": [0]}}
+    assert solved(line(strategy="lag", lags=lags, options={"max_count_skew": 0}))[0]["strategy"] == "lag"
+
+
 def test_repeats_are_summed_up():
     (answer,) = solved(line(repeat=5))
     assert answer["min_plan_micros"] <= answer["median_plan_micros"]
@@ -68,6 +80,9 @@ def test_an_unknown_strategy_does_not_spoil_its_neighbours():
         ('{"id": 1, "x": NaN}', None, "line: NaN is no JSON number"),
         ('{"id": {"a": 1}, "strategy": "lag"}', None, "topics: must be an object"),
         (line(strategy=[]), "p1", "strategy: name one"),
+        (line(options=3), "p1", "options: must be an object, not a number"),
+        (line(strategy="lag-global", options={"max_count_skew": 0}), "p1", "option max_count_skew: must be an integer from 1"),
+        (line(strategy="lag-global", options={"stick_within": "x"}), "p1", "option stick_within: must be a number from 1.0"),
         (line(repeat=0), "p1", "repeat: must be an integer from 1"),
         (line(repeat=True), "p1", "repeat: must be an integer from 1"),
         (line(topics=5), "p1", "topics: must be an object, not a number"),
