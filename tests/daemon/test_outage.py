@@ -1,0 +1,68 @@
+"""The Kafka edges while the only broker there is goes away and comes back."""
+
+import pytest
+
+from assignors.protocol.records import OperatorRecord, encode
+from assignors.protocol.topics import Topics
+from daemon.errors import ClusterUnavailableError
+from daemon.log_reader import LogReader
+from daemon.observer import Observer, ObserverSettings
+from daemon.publisher import Outgoing, Publisher
+from daemon.topics import TopicSettings, ensure
+from deploy.cluster import Cluster
+
+pytestmark = pytest.mark.integration
+
+
+def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, eventually):
+    topics = Topics("lw.")
+
+    def operator(group):
+        record = OperatorRecord(group=group, at=1, by="me", action="rebalance", reason="")
+        key, value = encode(record)
+        return Outgoing(topic=topics.control, key=key, value=value, partition=0)
+
+    with Cluster.start(1) as cluster:
+        client_config = {"bootstrap.servers": cluster.bootstrap}
+        ensure(client_config, topics, TopicSettings(), said)
+        publisher = Publisher(client_config, topics, timeout=3.0, log=said)
+        eventually(lambda: _tried(publisher.init))
+        heard = []
+        reader = LogReader(
+            client_config=client_config, topics=topics, kinds=("control",), on_entry=heard.append, log=said
+        )
+        reader.start()
+        observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), said)
+        eventually(lambda: observer.tick_metadata() or observer._state)
+        publisher.publish([operator("before")])
+        eventually(lambda: len(heard) == 1)
+
+        said.events.clear()
+        cluster.kill(1)
+        with pytest.raises(ClusterUnavailableError):
+            publisher.publish([operator("during")])
+        eventually(lambda: said.of("log_reader.unreachable"))
+        eventually(lambda: observer.tick_metadata() or said.of("observer.unreachable"))
+        observer.tick_metadata()
+
+        cluster.start_broker(1)
+        eventually(lambda: _tried(lambda: publisher.publish([operator("after")])), within=60)
+        eventually(lambda: heard[-1].record.group == "after", within=60)
+        eventually(lambda: observer.tick_metadata() or said.of("observer.resumed"), within=60)
+        publisher.close()
+        reader.stop()
+        observer.close()
+
+    # What was under way is either there once, in its order, or not at all.
+    assert [item.record.group for item in heard] in (["before", "after"], ["before", "during", "after"])
+    told = [one for one in said.names if one.startswith(("log_reader.", "observer."))]
+    for event in ("log_reader.unreachable", "log_reader.resumed", "observer.unreachable", "observer.resumed"):
+        assert told.count(event) == 1
+
+
+def _tried(act):
+    try:
+        act()
+    except ClusterUnavailableError:
+        return False
+    return True
