@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-TIMEOUT = 15.0
 POLL = 0.2
 ASKED_GROUP = "levelwind-pipeline"
 """Never joined: its coordinator is asked for, which makes a new cluster create the offsets topic."""
@@ -36,12 +35,12 @@ def describe(
     bootstrap: str,
     topics: Iterable[str],
     kafka: Mapping[str, str],
-    timeout: float = TIMEOUT,
+    timeout: int,
 ) -> Described:
-    """Look at the topics; waits for those that are being created. Raises `PipelineError`."""
+    """Look at the topics; those that are not there yet are waited for, `timeout` milliseconds. Raises `PipelineError`."""
     jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other door to its JVM
     properties = jvm.java.util.Properties()
-    wait = f"{timeout * 1000:.0f}"
+    wait = str(timeout)
     settings = {
         "bootstrap.servers": bootstrap,
         "default.api.timeout.ms": wait,
@@ -56,7 +55,7 @@ def describe(
         raise PipelineError(f"Kafka's client refuses its settings: {_root(error)}") from error
     try:
         cluster_id = _answer(admin.describeCluster().clusterId())
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout / 1000
         return Described(
             cluster_id=str(cluster_id),
             partitions={topic: _partitions(admin, jvm, topic, deadline) for topic in topics},

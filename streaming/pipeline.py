@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from streaming.settings import PipelineSettings
     from streaming.skew import SkewRule
 
-QUERY_NAME = "levelwind"
 # By column of the observed counts, what it counts: reasons and kinds are a closed set.
 LABELS = {f"rejected_{n}": ("rejected", reason) for n, reason in enumerate(intake.REASONS)} | {
     f"skipped_{n}": ("skipped", kind) for n, kind in enumerate(intake.SKIPPED)
@@ -132,13 +131,16 @@ def start(
     topics = settings.topics
     read = (offsets_topic.TOPIC, topics.metadata, topics.assignments)
     written = (topics.lag, topics.triggers, topics.dead_letters)
-    cluster = brokers.describe(spark, settings.bootstrap, (*read, *written), settings.kafka)
+    cluster = brokers.describe(
+        spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout
+    )
     shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
     place = checkpoint.prepare(settings.checkpoint, shape, now=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
     if place.set_aside is not None and set_aside is not None:
         set_aside(str(place.set_aside))
+    name = f"{settings.prefix}pipeline"
     if tell is not None:
-        spark.streams.addListener(progress.listener(tell, LABELS))
+        spark.streams.addListener(progress.listener(tell, name, LABELS))
     places = Places(
         topics=topics,
         lag=cluster.partitions[topics.lag],
@@ -150,7 +152,7 @@ def start(
     records = by_group(rows, settings.skew, topics, places)
     return (
         records.writeStream.format("kafka")
-        .queryName(QUERY_NAME)
+        .queryName(name)
         .outputMode("update")
         .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)

@@ -42,34 +42,44 @@ class Terminated:
     error: str | None
 
 
-def listener(tell: Callable[[Progress | Terminated], None], labels: Mapping[str, tuple[str, str]]) -> Any:
-    """Spark's listener that tells each batch, and the end.
+def listener(
+    tell: Callable[[Progress | Terminated], None], query: str, labels: Mapping[str, tuple[str, str]]
+) -> Any:
+    """Spark's listener that tells each batch of a query that is about to be started, and its end.
 
     Args:
         tell: called in a thread of Spark's; must not block.
+        query: its name; the session may run others.
         labels: by column of the observed counts, ("rejected" or "skipped", and the reason or kind).
     """
-    return _Listener(tell, labels)
+    return _Listener(tell, query, labels)
 
 
 class _Listener(StreamingQueryListener):  # type: ignore[misc] # pyspark is not followed
     def __init__(
-        self, tell: Callable[[Progress | Terminated], None], labels: Mapping[str, tuple[str, str]]
+        self, tell: Callable[[Progress | Terminated], None], query: str, labels: Mapping[str, tuple[str, str]]
     ) -> None:
         self._tell = tell
+        self._query = query
         self._labels = labels
+        self._run: Any = (
+            None  # Spark's id of this start; a later start of the query has a listener of its own
+        )
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name, as those below
-        pass
+        if self._run is None and event.name == self._query:
+            self._run = event.runId
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self._tell(read(event.progress, self._labels))
+        if event.progress.runId == self._run:
+            self._tell(read(event.progress, self._labels))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self._tell(Terminated(error=event.exception))
+        if event.runId == self._run:
+            self._tell(Terminated(error=event.exception))
 
 
 def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:

@@ -35,6 +35,8 @@ class PipelineSettings:
     trigger_interval: int = 0
     """Between the starts of two batches; 0: the next begins when one ends."""
     max_offsets_per_trigger: int = 250_000
+    start_timeout: int = 30_000
+    """Until a cluster that does not answer, or lacks a topic, ends the start."""
     parallelism: int = 2
     """Tasks a stage. A query keeps the one it was begun with."""
     kafka: Mapping[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ def commit_value(
     return out
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     pass
 
 
@@ -73,7 +73,7 @@ class Cursor:
 
     def take(self, size: int) -> bytes:
         if size < 0 or self.at + size > len(self.data):
-            raise Refused
+            raise RefusedError
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -87,17 +87,17 @@ class Cursor:
             value |= (byte & 127) << 7 * place
             if byte < 128:
                 return value
-        raise Refused
+        raise RefusedError
 
     def text(self) -> str:
         try:
             return self.take(self.number("h")).decode()
         except UnicodeDecodeError:
-            raise Refused from None
+            raise RefusedError from None
 
     def end(self) -> None:
         if self.at != len(self.data):
-            raise Refused
+            raise RefusedError
 
 
 def key(data: bytes | None) -> tuple[Any, ...]:
@@ -110,14 +110,12 @@ def key(data: bytes | None) -> tuple[Any, ...]:
         if version in (0, 1):
             read = ("commit", cursor.text(), cursor.text(), cursor.number("i"))
             cursor.end()
-            if not 0 <= read[3] < 1_000_000:
-                raise Refused
-            return read
+            return read if 0 <= read[3] < 1_000_000 else ("rejected", "malformed key")
         if version == 2:
             group = cursor.text()
             cursor.end()
             return ("group", group)
-    except Refused:
+    except RefusedError:
         return ("rejected", "malformed key")
     return ("skipped", version) if 3 <= version <= 23 else ("rejected", "unknown key version")
 
@@ -144,8 +142,8 @@ def commit(data: bytes | None) -> tuple[Any, ...]:
                 tag = cursor.uvarint()
                 tags[tag] = cursor.take(cursor.uvarint())
         cursor.end()
-        if offset < 0 or not -1 <= at <= 2**52 or len(tags.get(0, bytes(16))) != 16:
-            raise Refused
-    except Refused:
+    except RefusedError:
+        return ("rejected", "malformed commit")
+    if offset < 0 or not -1 <= at <= 2**52 or len(tags.get(0, bytes(16))) != 16:
         return ("rejected", "malformed commit")
     return ("commit", offset, at, tags.get(0))

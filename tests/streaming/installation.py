@@ -1,0 +1,191 @@
+"""The topics of one installation on real brokers, with an observer's and a reader's hands."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from assignors.protocol.records import (
+    OffsetsRecord,
+    Record,
+    Tombstone,
+    TopicRecord,
+    encode,
+    encode_key,
+    place,
+)
+from assignors.protocol.topics import Topics, partition_for
+
+PARTITIONS = {"metadata": 1, "assignments": 2, "lag": 3, "triggers": 2, "dead-letters": 2}
+
+
+@dataclass(slots=True)
+class Installation:
+    bootstrap: str
+    prefix: str
+    admin: AdminClient = field(init=False)
+    producer: Producer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
+        for name, partitions in PARTITIONS.items():
+            self.create(self.prefix + name, partitions, **{"cleanup.policy": "compact"})
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.prefix)
+
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        replicas: Sequence[Sequence[int]] | None = None,
+        **config: str,
+    ) -> None:
+        new = NewTopic(
+            topic,
+            partitions,
+            **({"replica_assignment": replicas} if replicas else {"replication_factor": 2}),
+            config=config,
+        )
+        self.admin.create_topics([new])[topic].result()
+        self._described(topic)
+
+    def fill(self, topic: str, counts: Sequence[int]) -> None:
+        """So many records into each partition."""
+        for partition, count in enumerate(counts):
+            for number in range(count):
+                self.producer.produce(topic, str(number), partition=partition)
+        self.producer.flush()
+
+    def publish(self, record: Record | Tombstone, *, at: int | None = None) -> None:
+        ours = {"group": "assignments", "member_assignment": "assignments"}
+        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        kind = "metadata" if isinstance(record, Tombstone) else ours.get(record.KIND, "metadata")
+        partition = partition_for(place(record.key) or "", PARTITIONS[kind])
+        self.producer.produce(self.prefix + kind, value, key, partition, timestamp=at or now())
+        self.producer.flush()
+
+    def observe(self, topic: str) -> TopicRecord:
+        """Publish a topic's layout as it is."""
+        described = self._described(topic)
+        partitions = sorted(described.partitions, key=lambda partition: partition.id)
+        record = TopicRecord(
+            topic=topic,
+            at=now(),
+            id=self._id(described),
+            leader=tuple(partition.leader.id for partition in partitions),
+            replicas=tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+            isr=tuple(tuple(node.id for node in partition.isr) for partition in partitions),
+            racks=tuple(
+                tuple(sorted({node.rack for node in partition.replicas})) for partition in partitions
+            ),
+        )
+        self.publish(record)
+        return record
+
+    def sample(self, topic: str) -> OffsetsRecord:
+        """Publish a topic's offsets as they are."""
+        described = self._described(topic)
+        places = [TopicPartition(topic, partition.id) for partition in described.partitions]
+
+        def offsets(spec: OffsetSpec, isolation: IsolationLevel) -> tuple[int, ...]:
+            found = self.admin.list_offsets(dict.fromkeys(places, spec), isolation_level=isolation)
+            return tuple(found[place].result().offset for place in places)
+
+        uncommitted = IsolationLevel.READ_UNCOMMITTED
+        record = OffsetsRecord(
+            topic=topic,
+            at=now(),
+            id=self._id(described),
+            begin=offsets(OffsetSpec.earliest(), uncommitted),
+            stable=offsets(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+            high=offsets(OffsetSpec.latest(), uncommitted),
+        )
+        self.publish(record)
+        return record
+
+    def _described(self, topic: str) -> Any:
+        def answer() -> Any:
+            try:
+                return self.admin.describe_topics(TopicCollection([topic]))[topic].result()
+            except KafkaException as error:  # brokers hear of a topic one after another
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                return None
+
+        return self.eventually(answer)
+
+    @staticmethod
+    def _id(described: Any) -> str:
+        return str(described.topic_id).translate(str.maketrans("+/", "-_"))
+
+    def garbage(self, topic: str, key: bytes | None, value: bytes | None) -> None:
+        """Write bytes into any topic; brokers let only this client id write into their own."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "__admin_client"})
+        failed: list[Any] = []
+        producer.produce(
+            topic, value, key, 0, on_delivery=lambda error, _: failed.append(error) if error else None
+        )
+        producer.flush()
+        assert not failed, failed
+
+    def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        """Commit as a consumer that assigned itself."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False}
+        )
+        consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+        consumer.close()
+
+    def records(self, name: str) -> list[tuple[list[Any], Any]]:
+        """Everything in a topic of ours now, by partition and offset, parsed."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
+        )
+        found: list[tuple[list[Any], Any]] = []
+        for partition in range(PARTITIONS[name]):
+            here = TopicPartition(self.prefix + name, partition, 0)
+            _, end = consumer.get_watermark_offsets(here)
+            consumer.assign([here])
+            position = 0
+            while position < end:
+                message = consumer.poll(10)
+                assert message is not None, "a topic of ours does not answer"
+                assert message.error() is None, message.error()
+                position = message.offset() + 1
+                raw = message.value()
+                found.append((json.loads(message.key()), None if raw is None else json.loads(raw)))
+        consumer.close()
+        return found
+
+    def latest(self, name: str) -> dict[tuple[Any, ...], Any]:
+        """What a compacted topic of ours says now, by key."""
+        latest = {tuple(key): value for key, value in self.records(name)}
+        return {key: value for key, value in latest.items() if value is not None}
+
+    def eventually(self, question: Callable[[], Any], within: float = 200.0) -> Any:
+        """The answer once it is true; generous, for a machine that does other things."""
+        until = time.monotonic() + within
+        while not (answer := question()):
+            assert time.monotonic() < until, "it did not come about"
+            time.sleep(0.2)
+        return answer
+
+
+def now() -> int:
+    return int(time.time() * 1000)
