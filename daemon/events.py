@@ -95,10 +95,14 @@ VOCABULARY: tuple[Event, ...] = (
         "info",
         ("observer.recovered", "brokers topics", "What was published before this start was read back."),
         ("observer.broker_online", "broker rack", "A broker is there."),
-        ("observer.racks_changed", "topic partitions", "Replicas of a topic moved to other racks."),
+        ("observer.racks_changed", "topics partitions examples", "Replicas moved to other racks."),
         ("observer.topic_gone", "topic", "A topic was deleted."),
         ("observer.topic_readable", "topic", "A topic can be described again."),
-        ("observer.offsets_known", "topic", "All offsets of a topic can be read again."),
+        (
+            "observer.offsets_known",
+            "topics partitions examples",
+            "Offsets that could not be read can be again.",
+        ),
         ("observer.resumed", "tick seconds", "The cluster answers again, after so long."),
     ),
     *_events(
@@ -111,7 +115,7 @@ VOCABULARY: tuple[Event, ...] = (
         ),
         (
             "observer.offsets_unknown",
-            "topic partitions error",
+            "error topics partitions examples",
             "Offsets of some partitions cannot be read for now.",
         ),
         (
@@ -151,6 +155,7 @@ VOCABULARY: tuple[Event, ...] = (
             "topic setting expected found",
             "A topic of ours is not set as it should be; it is left as it is.",
         ),
+        ("topics.not_everywhere", "broker error", "A broker does not know a new topic of ours yet."),
         ("topics.unchecked", "topic error", "The settings of a topic of ours may not be read."),
         (
             "record.rejected",

@@ -55,8 +55,9 @@ def configure(*, level: str = "info", form: LogFormat = "auto", stream: TextIO |
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Chatty below warning, and never about what an operator can act on.
-    for name in ("apscheduler", "py4j", "asyncio"):
+    # What the scheduler warns of (a run skipped or missed) is an event of ours; the others chat below warning.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    for name in ("py4j", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
