@@ -26,8 +26,8 @@ def range_(group: Group) -> Assignment:
     Ties: readers in Kafka's order, static members first by instance id, then the others by member id.
     Cost: O(P + S) without racks, O(P x replicas + S) with them.
     """
-    queue = _queues(group)
-    owner = _by_number(group, queue)
+    queue = queues(group)
+    owner = by_number(group, queue)
     uneven = _uneven(group)
     if uneven.any():
         for topics in _together(group, uneven):
@@ -36,7 +36,7 @@ def range_(group: Group) -> Assignment:
     return Assignment(owner)
 
 
-def _queues(group: Group) -> Ints:
+def queues(group: Group) -> Ints:
     """The readers of each audience in Kafka's order, laid out as `group.reader` is."""
     place = np.empty(len(group.roster), dtype=np.int64)
     place[group.roster] = np.arange(len(place))
@@ -46,7 +46,7 @@ def _queues(group: Group) -> Ints:
     return queues
 
 
-def _by_number(group: Group, queue: Ints) -> Ints:
+def by_number(group: Group, queue: Ints) -> Ints:
     """Ranges of consecutive numbers, for all topics at once."""
     sizes = np.diff(group.topic_start)
     readers = np.diff(group.reader_start)[group.audience]

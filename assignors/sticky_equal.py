@@ -7,6 +7,8 @@ replica as Kafka does, and the second is taken only where it brings more partiti
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,20 +17,27 @@ from assignors.columns import Bools, Ints, Longs, within
 from assignors.group import Group
 from assignors.near import Transport, classes, nonlocal_at, racks_matter
 
+Fill: TypeAlias = Callable[
+    [Longs, Longs], Longs
+]  # from each member's room and who gets one more, to members in order
 
-def equal(group: Group, held: Ints) -> Ints:
-    """The owners, from what is held already."""
+
+def equal(group: Group, held: Ints, *, together: bool = False) -> Ints:
+    """The owners, from what is held already; in turns over the members, or each one's share together."""
     read = np.flatnonzero(group.has_reader())
     if not len(read):
         return np.full(group.partition_count, NOBODY, dtype=np.int32)
     near = racks_matter(group)
-    if not (held >= 0).any():
+    if not together and not (held >= 0).any():
         return _from_scratch(group, read, near=near)
-    keeping = _settled(group, read, held, held, near=near)
+    fill = shares if together else turns
+    keeping = _settled(group, read, held, held, near=near, fill=fill)
     if not near:
         return keeping
-    keeping = _nearer(group, read, keeping)
-    moving = _nearer(group, read, _settled(group, read, _loosened(group, held), held, near=True))
+    keeping = _nearer(group, read, keeping, fill)
+    moving = _nearer(
+        group, read, _settled(group, read, _loosened(group, held), held, near=True, fill=fill), fill
+    )
 
     def cost(owner: Ints) -> tuple[int, int]:
         wrong = np.count_nonzero(nonlocal_at(group, owner))
@@ -37,11 +46,11 @@ def equal(group: Group, held: Ints) -> Ints:
     return min(keeping, moving, key=cost)
 
 
-def _nearer(group: Group, read: Longs, owner: Ints) -> Ints:
+def _nearer(group: Group, read: Longs, owner: Ints, fill: Fill) -> Ints:
     """Place anew what is not local, as long as that makes more of it so: what comes out of it once stays."""
     wrong = np.count_nonzero(nonlocal_at(group, owner))
     while wrong:
-        better = _settled(group, read, _loosened(group, owner), owner, near=True)
+        better = _settled(group, read, _loosened(group, owner), owner, near=True, fill=fill)
         fewer = np.count_nonzero(nonlocal_at(group, better))
         if fewer >= wrong:
             break
@@ -58,7 +67,7 @@ def _loosened(group: Group, owner: Ints) -> Ints:
     return loose
 
 
-def _settled(group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool) -> Ints:
+def _settled(group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool, fill: Fill) -> Ints:
     """Keep the claims up to the quotas, then place the rest: locally, with its last holder, in turn."""
     quota, extras = divmod(len(read), len(group.members))
     owner, longer = _within_quotas(group, claims, quota, extras)
@@ -66,7 +75,7 @@ def _settled(group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool)
     if near:
         desk.place_near(read)
     desk.give_back(read)
-    desk.fill_up(read)
+    desk.fill_up(read, fill)
     return desk.owner
 
 
@@ -128,7 +137,7 @@ class _Desk:
         waited = np.bincount(waiting, minlength=len(self.count))
         room = np.where(members, np.maximum(self.quota - self.count, 0), 0)
         spare = np.maximum(room - waited, 0)
-        slots = np.concatenate([_turns(spare), _turns(room - spare)])[: len(partitions)]
+        slots = np.concatenate([_in_turns(spare), _in_turns(room - spare)])[: len(partitions)]
         more = np.flatnonzero(members & (self.count <= self.quota))
         more = more[np.argsort(waited[more], kind="stable")][: len(partitions) - len(slots)]
         self._give(partitions, np.concatenate([slots, more]))
@@ -146,17 +155,18 @@ class _Desk:
         back[longer] = True
         self._give(free[back], holder[back])
 
-    def fill_up(self, read: Longs) -> None:
-        """To whoever is below the quota in turn, then one more to the first members that have none more yet.
+    def fill_up(self, read: Longs, fill: Fill) -> None:
+        """To whoever is below the quota, then one more to the first members that have none more yet.
 
         What nobody is near to goes to members of unknown racks first: there it costs nothing that is known.
         """
         free = read[self.owner[read] < 0]
-        slots = _turns(np.maximum(self.quota - self.count, 0))
+        room = np.maximum(self.quota - self.count, 0)
         rackless = self.group.member_rack < 0
         more = np.flatnonzero(self.count <= self.quota)
-        more = more[np.argsort(~rackless[more], kind="stable")][: len(free) - len(slots)]
-        members = np.concatenate([slots, more])
+        more = more[np.argsort(~rackless[more], kind="stable")][: len(free) - room.sum()]
+        members = fill(room, more)
+        members = members[np.argsort(~rackless[members], kind="stable")]
         unknown = np.diff(self.group.replica_start)[free] == 0
         members = members[np.argsort(~rackless[members], kind="stable")]
         self._give(free[np.argsort(unknown, kind="stable")], members)
@@ -168,8 +178,19 @@ class _Desk:
         self.extras -= int(np.count_nonzero(self.count > self.quota) - before)
 
 
-def _turns(room: Longs) -> Longs:
-    """Members as often as each has room, in turns by id."""
+def turns(room: Longs, more: Longs) -> Longs:
+    """Members as often as each has room, in turns by id, and then the ones that get one more."""
+    return np.concatenate([_in_turns(room), more])
+
+
+def shares(room: Longs, more: Longs) -> Longs:
+    """Members as often as each has room, the ones that get one more at once with it; all of a member's together."""
+    room = room.copy()
+    room[more] += 1
+    return np.repeat(np.arange(len(room)), room)
+
+
+def _in_turns(room: Longs) -> Longs:
     members = np.repeat(np.arange(len(room)), room)
     return members[np.lexsort((members, within(room)))]
 

@@ -16,8 +16,10 @@ from assignors.lag import lag
 from assignors.lag_global import lag_global
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
+from assignors.server_range import server_range
 from assignors.sticky import sticky
 from assignors.topic_roundrobin import topic_roundrobin
+from assignors.uniform import uniform
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
 
@@ -30,8 +32,10 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "lag-global": lag_global,
         "range": range_,
         "roundrobin": roundrobin,
+        "server-range": server_range,
         "sticky": sticky,
         "topic-roundrobin": topic_roundrobin,
+        "uniform": uniform,
     }
 )
 

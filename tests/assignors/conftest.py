@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from coordinator_oracle import Coordinator
 from kafka_oracle import Kafka
 
 # A busy machine is no defect: nothing here is judged by time.
@@ -22,3 +23,9 @@ def kafka() -> Iterator[Kafka]:
     oracle = Kafka()
     yield oracle
     oracle.close()
+
+
+@pytest.fixture(scope="session")
+def coordinator(kafka: Kafka) -> Coordinator:
+    """The group coordinator's assignors, in the same process."""
+    return Coordinator(kafka)

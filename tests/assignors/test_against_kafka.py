@@ -3,6 +3,8 @@
 A fixed seed finds the same every time; a fresh one, which is printed, finds what nobody thought of.
 """
 
+from dataclasses import replace
+from random import Random
 from secrets import randbelow
 
 import numpy as np
@@ -73,6 +75,51 @@ def test_sticky_is_no_worse_than_kafka(kafka, seeds, equal):
     # A plan of ours that Kafka betters in one and that is better in nothing: greedy choices of either can be lucky.
     assert len(dominated) <= compared / 100, dominated
     assert (ours_in_all <= kafkas_in_all).all()
+
+
+def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
+    for seed in seeds:
+        problem = seeded(seed, Shape(lags=False, claims=False))
+        ours = STRATEGIES["server-range"](problem.group).to_names(problem.group)
+        theirs = coordinator.assign("server-range", problem.topics, problem.members)
+        assert ours == theirs, f"seed {seed}: {problem}"
+
+
+def test_uniform_is_no_worse_than_the_coordinators(coordinator, seeds):
+    """After some members of a balanced group went and others came; the coordinator is blind to racks."""
+    dominated, compared = [], 0
+    for seed in seeds:
+        problem = changed(seeded(seed, Shape(lags=False, claims=False, missing=False)), Random(seed))
+        group = problem.group
+        ours = STRATEGIES["uniform"](group)
+        assert violations(group, ours) == (), f"seed {seed}: {problem}"
+        names = coordinator.assign("uniform", problem.topics, problem.members)
+        theirs = Assignment.from_names(group, names)
+        if violations(group, theirs):
+            continue
+        compared += 1
+        assert squares(group, ours) <= squares(group, theirs), f"seed {seed}: {problem}"
+        if squares(group, ours) == squares(group, theirs):
+            mine, others = moved_and_far(group, ours), moved_and_far(group, theirs)
+            if (mine >= others).all() and (mine > others).any():
+                dominated.append(seed)
+    assert compared > len(seeds) / 2
+    assert len(dominated) <= compared / 100, dominated
+
+
+def changed(problem, draw):
+    """The problem with a plan that was made when another part of its members was there."""
+    before = [member for member in problem.members if draw.random() < 0.8]
+    names = STRATEGIES["uniform"](problem._replace(members=before).group).to_names(
+        problem._replace(members=before).group
+    )
+    now = [member for member in problem.members if draw.random() < 0.8] or problem.members
+    return problem._replace(
+        members=[
+            replace(member, owned=names.get(member.id), generation=1 if member.id in names else -1)
+            for member in now
+        ]
+    )
 
 
 def valid(group, kafka, problem):

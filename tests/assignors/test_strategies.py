@@ -49,7 +49,7 @@ def test_an_empty_group_and_a_group_without_topics_have_an_answer(name):
     assert STRATEGIES[name](nothing).owner.tolist() == []
 
 
-STICKY = ["cooperative-sticky", "sticky"]
+STICKY = ["cooperative-sticky", "sticky", "uniform"]
 
 
 def following(problem, names, generation=9):

@@ -1,0 +1,32 @@
+from assignors.group import Group, Member, Topic
+from assignors.uniform import uniform
+
+
+def planned(topics, members):
+    group = Group.build(topics, members)
+    return uniform(group).to_names(group)
+
+
+def test_members_are_filled_one_after_another():
+    topics = {"t": Topic(partitions=3), "u": Topic(partitions=4)}
+    assert planned(topics, [Member(id=name, topics="*") for name in "abc"]) == {
+        "a": {"t": [0, 1, 2]},
+        "b": {"u": [0, 1]},
+        "c": {"u": [2, 3]},
+    }
+
+
+def test_claims_stay_and_a_newcomer_is_filled():
+    topics = {"t": Topic(partitions=6)}
+    members = [
+        Member(id="a", topics="*", owned={"t": [1, 3, 5]}, generation=1),
+        Member(id="b", topics="*", owned={"t": [0, 2, 4]}, generation=1),
+        Member(id="c", topics="*"),
+    ]
+    assert planned(topics, members) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}, "c": {"t": [4, 5]}}
+
+
+def test_the_locality_that_the_broker_lost():
+    topics = {"t": Topic(partitions=4, replica_racks=[["b"], ["a"], ["b"], ["a"]])}
+    members = [Member(id=rack, topics="*", rack=rack) for rack in "ab"]
+    assert planned(topics, members) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}}
