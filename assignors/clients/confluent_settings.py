@@ -73,7 +73,9 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
     given = dict(config)
     auto_commit = _flag(given.pop("enable.auto.commit", True), "enable.auto.commit")
     auto_store = _flag(given.pop("enable.auto.offset.store", True), "enable.auto.offset.store")
-    interval = _milliseconds(given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms")
+    commit_interval = _milliseconds(given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms")
+    poll_interval = _milliseconds(given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms")
+    fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
     connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
     # librdkafka parks a commit while it has no coordinator, up to the session timeout, and tries it again: two of each,
     # and `timers.commit` is over.
@@ -87,18 +89,18 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
         **({"client.rack": rack} if rack is not None else {}),
         **given,
         **bounds,
-        "fetch.wait.max.ms": min(int(given.get("fetch.wait.max.ms", 500)), bound // 2),
+        "fetch.wait.max.ms": min(fetch_wait, bound // 2),
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        "max.poll.interval.ms": max(int(given.get("max.poll.interval.ms", 300_000)), bound),
+        "max.poll.interval.ms": max(poll_interval, bound),
     }
     on_commit = consumer.pop("on_commit", None)
     return Settings(
         consumer=consumer,
         reader={
             **connection,
-            "group.id": f"{group}.follower",  # librdkafka wants one; nothing is ever committed under it
+            "group.id": group,  # librdkafka wants one, and for this one the user has the right; nothing is committed
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "isolation.level": "read_committed",
@@ -112,8 +114,8 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
         },
         auto_commit=auto_commit,
         auto_store=auto_store,
-        commit_interval=interval,
-        max_poll_interval=_milliseconds(given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms"),
+        commit_interval=commit_interval / 1000,
+        max_poll_interval=poll_interval / 1000,
         from_latest=str(given.get("auto.offset.reset", "latest")).lower() in ("latest", "largest", "end"),
         on_commit=on_commit,
     )
@@ -127,11 +129,11 @@ def _flag(value: object, name: str) -> bool:
     raise SettingError(f"{name}: expected true or false, got {value!r}")
 
 
-def _milliseconds(value: object, name: str) -> float:
+def _milliseconds(value: object, name: str) -> int:
     try:
         number = int(str(value))
     except ValueError:
         number = -1
     if number < 0:
         raise SettingError(f"{name}: expected milliseconds, got {value!r}")
-    return number / 1000
+    return number

@@ -49,6 +49,8 @@ def test_a_flag_may_be_a_word_as_in_librdkafka(given, meant):
         ("enable.auto.commit", 1),
         ("auto.commit.interval.ms", "soon"),
         ("max.poll.interval.ms", -1),
+        ("max.poll.interval.ms", "never"),
+        ("fetch.wait.max.ms", None),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(name, value):
