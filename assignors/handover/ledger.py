@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from assignors.handover.holding import NOTHING, Holding, Traits, recovered
 from assignors.protocol import ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from assignors.protocol.ranges import TopicPartition
-    from assignors.protocol.records import MemberRecord, Partitions
+    from assignors.protocol.records import MemberRecord
+
+__all__ = ["Change", "Incarnation", "Ledger", "Traits"]
 
 Change: TypeAlias = MemberAssignment | Tombstone
 
@@ -34,77 +37,6 @@ class Incarnation(NamedTuple):
 
     instance: str
     incarnation: str
-
-
-class Traits(NamedTuple):
-    """What the readers of an assignment want to know of its member."""
-
-    rack: str | None
-    capacity: float
-
-
-UNKNOWN = Traits(rack=None, capacity=1.0)
-
-
-class Revocation(NamedTuple):
-    """A grant that was taken back and not yet given up."""
-
-    grant_epoch: int
-    revoke_epoch: int
-    since: float
-
-    def ended_by(self, acked_epoch: int) -> bool:
-        """Whether an announcement without the partition proves that this grant is over."""
-        return acked_epoch >= self.revoke_epoch > self.grant_epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """What one incarnation may be using, and what was last published about it."""
-
-    granted: Mapping[TopicPartition, int]
-    """Each partition's grant epoch."""
-    revoking: Mapping[TopicPartition, Revocation]
-    traits: Traits = UNKNOWN
-    published: MemberAssignment | None = None
-    evicted: bool = False
-    free_at: float | None = None
-    """When an eviction that was read back has been waited out."""
-    left: bool = False
-
-    @property
-    def gone(self) -> bool:
-        """Nothing of it is left but its record, which is to end with a tombstone."""
-        return self.left or (self.evicted and not self.granted and not self.revoking)
-
-    def freed(self) -> Holding:
-        """The holding with nothing in it."""
-        return replace(self, granted={}, revoking={})
-
-    def acknowledged(self, acked_epoch: int, owned: Partitions) -> Holding:
-        """The holding after the incarnation said what it owns."""
-        still = ranges.pairs(owned)
-        revoking = {
-            partition: revocation
-            for partition, revocation in self.revoking.items()
-            if partition in still or not revocation.ended_by(acked_epoch)
-        }
-        return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
-
-    def following(
-        self, share: frozenset[TopicPartition], free: frozenset[TopicPartition], epoch: int, now: float
-    ) -> Holding:
-        """The holding after `epoch`: it keeps what is in its share, gives up the rest, gets what is free."""
-        lost = self.granted.keys() - share
-        if not lost and not free:
-            return self
-        kept = dict.fromkeys(free, epoch)
-        kept.update((partition, at) for partition, at in self.granted.items() if partition not in lost)
-        revoked = {partition: Revocation(self.granted[partition], epoch, now) for partition in lost}
-        return replace(self, granted=kept, revoking={**self.revoking, **revoked})
-
-
-NOTHING = Holding(granted={}, revoking={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +81,7 @@ class Ledger:
             (record for record in assignments if record.group == group), key=lambda r: r.key[2:]
         ):
             who = Incarnation(record.instance, record.incarnation)
-            holdings[who] = _recovered(record, now)
+            holdings[who] = recovered(record, now)
             epoch = max(epoch, record.member_epoch, record.group_epoch)
             if record.state == "active":
                 target[who] = (ranges.pairs(record.assigned) | ranges.pairs(record.pending)) - taken
@@ -326,18 +258,4 @@ def _same(record: MemberAssignment, published: MemberAssignment | None) -> bool:
         group_epoch=record.group_epoch,
         member_epoch=record.member_epoch,
         reason=record.reason,
-    )
-
-
-def _recovered(record: MemberAssignment, now: float) -> Holding:
-    # The epochs of single partitions are not in the record. Its own epoch is at or above each of them, and the
-    # member's acknowledgement of it proves what theirs would.
-    epoch = record.member_epoch
-    evicted = record.state == "evicted"
-    return Holding(
-        granted=dict.fromkeys(ranges.pairs(record.assigned), epoch),
-        revoking=dict.fromkeys(ranges.pairs(record.revoking), Revocation(epoch - 1, epoch, now)),
-        traits=Traits(record.rack, record.capacity),
-        published=None if evicted else record,
-        evicted=evicted,
     )

@@ -14,7 +14,8 @@ import pytest
 
 from assignors.handover import events as ev
 from assignors.handover import member as machine
-from assignors.handover.ledger import Holding, Incarnation, Ledger, Revocation
+from assignors.handover.holding import Holding, Revocation
+from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.member import Member, Phase, Profile, step
 from assignors.handover.timers import Timers
 from assignors.protocol.records import Tombstone
