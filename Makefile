@@ -5,7 +5,7 @@
 MAKEFLAGS += --no-builtin-rules
 SHELL := /bin/bash
 
-# The newest Python that was tried comes first only where `python3` itself is too old.
+# `python3` where it is new enough, else a newer one by its own name.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; exit; }; done)
 
