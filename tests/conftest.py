@@ -9,7 +9,6 @@ import reassignment
 
 from deploy.cluster import Cluster
 
-
 # Nobody takes a broker of the shared cluster away. On a machine that is busy with tests one may be late with a heartbeat;
 # were it given up for lost, leaders and coordinators would move under tests that have nothing to do with it.
 PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
