@@ -76,7 +76,7 @@ def read_settings(
     config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **more: Any
 ) -> Settings:
     """Load the settings from the options of a command."""
-    from daemon.settings import load  # noqa: PLC0415 - see above
+    from daemon.settings import PASSED_THROUGH, load  # noqa: PLC0415 - see above
 
     overrides: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
     if bootstrap:
@@ -85,7 +85,9 @@ def read_settings(
         key, equals, value = pair.partition("=")
         if not equals:
             raise click.BadParameter(f"{pair!r} has no '='", param_hint="--set")
-        *path, last = key.split(".")
+        table = PASSED_THROUGH.match(key)
+        whole = [*table[1].split("."), key[table.end() :]] if table else key.split(".")
+        *path, last = whole
         tree = overrides
         for name in path:
             tree = tree.setdefault(name, {})
@@ -163,6 +165,9 @@ def demo(
     """Show it all: brokers in three racks, a skewed workload, and the daemon that levels it."""
     from daemon.demo import TUNING, run_demo  # noqa: PLC0415 - see above
 
+    logs.configure(
+        level="error"
+    )  # the daemon's own log is in a file of its own; this process tells the story
     pairs = (*TUNING, f"state_dir={directory / 'state'}", *pairs)
     run_demo(
         read_settings(config, bootstrap, pairs),

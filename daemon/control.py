@@ -55,10 +55,17 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
-    """Time has passed."""
+    """Time has passed, and everything heard before it was handled."""
 
 
-Event = Recovered | Told | Ticked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Our reading of the topics broke off, or goes on."""
+
+    hears: bool
+
+
+Event = Recovered | Told | Ticked | Listening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +103,9 @@ class ControlState:
     strategy_of: Callable[[str], str]
     planner_epoch: int = 0
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    deaf: bool = False
+    ticked_at: float | None = None
     groups: Mapping[str, GroupState] = field(default_factory=dict)
 
     def world(self, moment: Moment) -> World:
@@ -104,6 +114,7 @@ class ControlState:
             settings=self.settings,
             timers=self.timers,
             topics=self.topics,
+            gone=self.gone,
             planner_epoch=self.planner_epoch,
             now=moment.now,
             at=moment.at,
@@ -119,6 +130,8 @@ def step(state: ControlState, event: Event, moment: Moment) -> tuple[ControlStat
             return _told(state, event.kind, record, moment)
         case Ticked():
             return _ticked(state, moment)
+        case Listening(hears=hears):
+            return replace(state, deaf=not hears), []
 
 
 # Starting.
@@ -132,9 +145,19 @@ def _recovered(
     for kind, record in records:
         latest.pop((kind, record.key), None)  # so that the order stays that of the last writing
         latest[kind, record.key] = record
-    planners = [record.planner_epoch for record in latest.values() if isinstance(record, PlannerRecord)]
+    # Of the planner's records each partition has one, and an old one may be read last; the others tell of planners, too.
+    planners = [
+        record.planner_epoch
+        for _, record in records
+        if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
+    ]
+    gone = frozenset(
+        str(key[1]) for (_, key), r in latest.items() if isinstance(r, Tombstone) and key[0] == "topic"
+    )
     topics = {record.topic: record for record in latest.values() if isinstance(record, TopicRecord)}
-    state = replace(state, topics=topics, planner_epoch=max(planners, default=0) + 1)
+    state = replace(
+        state, topics=topics, gone=gone, ticked_at=moment.now, planner_epoch=max(planners, default=0) + 1
+    )
     plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
     assignments: dict[str, list[MemberAssignment]] = defaultdict(list)
     members: dict[str, list[MemberRecord]] = defaultdict(list)
@@ -211,7 +234,7 @@ def _heard(group: GroupState, record: Record | Tombstone, now: float) -> tuple[G
             return replace(group, lags={**group.lags, record.topic: record}), []
         case TriggerRecord():
             return group_state.hear_trigger(group, record)
-        case OperatorRecord(at=at) if group.plan is None or at > group.plan.computed_at:
+        case OperatorRecord():
             return replace(group, operator=record), []
         case Tombstone(key=("m", _, instance, incarnation)):
             return group_state.leave(group, Incarnation(str(instance), str(incarnation)), now)
@@ -232,7 +255,8 @@ def _topic_changed(
     topics = {topic: known for topic, known in state.topics.items() if topic != name}
     if record is not None:
         topics[name] = record
-    state = replace(state, topics=topics)
+    gone = state.gone - {name} if record is not None else state.gone | {name}
+    state = replace(state, topics=topics, gone=gone)
     if record and before and (record.id, record.partitions) == (before.id, before.partitions):
         return state
     groups = {
@@ -254,10 +278,15 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
 
 def _ticked(state: ControlState, moment: Moment) -> tuple[ControlState, list[Effect]]:
     effects: list[Effect] = []
+    since = moment.now - (moment.now if state.ticked_at is None else state.ticked_at)
+    # While we did not listen, or did nothing else for long, nobody's silence tells of anybody but us.
+    forgiven = since if state.deaf or since > state.timers.heartbeat else 0.0
+    state = replace(state, ticked_at=moment.now)
     for name, group in state.groups.items():
         if not (group.live or group.ledger.holdings):
             continue
-        heard, said = group_state.check_liveness(group, state.timers, moment.now)
+        known = group_state.not_heard_for(group, forgiven) if forgiven else group
+        heard, said = group_state.check_liveness(known, state.timers, moment.now)
         outcome = decide(heard, state.strategy_of(name), state.world(moment))
         state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
         effects += more
@@ -268,11 +297,20 @@ def _after(state: ControlState, outcome: Outcome) -> tuple[ControlState, list[Ef
     """Return the state after an outcome; what is said follows what is published, so that the log never runs ahead."""
     group = outcome.state
     groups = {**state.groups, group.name: group}
-    records: list[tuple[TopicKind, Record | Tombstone]] = []
-    for record in outcome.records:
-        records.append(("assignments", record))
-        if isinstance(record, Tombstone):
-            # A member that died cannot take back its announcement; left there it would join again at every start.
-            records.append(("members", record))
-    effects: list[Effect] = [Publish(records=tuple(records))] if records else []
+    if group.forgettable:
+        del groups[group.name]
+    records = tuple(place for record in outcome.records for place in _places(record))
+    effects: list[Effect] = [Publish(records=records)] if records else []
     return replace(state, groups=groups), [*effects, *outcome.said]
+
+
+def _places(record: Record | Tombstone) -> list[tuple[TopicKind, Record | Tombstone]]:
+    """Return the topics that a record of a step belongs into."""
+    match record:
+        case Tombstone(key=("operator", _)):
+            return [("control", record)]
+        case Tombstone():
+            # A member that died cannot take back its announcement; left there it would join again at every start.
+            return [("assignments", record), ("members", record)]
+        case _:
+            return [("assignments", record)]

@@ -8,13 +8,14 @@ the reason is said, once, and the trigger is considered again later: it stands a
 from __future__ import annotations
 
 import hashlib
+import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assignors.protocol import ranges
-from assignors.protocol.records import GroupRecord, PlannedMember, PlannedTopic
+from assignors.protocol.records import GroupRecord, PlannedMember, PlannedTopic, RacksEvidence, Tombstone
 from daemon import group_state
-from daemon.group_state import Say
+from daemon.group_state import Say, TurnedDown
 from daemon.planning import plan as make_plan
 from daemon.restraint import TRIGGERED, Cause, Promise
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.handover.timers import Timers
-    from assignors.protocol.records import Record, Tombstone, TopicRecord
+    from assignors.protocol.records import LagRecord, Record, TopicRecord
     from assignors.score import Score
     from daemon.group_state import GroupState
     from daemon.planning import Plan
@@ -38,6 +39,8 @@ class World:
     settings: ControlSettings
     timers: Timers
     topics: Mapping[str, TopicRecord]
+    gone: frozenset[str]
+    """Topics that were deleted, as opposed to those that are not known yet."""
     planner_epoch: int
     now: float
     """Monotonic seconds."""
@@ -64,35 +67,46 @@ def decide(state: GroupState, strategy: str, world: World) -> Outcome:
 
 def due(state: GroupState, world: World) -> Cause | None:
     """Return what asks for a plan now, the most pressing first."""
+    if state.operator is not None and state.live:
+        return Cause.OPERATOR
+    if state.frozen:
+        return None
     for cause, change in state.changes.items():
         still = world.now - change.last >= world.settings.settle
         if still or world.now - change.first >= world.settings.settle_max:
             return cause
-    if state.operator is not None and state.live:
-        return Cause.OPERATOR
-    ready = state.live and not state.changes and not state.frozen and state.ledger.settled
+    if not state.live or state.changes or not state.ledger.settled:
+        return None
     for cause in TRIGGERED:
-        if ready and cause in state.triggers and world.now >= state.not_before.get(cause, float("-inf")):
+        known = state.turned_down.get(cause)
+        if cause in state.triggers and (known is None or world.now >= known.until):
             return cause
     return None
 
 
 def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Outcome:
     basis = state.profile(world.topics)
-    if cause in {Cause.MEMBERSHIP, Cause.TOPICS} and basis == state.basis:
-        # A member came back, as it was, before anybody noticed: its partitions wait for it.
-        return Outcome(state=replace(state, changes={}))
+    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
+        if basis == state.basis:
+            # A member came back, as it was, before anybody noticed: its partitions wait for it.
+            return Outcome(state=replace(state, changes={}, held=False))
+        if unknown := _unknown_topics(state, world):
+            return _held(state, unknown)
     if cause in TRIGGERED and state.restraint.cooling(world.now):
-        return _suppressed(state, cause, "cooling down", None, world, until=state.restraint.until)
-    members = state.members
-    topics = {name: world.topics[name] for name in basis.topics}
-    lags = {
-        name: record for name, record in state.lags.items() if name in topics and record.id == topics[name].id
-    }
-    plan = make_plan(strategy, members, topics, lags, state.owners())
-    if cause in TRIGGERED and (turned_down := _turned_down(cause, state, plan, world)):
-        return turned_down
-    record = _record(state, cause, plan, lags, topics, world)
+        return _suppressed(state, cause, "cooling down", None, state.restraint.until - world.now, world)
+    try:
+        plan = make_plan(
+            strategy,
+            state.members,
+            {name: world.topics[name] for name in basis.topics},
+            current_lags(state, world),
+            state.owners(),
+        )
+    except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; it is said in full
+        return _failed(state, cause, traceback.format_exc(), world)
+    if cause in TRIGGERED and (outcome := _turned_down(cause, state, plan, world)):
+        return outcome
+    record = _record(state, cause, plan, world)
     promise = None
     if (
         cause is Cause.SKEW
@@ -101,21 +115,60 @@ def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Out
     ):
         promise = Promise(before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean)
     restraint = state.restraint.planned(cause, len(plan.moved), promise, world.now, world.settings.restraint)
+    followed: Changes = ()
+    if state.operator is not None:
+        followed = (Tombstone(state.operator.key),)  # followed once, also after a restart
     planned = group_state.planned(replace(state, restraint=restraint), plan, record, basis, world.now)
     said = Say("plan.published", _canonical(record, plan, cause))
-    return Outcome(state=planned, records=(record,), said=(said,))
+    return Outcome(state=planned, records=(record, *followed), said=(said,))
+
+
+def _unknown_topics(state: GroupState, world: World) -> list[str]:
+    """Return the topics of the standing plan that are neither known nor known to be gone: who plans without them revokes."""
+    planned = state.plan.topics if state.plan else {}
+    return sorted(t for t in planned if state.reads(t) and t not in world.topics and t not in world.gone)
+
+
+def _held(state: GroupState, unknown: list[str]) -> Outcome:
+    said = () if state.held else (Say("plan.held", {"group": state.name, "topics": unknown}),)
+    return Outcome(state=replace(state, held=True), said=said)
+
+
+def _failed(state: GroupState, cause: Cause, trace: str, world: World) -> Outcome:
+    """Leave the assignment as it is; the same cause is tried again after a cool-down, other groups go on."""
+    pause = world.settings.restraint.cool_down
+    later = {**state.turned_down, cause: TurnedDown("failed", world.now + pause)}
+    changes = {
+        c: change._replace(first=world.now + pause, last=world.now + pause)
+        for c, change in state.changes.items()
+    }
+    fields = {"group": state.name, "reason": cause.value, "again_in": pause, "error": trace}
+    state = replace(state, turned_down=later, changes=changes, operator=None)
+    return Outcome(state=state, said=(Say("plan.failed", fields),))
+
+
+def current_lags(state: GroupState, world: World) -> dict[str, LagRecord]:
+    """Return the lag of the topics that the group's members read; that of a topic made anew since counts no more."""
+    return {
+        name: record
+        for name, record in state.lags.items()
+        if state.reads(name) and name in world.topics and record.id == world.topics[name].id
+    }
 
 
 def _turned_down(cause: Cause, state: GroupState, plan: Plan, world: World) -> Outcome | None:
     """Return the outcome of a trigger that no plan follows, None where one does."""
+    pause = world.settings.restraint.cool_down
     gain = gained(cause, plan.before, plan.after)
     if gain < world.settings.min_gain:
         if cause is Cause.RACKS and state.plan is not None:
             return _confirmed(state, state.plan, plan, world)
-        outcome = _suppressed(state, cause, f"gains {gain:.1%} of the {cause} at most", plan, world)
+        outcome = _suppressed(
+            state, cause, f"gains less than {world.settings.min_gain:.0%}", plan, pause, world
+        )
         return _unsplittable(outcome, plan, world)
     if state.restraint.over_budget(cause, len(plan.moved), world.now, world.settings.restraint):
-        return _suppressed(state, cause, f"its {len(plan.moved)} moves exceed the hour's budget", plan, world)
+        return _suppressed(state, cause, "its moves exceed the hour's budget", plan, pause, world)
     return None
 
 
@@ -131,23 +184,30 @@ def gained(cause: Cause, before: Score, after: Score) -> float:
 def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: World) -> Outcome:
     """Say that the plan that stands was held against the new metadata: that ends the trigger."""
     trigger = state.triggers[Cause.RACKS]
-    record = replace(standing, metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0))
+    # Also of topics that no member reads any more: the trigger rests on them too.
+    evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
+    seen = [world.topics[name].at for name in evidence if name in world.topics]
+    record = replace(standing, metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0, *seen))
     fields = {"group": state.name, "plan_id": standing.plan_id, "reason": Cause.RACKS.value, **_scores(plan)}
-    later = {**state.not_before, Cause.RACKS: world.now + world.settings.restraint.cool_down}
-    confirmed = replace(state, plan=record, not_before=later)
+    until = world.now + world.settings.restraint.cool_down
+    later = {**state.turned_down, Cause.RACKS: TurnedDown("confirmed", until)}
+    confirmed = replace(state, plan=record, turned_down=later)
     return Outcome(
         state=confirmed, records=(record,), said=(Say("plan.confirmed", {**fields, "at": trigger.at}),)
     )
 
 
 def _suppressed(
-    state: GroupState, cause: Cause, why: str, plan: Plan | None, world: World, until: float | None = None
+    state: GroupState, cause: Cause, why: str, plan: Plan | None, pause: float, world: World
 ) -> Outcome:
-    again = until if until is not None else world.now + world.settings.restraint.cool_down
+    """Turn a trigger down for a while, and say so if it is for another reason than last time."""
+    known = state.turned_down.get(cause)
+    held = replace(state, turned_down={**state.turned_down, cause: TurnedDown(why, world.now + pause)})
+    if known is not None and known.why == why:
+        return Outcome(state=held)
     fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
     fields |= {"moved": len(plan.moved), **_scores(plan)} if plan else {}
-    fields["again_in"] = round(again - world.now, 1)
-    held = replace(state, not_before={**state.not_before, cause: again})
+    fields["again_in"] = round(pause, 1)
     return Outcome(state=held, said=(Say("plan.suppressed", fields),))
 
 
@@ -158,8 +218,7 @@ def _unsplittable(outcome: Outcome, plan: Plan, world: World) -> Outcome:
     heaviest = max(
         (
             (lag, topic, number)
-            for topic, record in state.lags.items()
-            if topic in world.topics
+            for topic, record in current_lags(state, world).items()
             for number, lag in enumerate(record.lag)
         ),
         default=None,
@@ -186,7 +245,7 @@ def _judged(state: GroupState, world: World) -> tuple[GroupState, tuple[Say, ...
     promise = state.restraint.promise
     if promise is None or state.restraint.cooling(world.now):
         return state, ()
-    skew = _skew_now(state)
+    skew = _skew_now(state, world)
     restraint = state.restraint.judged(skew, world.now, world.settings.restraint)
     fields = {
         "group": state.name,
@@ -198,12 +257,12 @@ def _judged(state: GroupState, world: World) -> tuple[GroupState, tuple[Say, ...
     return replace(state, restraint=restraint), (Say("plan.judged", fields),)
 
 
-def _skew_now(state: GroupState) -> float:
+def _skew_now(state: GroupState, world: World) -> float:
     """Return the skew as the pipeline's lag and the ledger's owners have it; 1 without lag."""
     members = state.members
     loads = dict.fromkeys(members, 0.0)
     owners = state.owners()
-    for topic, record in state.lags.items():
+    for topic, record in current_lags(state, world).items():
         for number, lag in enumerate(record.lag):
             if (owner := owners.get((topic, number))) in loads:
                 loads[owner] += lag / members[owner].capacity
@@ -250,18 +309,12 @@ def _under_way(state: GroupState) -> dict[str, int]:
     return {"granted": granted, "revoking": revoking, "pending": max(wanted - granted, 0)}
 
 
-def _record(
-    state: GroupState,
-    cause: Cause,
-    plan: Plan,
-    lags: Mapping[str, object],
-    topics: Mapping[str, TopicRecord],
-    world: World,
-) -> GroupRecord:
+def _record(state: GroupState, cause: Cause, plan: Plan, world: World) -> GroupRecord:
     epoch = next_epoch(state)
     shares = {instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()}
     digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
-    lag_at = [record.at for name, record in state.lags.items() if name in lags]
+    lag_at = [record.at for record in current_lags(state, world).values()]
+    topics = {name: topic for name, topic in world.topics.items() if state.reads(name)}
     return GroupRecord(
         group=state.name,
         mode="managed",

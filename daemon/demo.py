@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from daemon import workload
-from daemon.clients import admin
-from daemon.errors import ClusterUnavailableError, LevelwindError
+from daemon.errors import LevelwindError
 from daemon.log_reader import LogReader
 from daemon.narration import Narrator
 from daemon.runtime import signals
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from daemon.reading import Entry
     from daemon.settings import Settings
 
 TUNING = (
@@ -40,13 +41,13 @@ TUNING = (
 )
 """A demo is watched for minutes: what waits for half a minute or more in production waits less here."""
 
-SHOW_EVERY = 2.0
-LEAVE_WITHIN = 3.0
-DAEMON_GRACE = 8.0
+LEAVE_WITHIN = 2.5
+DAEMON_GRACE = 3.5
+"""With the brokers' own grace these keep the end below ten seconds, whatever hangs."""
 
 
-class DaemonEndedError(LevelwindError):
-    """The daemon ended by itself; its log says why."""
+class DemoEndedError(LevelwindError):
+    """A part of the demo ended by itself."""
 
 
 def run_demo(
@@ -73,10 +74,9 @@ def run_demo(
     Raises:
         LevelwindError: a part could not be started, or ended by itself.
     """
-    stop = threading.Event()
     directory.mkdir(parents=True, exist_ok=True)
     narrator = Narrator(Console(highlight=False), as_json=as_json)
-    with signals(stop), ExitStack() as stack:
+    with signals() as stop, ExitStack() as stack:
         stack.callback(narrator.say, "stopped", "everything has ended")
         if embedded:
             cluster = stack.enter_context(
@@ -86,70 +86,75 @@ def run_demo(
             racks = ", ".join(f"{node.id} in rack {node.rack}" for node in cluster.nodes)
             narrator.say("cluster", f"brokers {racks}, at {cluster.bootstrap}")
         narrator.clock_starts()
-        _play(settings, arguments, directory, narrator, stop, seconds, traffic or Traffic(), stack)
+        workload.create_topics(settings.client())
+        log = directory / "levelwind.log"
+        daemon = DaemonChild([*arguments, "--bootstrap", settings.bootstrap], log, narrator)
+        stack.callback(daemon.stop)
+        scene = Scene(settings, traffic or Traffic(), narrator)
+        stack.callback(scene.end)
+        stop.heeded = True
+        until = time.monotonic() + seconds if seconds else float("inf")
+        while not stop.wait(0.2) and time.monotonic() < until:
+            if (code := daemon.poll()) is not None:
+                raise DemoEndedError(f"the daemon ended by itself with exit code {code}; see {log}")
+            if daemon.leading.is_set():
+                scene.go_on()
 
 
-def _play(
-    settings: Settings,
-    arguments: Sequence[str],
-    directory: Path,
-    narrator: Narrator,
-    stop: threading.Event,
-    seconds: float | None,
-    traffic: Traffic,
-    stack: ExitStack,
-) -> None:
-    client = settings.client()
-    brokers = len(admin(client).list_topics(timeout=30).brokers)
-    workload.create_topics(client, brokers)
-    daemon = DaemonChild(
-        [*arguments, "--bootstrap", settings.bootstrap], directory / "levelwind.log", narrator
-    )
-    stack.callback(daemon.stop)
+class Scene:
+    """The workload, and what the daemon's topics say of it; for one thread."""
 
-    workers = workload.workers(client, traffic, settings.prefix, narrator.handed_over)
-    orders = Orders(
-        client, traffic, lambda: {w.name: w.owned for w in workers}, lambda t: narrator.say("workload", t)
-    )
-    started = False
-    views = Views()
-    until = time.monotonic() + seconds if seconds else float("inf")
-    while not stop.wait(0.2) and time.monotonic() < until:
-        if (code := daemon.poll()) is not None:
-            raise DaemonEndedError(
-                f"the daemon ended by itself with exit code {code}; see {directory / 'levelwind.log'}"
-            )
-        if daemon.leading.is_set() and not started:
-            started = True
-            _watch(settings, views, stack)
-            for worker in workers:
+    def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
+        self._narrator = narrator
+        self._views = Views()
+        self._heard: SimpleQueue[Entry] = SimpleQueue()
+        self._reader = LogReader(
+            client_config=settings.client(),
+            topics=settings.topics,
+            kinds=("lag", "assignments"),
+            on_entry=self._heard.put,
+        )
+        self._workers = workload.workers(settings.client(), traffic, settings.prefix, narrator.handed_over)
+        self._orders = Orders(
+            settings.client(),
+            traffic,
+            lambda: {worker.name: worker.owned for worker in self._workers},
+            lambda text: narrator.say("workload", text),
+        )
+        self._parts: tuple[workload.Worker | Orders, ...] = (*self._workers, self._orders)
+        self._started = False
+        self._producing = False
+
+    def go_on(self) -> None:
+        """Start what is due, tell what is new.
+
+        Raises:
+            DemoEndedError: a part of the workload ended by itself.
+        """
+        if not self._started:
+            self._started = True
+            self._reader.start()
+            for worker in self._workers:
                 worker.start()
-            stack.callback(_leave, workers, orders)
-        if started and not orders.running and all(worker.owned for worker in workers):
-            orders.start()
-        if started:
-            narrator.show(views.groups.get(workload.GROUP))
+        if not self._producing and all(worker.owned for worker in self._workers):
+            self._producing = True
+            self._orders.start()
+        for part in self._parts:
+            if part.failure is not None:
+                raise DemoEndedError(f"{part.name} ended by itself: {part.failure}") from part.failure
+        while not self._heard.empty():
+            entry = self._heard.get()
+            self._views.apply(entry.kind, entry.record)
+        self._narrator.show(self._views.groups.get(workload.GROUP))
 
-
-def _watch(settings: Settings, views: Views, stack: ExitStack) -> None:
-    reader = LogReader(
-        client_config=settings.client(),
-        topics=settings.topics,
-        kinds=("lag", "assignments"),
-        on_entry=lambda entry: views.apply(entry.kind, entry.record),
-    )
-    reader.start()
-    stack.callback(reader.stop)
-
-
-def _leave(workers: Sequence[workload.Worker], orders: Orders) -> None:
-    """End the traffic and the group in good order, while the daemon is there to see it."""
-    for worker in workers:
-        worker.stop()
-    orders.stop()
-    until = time.monotonic() + LEAVE_WITHIN
-    for worker in workers:
-        worker.join(max(until - time.monotonic(), 0))
+    def end(self) -> None:
+        """End the traffic and the group in good order, while the daemon is there to see it."""
+        until = time.monotonic() + LEAVE_WITHIN
+        for part in self._parts:
+            part.stop()
+        for part in self._parts:
+            part.join(max(until - time.monotonic(), 0))
+        self._reader.stop()
 
 
 class DaemonChild:
@@ -165,17 +170,17 @@ class DaemonChild:
         self._thread.start()
 
     def _read(self) -> None:
-        output = self._child.process.stdout
-        if output is None:
-            raise ClusterUnavailableError("the daemon has no output")
-        with self._log.open("ab") as file:
-            for line in output:
+        with self._log.open("ab", buffering=0) as file:
+            for line in self._child.process.stdout or ():
                 file.write(line)
-                file.flush()
                 event = _event(line)
                 if event.get("event") == "daemon.leading":
                     self.leading.set()
-                self._narrator.hear(event)
+                try:
+                    self._narrator.hear(event)
+                except (KeyError, TypeError, ValueError) as error:
+                    # Go on reading: a daemon whose log nobody takes stands still.
+                    self._narrator.say("error", f"cannot tell {event.get('event')}: {error!r}")
 
     def poll(self) -> int | None:
         """Return its exit code, None while it runs."""

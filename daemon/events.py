@@ -72,9 +72,9 @@ VOCABULARY: tuple[Event, ...] = (
         ("member.evicted", "group instance incarnation why", "A member is gone, stuck, or was replaced."),
         ("member.refused", "group instance incarnation code epoch", "A member could not apply a record."),
         (
-            "member.ignored",
-            "group instance incarnation why",
-            "An announcement that cannot be right is not planned for.",
+            "plan.held",
+            "group topics",
+            "A plan waits for topics that the observer has not told of yet; nothing is taken away meanwhile.",
         ),
         (
             "group.frozen",
@@ -85,6 +85,19 @@ VOCABULARY: tuple[Event, ...] = (
             "partition.unsplittable",
             "group topic partition lag skew",
             "One partition alone skews its group, and no plan can mend that: spread its keys, or speed up its consumer.",
+        ),
+    ),
+    *_events(
+        "error",
+        (
+            "plan.failed",
+            "group reason again_in error",
+            "A plan could not be made: a bug, with its trace; the group stays as it is, others go on.",
+        ),
+        (
+            "member.contested",
+            "group instance",
+            "Processes under one instance name replace each other: none is admitted until one is left.",
         ),
     ),
     # The observer.
@@ -161,6 +174,11 @@ VOCABULARY: tuple[Event, ...] = (
             "record.rejected",
             "topic partition offset reason total held_back",
             "A record of our topics is not what its schema says; it is counted and passed over.",
+        ),
+        (
+            "record.misplaced",
+            "topic partition name",
+            "A record stands in another partition than its name's: passed over; its writer counts partitions wrongly.",
         ),
         ("log_reader.unreachable", "error", "The cluster does not answer; what is known stays in force."),
         ("log_reader.troubled", "error code topic partition held_back", "Reading met an error and goes on."),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
+from daemon.contest import Contest
 from daemon.restraint import Cause, Restraint
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ class Change(NamedTuple):
     last: float
 
 
+class TurnedDown(NamedTuple):
+    """A standing trigger that no plan followed: why, and when it is considered again."""
+
+    why: str
+    until: float
+
+
 class Profile(NamedTuple):
     """What a plan depends on in a member; a heartbeat that repeats it changes nothing."""
 
@@ -86,13 +94,28 @@ class GroupState:
     operator: OperatorRecord | None = None
     changes: Mapping[Cause, Change] = field(default_factory=dict)
     restraint: Restraint = field(default_factory=Restraint)
-    not_before: Mapping[Cause, float] = field(default_factory=dict)
-    """When a standing trigger that was turned down is considered again."""
+    turned_down: Mapping[Cause, TurnedDown] = field(default_factory=dict)
+    contests: Mapping[str, Contest] = field(default_factory=dict)  # by instance
     frozen: bool = False
+    held: bool = False
+    """A plan waits for topics that are not known yet, and that was said."""
     unsplittable: frozenset[TopicPartition] = frozenset()
     handover_since: float | None = None
     advanced: Ledger | None = None
     """The ledger as last published: while it is the same one, there is nothing to publish."""
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether nothing is known of it any more: a group that came and went."""
+        return not (
+            self.live
+            or self.ledger.holdings
+            or self.plan
+            or self.lags
+            or self.triggers
+            or self.operator
+            or self.changes
+        )
 
     @property
     def members(self) -> dict[str, MemberRecord]:
@@ -194,7 +217,8 @@ def hear_member(state: GroupState, record: MemberRecord, now: float) -> tuple[Gr
     """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
     who = Incarnation(record.instance, record.incarnation)
     if record.state == "left":
-        return leave(replace(state, ledger=state.ledger.acknowledge(record)), who, now)
+        state = replace(state, ledger=state.ledger.acknowledge(record))
+        return evict(state, who, "left with partitions", now) if record.owned else leave(state, who, now)
     if who in state.live:
         return _heartbeat(state, who, record, now)
     holding = state.ledger.holdings.get(who)
@@ -202,21 +226,34 @@ def hear_member(state: GroupState, record: MemberRecord, now: float) -> tuple[Gr
         # A ghost's last words may still free what it holds, but it is not live again.
         return replace(state, ledger=state.ledger.acknowledge(record)), []
     if holding is None and record.owned:
-        fields = {"why": "owns partitions of a life that has ended", **_name(state, who)}
-        return state, [Say("member.ignored", fields)]
-    state = replace(state, ledger=state.ledger.acknowledge(record))
-    return _join(state, who, record, now)
+        fields = {**_name(state, who), "why": "owns partitions that no record of ours gives it"}
+        return replace(state, ledger=state.ledger.claimed(record, now)), [Say("member.evicted", fields)]
+    return _join(replace(state, ledger=state.ledger.acknowledge(record)), who, record, now)
 
 
 def _join(
     state: GroupState, who: Incarnation, record: MemberRecord, now: float
 ) -> tuple[GroupState, list[Say]]:
-    said = [Say("member.joined", {**_name(state, who), "rack": record.rack, "topics": list(record.topics)})]
-    for older in [other for other in state.live if other.instance == who.instance]:
-        state, words = evict(state, older, "a newer incarnation of its instance has joined", now)
+    older = [other for other in state.live if other.instance == who.instance]
+    contest = state.contests.get(who.instance, Contest()).joined(
+        who.incarnation, replaces=bool(older), now=now
+    )
+    if older or contest.open:
+        state = replace(state, contests={**state.contests, who.instance: contest})
+    if contest.open and not older:
+        return state, []  # said when it began
+    said: list[Say] = []
+    for other in older:
+        why = (
+            "its instance is contested" if contest.open else "a newer incarnation of its instance has joined"
+        )
+        state, words = evict(state, other, why, now)
         said += words
+    if contest.open:
+        return state, [*said, Say("member.contested", {"group": state.name, "instance": who.instance})]
+    fields = {**_name(state, who), "rack": record.rack, "topics": list(record.topics)}
     state = replace(state, live={**state.live, who: Live(record, now)})
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), said
+    return state.changed(Cause.MEMBERSHIP, now).aimed(), [Say("member.joined", fields), *said]
 
 
 def _heartbeat(
@@ -257,29 +294,46 @@ def evict(state: GroupState, who: Incarnation, why: str, now: float) -> tuple[Gr
 
 
 def check_liveness(state: GroupState, timers: Timers, now: float) -> tuple[GroupState, list[Say]]:
-    """Evict who fell silent or does not give up what it must; freeze when most fall silent at once.
+    """Evict who fell silent or does not give up what it must; freeze when most fall silent together.
 
-    Most members gone at once looks more like a fault of ours or of the network than like theirs, so nothing moves until
-    `revoke_timeout` more has passed.
+    Most members gone together looks more like a fault of ours or of the network than like theirs, so nothing moves until
+    `revoke_timeout` more has passed. Heartbeats are spread over their interval: who is silent for two of them less than
+    `dead_after` is counted with those who are dead.
     """
-    silent = [who for who, live in state.live.items() if now - live.heard >= timers.dead_after]
-    long_silent = [
-        who for who in silent if now - state.live[who].heard >= timers.dead_after + timers.revoke_timeout
+    silence = {who: now - live.heard for who, live in state.live.items()}
+    dead = [who for who, seconds in silence.items() if seconds >= timers.dead_after]
+    suspects = [
+        who for who, seconds in silence.items() if seconds >= timers.dead_after - 2 * timers.heartbeat
     ]
-    freeze = len(state.live) > 1 and 2 * len(silent) > len(state.live)
+    most = len(silence) > 1 and 2 * len(suspects) > len(silence)
+    freeze = bool(dead) and (most or state.frozen)  # who joins a frozen group does not thaw it
     said: list[Say] = []
     if freeze and not state.frozen:
-        counts = {"silent": len(silent), "members": len(state.live), "for_seconds": timers.revoke_timeout}
+        counts = {"silent": len(suspects), "members": len(silence), "for_seconds": timers.revoke_timeout}
         said.append(Say("group.frozen", {"group": state.name, **counts}))
-    state = replace(state, frozen=freeze)
+    patience = timers.dead_after + (timers.revoke_timeout if freeze else 0)
     late = sorted(state.ledger.overdue(now, timers.revoke_timeout))
+    state = replace(state, frozen=freeze, contests=_still_open(state.contests, timers, now))
     for who, why in (
-        *((who, f"not heard for {timers.dead_after:g} s") for who in (long_silent if freeze else silent)),
+        *((who, f"not heard for {patience:g} s") for who in dead if silence[who] >= patience),
         *((who, f"did not give up its partitions within {timers.revoke_timeout:g} s") for who in late),
     ):
         state, words = evict(state, who, why, now)
         said += words
     return replace(state, ledger=state.ledger.tick(now)), said
+
+
+def _still_open(contests: Mapping[str, Contest], timers: Timers, now: float) -> Mapping[str, Contest]:
+    if not contests:
+        return contests
+    checked = {instance: contest.checked(now, timers.dead_after) for instance, contest in contests.items()}
+    return {instance: contest for instance, contest in checked.items() if not contest.idle(now)}
+
+
+def not_heard_for(state: GroupState, seconds: float) -> GroupState:
+    """Forgive the members a silence that was ours: so long nobody listened."""
+    live = {who: Live(known.record, known.heard + seconds) for who, known in state.live.items()}
+    return replace(state, live=live)
 
 
 def hear_trigger(state: GroupState, record: TriggerRecord) -> tuple[GroupState, list[Say]]:
@@ -291,7 +345,7 @@ def hear_trigger(state: GroupState, record: TriggerRecord) -> tuple[GroupState, 
         return state, []
     fields = {"group": state.name, "kind": record.kind, "at": record.at, "since": record.since}
     said = Say("trigger.seen", {**fields, "evidence": record.evidence.value()})
-    return replace(state, not_before={c: t for c, t in state.not_before.items() if c is not cause}), [said]
+    return replace(state, turned_down={c: t for c, t in state.turned_down.items() if c is not cause}), [said]
 
 
 def trigger_ended(state: GroupState, cause: Cause) -> tuple[GroupState, list[Say]]:
@@ -314,7 +368,8 @@ def planned(state: GroupState, plan: Plan, record: GroupRecord, basis: Basis, no
         target=plan.target,
         changes={},
         operator=None,
-        not_before={},
+        turned_down={},
+        held=False,
         handover_since=since,
     ).aimed()
 

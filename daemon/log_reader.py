@@ -50,6 +50,8 @@ class LogReader:
     on_rejected: Callable[[Rejected], None] = lambda _: None
     on_caught_up: Callable[[], None] = lambda: None
     """Once, when all that was there at the start has been handed on."""
+    on_hearing: Callable[[bool], None] = lambda _: None
+    """False: no broker is left to read from; True: reading goes on."""
     on_death: Callable[[BaseException], None] = lambda _: None
     """The thread ends by an error: nothing will be handed on any more."""
     log: Any = field(default_factory=structlog.get_logger)
@@ -138,6 +140,7 @@ class LogReader:
             self._trouble(error)
         elif self._outage.lost(time.monotonic()):
             self.log.warning("log_reader.unreachable", error=error.str())
+            self.on_hearing(False)
 
     def _trouble(self, error: KafkaError, **place: Any) -> None:
         if error.code() == KafkaError._TRANSPORT:  # noqa: SLF001 - one broker of several: the library says so itself
@@ -152,3 +155,4 @@ class LogReader:
         lasted = self._outage.regained(time.monotonic())
         if lasted is not None:
             self.log.info("log_reader.resumed", seconds=round(lasted, 3))
+            self.on_hearing(True)

@@ -35,6 +35,11 @@ class Mailbox(Generic[T]):
                 self._events[key] = event
                 self._changed.notify_all()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether anything is unread."""
+        return bool(self._events)
+
     def take(self, timeout: float) -> list[T]:
         """Return all that has come, waiting for the first up to `timeout` seconds; empty when none came."""
         deadline = time.monotonic() + timeout

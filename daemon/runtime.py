@@ -17,13 +17,27 @@ from uuid import uuid4
 
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
-from tenacity import Retrying, retry_if_exception_type, wait_exponential
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_delay,
+    stop_when_event_set,
+    wait_exponential,
+)
 
-from assignors.protocol.records import PlannerRecord, Tombstone, encode, encode_key, place
+from assignors.protocol.records import Tombstone, encode, encode_key, place
 from assignors.protocol.topics import partition_for
 from daemon import topics as our_topics
-from daemon.control import ControlState, Fenced, Moment, Publish, Recovered, Ticked, Told, step
-from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
+from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.errors import (
+    ClusterUnavailableError,
+    ConfigurationError,
+    FencedError,
+    LevelwindError,
+    PipelineFailedError,
+)
 from daemon.events import level_of
 from daemon.group_state import Say
 from daemon.log_reader import LogReader
@@ -31,10 +45,12 @@ from daemon.mailbox import Mailbox
 from daemon.observer import Observer
 from daemon.publisher import Outgoing, Publisher
 from daemon.supervision import Attempts, PipelineChild
+from deploy.errors import SetupError
 from deploy.jars import classpath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
@@ -45,6 +61,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TICK = 0.5
+PUBLISH_WITHIN = 5.0
+"""Seconds for one try; a daemon that is asked to stop looks up between two."""
 
 
 def run(settings: Settings) -> None:
@@ -53,88 +71,132 @@ def run(settings: Settings) -> None:
     Raises:
         LevelwindError: it cannot start or go on; it has been logged, and its text says whose fault it is.
     """
-    stop = threading.Event()
     log.info(
         "daemon.started", bootstrap=settings.bootstrap, prefix=settings.prefix, version=version("levelwind")
     )
     try:
-        with signals(stop), ExitStack() as stack:
+        with signals() as stop, ExitStack() as stack:
             _run(settings, stop, stack)
+    except KeyboardInterrupt:
+        pass  # asked to stop while it was starting
     except LevelwindError as error:
         log.error("daemon.failed", error=str(error))  # noqa: TRY400 - its text says it all; a trace would bury it
         raise
     log.info("daemon.stopped", reason="asked to")
 
 
+class Stop(threading.Event):
+    """Set by SIGTERM and SIGINT. Until `heeded`, these also raise KeyboardInterrupt: who starts up looks at no flag."""
+
+    heeded = False
+
+
 @contextmanager
-def signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set the flag, and only that."""
+def signals() -> Iterator[Stop]:
+    """Let SIGTERM and SIGINT ask for the end."""
+    stop = Stop()
 
     def note(*_: object) -> None:
         stop.set()
+        if not stop.heeded:
+            stop.heeded = True  # once: what is under way is then undone in peace
+            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _run(settings: Settings, stop: threading.Event, stack: ExitStack) -> None:
+def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
     client = settings.client()
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     our_topics.ensure(client, settings.topics, settings.topic, log)
     our_topics.offsets_partitions(
         client, settings.topic, f"{settings.prefix}probe"
     )  # makes sure that it exists
+    partitions = our_topics.partition_counts(client, settings.topics, settings.topic)
 
     # Started first, since it takes longest; it needs nothing of what follows.
     child = PipelineChild(
         settings,
-        classpath("spark"),
+        _spark_jars(),
         Attempts(allowed=settings.pipeline.restarts, window=settings.pipeline.restart_window),
     )
     stack.callback(child.stop)
     child.watch(time.monotonic())
 
-    publisher = Publisher(client, settings.topics, log=log)
+    publisher = Publisher(client, settings.topics, timeout=PUBLISH_WITHIN, log=log)
     stack.callback(publisher.close)
-    publisher.init()
+    _patiently(settings.topic.timeout)(publisher.init)
 
     mailbox: Mailbox[Event | BaseException] = Mailbox()
-    reader = _reader(settings, mailbox)
+    reader = _reader(settings, partitions, mailbox)
     stack.callback(reader.stop)
     stack.callback(mailbox.close)  # before the reader is waited for: it may wait for the mailbox
     reader.start()
 
     _observe(settings, stack)
     stack.callback(child.ask_to_stop)  # runs first, so that the rest is closed while Spark ends
-    daemon = Daemon(settings, publisher)
+    stop.heeded = True
+    _loop(Daemon(settings, partitions, publisher, stop), mailbox, child, stop)
+
+
+def _loop(
+    daemon: Daemon, mailbox: Mailbox[Event | BaseException], child: PipelineChild, stop: threading.Event
+) -> None:
     ticked_at = float("-inf")
     while not stop.is_set():
-        for event in mailbox.take(TICK):
+        heard = mailbox.take(TICK)
+        for event in heard:
             if isinstance(event, BaseException):
                 raise event
             daemon.handle(event)
             if stop.is_set():
                 return
-        if time.monotonic() - ticked_at >= TICK:
+        since = time.monotonic() - ticked_at
+        # Time passes for the control only when it has heard all that was said before; under a steady stream, at last.
+        if since >= TICK and (not heard or not mailbox.waiting or since >= 4 * TICK):
             ticked_at = time.monotonic()
             child.watch(ticked_at)
             daemon.handle(Ticked())
 
 
-def _reader(settings: Settings, mailbox: Mailbox[Event | BaseException]) -> LogReader:
+def _spark_jars() -> tuple[Path, ...]:
+    try:
+        return classpath("spark")
+    except SetupError as error:
+        raise PipelineFailedError(str(error)) from error
+
+
+def _patiently(timeout: float) -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(ClusterUnavailableError),
+        stop=stop_after_delay(timeout),
+        wait=wait_exponential(max=2),
+        reraise=True,
+    )
+
+
+def _reader(
+    settings: Settings, partitions: Mapping[str, int], mailbox: Mailbox[Event | BaseException]
+) -> LogReader:
     """Make the reader: what it reads before it has caught up is one event, then each record is."""
     before: list[tuple[TopicKind, Record | Tombstone]] = []
     caught_up = threading.Event()
 
     def entry(read: Entry) -> None:
-        if caught_up.is_set():
-            mailbox.put((read.kind, read.record.key), Told(kind=read.kind, record=read.record))
-        else:
+        if _misplaced(read, settings, partitions):
+            return
+        if not caught_up.is_set():
             before.append((read.kind, read.record))
+            return
+        # Every record is a state, which a newer one of its key replaces; an operator's word must not be lost to the
+        # tombstone that takes an older one back.
+        key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
+        mailbox.put(key, Told(kind=read.kind, record=read.record))
 
     def done() -> None:
         caught_up.set()
@@ -146,9 +208,34 @@ def _reader(settings: Settings, mailbox: Mailbox[Event | BaseException]) -> LogR
         topics=settings.topics,
         on_entry=entry,
         on_caught_up=done,
+        on_hearing=lambda hears: mailbox.put("listening", Listening(hears=hears)),
         on_death=lambda error: mailbox.put("death", error),
         log=log,
     )
+
+
+def _misplaced(read: Entry, settings: Settings, partitions: Mapping[str, int]) -> bool:
+    """Say of a record about a group that it stands where none of that group's should.
+
+    A topic of ours that was given more partitions has old records in the wrong places. Whether they are the newest of
+    their key nobody can tell, and who owns what rests on those of the planner: with such a topic no daemon starts.
+
+    Raises:
+        ConfigurationError: it is one of the planner's.
+    """
+    name = place(read.record.key)
+    topic = settings.topics.name(read.kind)
+    if read.kind not in {"assignments", "members"} or name is None:
+        return False
+    if read.partition == partition_for(name, partitions[topic]):
+        return False
+    if read.kind == "assignments":
+        raise ConfigurationError(
+            f"{topic} was given more partitions since {name!r} was planned: its records are in the wrong ones. "
+            "Stop the consumers that follow, delete the topic, and start again"
+        )
+    log.warning("record.misplaced", topic=topic, partition=read.partition, name=name)
+    return True
 
 
 def _observe(settings: Settings, stack: ExitStack) -> None:
@@ -163,10 +250,13 @@ def _observe(settings: Settings, stack: ExitStack) -> None:
 class Daemon:
     """The control's state and the hands that do what it decides; for one thread."""
 
-    def __init__(self, settings: Settings, publisher: Publisher) -> None:
+    def __init__(
+        self, settings: Settings, partitions: Mapping[str, int], publisher: Publisher, stop: threading.Event
+    ) -> None:
         self._topics = settings.topics
-        self._partitions = settings.topic.partitions
+        self._partitions = partitions
         self._publisher = publisher
+        self._stop = stop
         self._leading = False
         self._state = ControlState(
             instance=f"{socket.gethostname()}/{uuid4().hex[:8]}",
@@ -184,16 +274,19 @@ class Daemon:
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
-        self._state, effects = step(
-            self._state, event, Moment(now=time.monotonic(), at=time.time_ns() // 1_000_000)
-        )
+        moment = Moment(now=time.monotonic(), at=time.time_ns() // 1_000_000)
+        self._state, effects = step(self._state, event, moment)
         for effect in effects:
+            if self._stop.is_set():
+                return  # what was not published was not said either: a later daemon decides it again
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Publish(records=records):
-                self._publish(records)
+                self._publish(
+                    [message for kind, record in records for message in self._outgoing(kind, record)]
+                )
             case Say(event, fields):
                 getattr(log, level_of(event))(event, **fields)
             case Fenced(planner=planner):
@@ -201,28 +294,26 @@ class Daemon:
                     f"another daemon, {planner.instance}, plans for this cluster since its epoch {planner.planner_epoch}"
                 )
 
-    def _publish(self, records: Sequence[tuple[TopicKind, Record | Tombstone]]) -> None:
+    def _publish(self, outgoing: Sequence[Outgoing]) -> None:
         """Publish a step. The state has moved on already, so it is tried until it is done: assignments freeze meanwhile."""
-        outgoing = [message for kind, record in records for message in self._outgoing(kind, record)]
-        for attempt in Retrying(
-            retry=retry_if_exception_type(ClusterUnavailableError),
-            wait=wait_exponential(max=10),
-            before_sleep=_say_retry,
-        ):
-            with attempt:
-                self._publisher.publish(outgoing)
+        try:
+            Retrying(
+                retry=retry_if_exception_type(ClusterUnavailableError),
+                wait=wait_exponential(max=10),
+                sleep=sleep_using_event(self._stop),
+                stop=stop_when_event_set(self._stop),
+                before_sleep=_say_retry,
+            )(self._publisher.publish, outgoing)
+        except RetryError:
+            log.warning("publisher.left_open", error="asked to stop while the cluster did not answer")
 
     def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[Outgoing]:
         key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
-        everywhere = isinstance(record, PlannerRecord)
-        name = place(record.key)
-        partitions = (
-            range(self._partitions) if everywhere or name is None else [partition_for(name, self._partitions)]
-        )
-        return [
-            Outgoing(topic=self._topics.name(kind), key=key, value=value, partition=number)
-            for number in partitions
-        ]
+        topic = self._topics.name(kind)
+        count = self._partitions[topic]
+        name = place(record.key)  # None: the planner's own record, of which each partition has one
+        numbers = range(count) if name is None else [partition_for(name, count)]
+        return [Outgoing(topic=topic, key=key, value=value, partition=number) for number in numbers]
 
 
 def _say_retry(attempt: Any) -> None:

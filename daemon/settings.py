@@ -8,6 +8,7 @@ through verbatim under their own names (`[kafka]`, `[pipeline.kafka]`, `[pipelin
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 ENVIRONMENT = "LEVELWIND_"
 FOR_SETUP = frozenset({"LEVELWIND_JAVA_HOME"})
 """Read when the machine is set up, not by the daemon."""
+
+PASSED_THROUGH = re.compile(r"(kafka|pipeline\.kafka|pipeline\.spark)(\.|$)")
+"""Tables whose keys are others' settings, dots and all."""
 
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -177,7 +181,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"{key}: {first['msg']} (it is {first['input']!r})") from error
+        # What passes through to the clients may be a secret, and is never repeated; nor is what it is in.
+        shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
+        raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
     for group in (None, *settings.groups):
         strategy = settings.strategy_of(group) if group else settings.control.strategy
         if strategy not in STRATEGIES:

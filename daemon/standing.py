@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -34,8 +33,8 @@ def start_cluster(console: Console, brokers: int, racks: tuple[str, ...], direct
 
 def stand_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
     """Start a cluster, say where it is, and keep it until SIGINT or SIGTERM."""
-    stop = threading.Event()
-    with signals(stop), start_cluster(Console(stderr=True), brokers, racks, directory) as cluster:
+    with signals() as stop, start_cluster(Console(stderr=True), brokers, racks, directory) as cluster:
+        stop.heeded = True
         nodes = [{"id": node.id, "rack": node.rack, "address": node.address} for node in cluster.nodes]
         if as_json:
             click.echo(json.dumps({"bootstrap": cluster.bootstrap, "brokers": nodes}))

@@ -61,6 +61,7 @@ class PipelineChild:
         self._start_at = float("-inf")
         # Client settings may hold secrets.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.fchmod(descriptor, 0o600)  # also of a file that was there
         with os.fdopen(descriptor, "w") as file:
             file.write(PipelineOrder(settings=settings, jars=jars).model_dump_json())
 

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from assignors.protocol.topics import TOPIC_KINDS
 from daemon import clients
 from daemon.errors import ClusterUnavailableError
 
@@ -172,6 +173,19 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
             log.warning(
                 "topics.drifted", topic=one.topic, setting=one.setting, expected=one.expected, found=one.found
             )
+
+
+def partition_counts(
+    client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings
+) -> dict[str, int]:
+    """Tell how many partitions our topics have, by name: what exists may have another number than the settings.
+
+    Raises:
+        ClusterUnavailableError: no answer in time, or a topic is not there.
+    """
+    known = _listed(clients.admin(client_config), settings.timeout).topics
+    names = [topics.name(kind) for kind in TOPIC_KINDS if topics.name(kind) in known]
+    return {name: len(known[name].partitions) for name in names}
 
 
 def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings, group: str) -> int:

@@ -14,11 +14,13 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
 
 from assignors.clients.confluent import ManagedConsumer
 from assignors.protocol.topics import partition_for
+from daemon import clients
+from daemon.errors import ClusterUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -81,32 +83,38 @@ class Orders:
         tell: Callable[[str], None],
         seed: int = 1,
     ) -> None:
-        self._producer = Producer({**client, "linger.ms": 20, "partitioner": "murmur2_random"})
+        self._producer = clients.producer(client, {"linger.ms": 20, "partitioner": "murmur2_random"})
         self._traffic = traffic
         self._owned = owned
         self._tell = tell
         self._random = np.random.default_rng(seed)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
+        self.name = "orders"
         self.produced = 0
-
-    @property
-    def running(self) -> bool:
-        """Whether it produces."""
-        return self._thread.is_alive()
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         """Start producing in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop producing; what is in flight is flushed for a second at most."""
+        """Ask it to stop."""
         self._stop.set()
-        if self.running:
-            self._thread.join(2)
-        self._producer.flush(1)
+
+    def join(self, timeout: float) -> None:
+        """Wait until it has; what is in flight is flushed."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        self._producer.flush(min(timeout, 1.0))
 
     def _run(self) -> None:
+        try:
+            self._produce_on()
+        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
+            self.failure = error
+
+    def _produce_on(self) -> None:
         tick = 0.1
         crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
         due = time.monotonic()
@@ -159,7 +167,8 @@ class Worker:
     ) -> None:
         self.name = name
         self.rack = rack
-        self._client = {**client, "auto.offset.reset": "earliest"}
+        # librdkafka writes to the terminal by itself unless it is told not to.
+        self._client = {**client, "auto.offset.reset": "earliest", "log_level": 0}
         self._traffic = traffic
         self._prefix = prefix
         self._changed = changed
@@ -167,6 +176,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.owned: frozenset[tuple[str, int]] = frozenset()
         self.worked = 0
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         """Join the group in a thread of its own."""
@@ -182,6 +192,12 @@ class Worker:
             self._thread.join(timeout)
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
+            self.failure = error
+
+    def _work(self) -> None:
         batch = max(round(self._traffic.consumer_rate / 10), 1)
         with ManagedConsumer(
             self._client,
@@ -230,10 +246,21 @@ def workers(
     ]
 
 
-def create_topics(client: Mapping[str, Any], brokers: int) -> None:
-    """Create the demo's topics where they are missing, with two replicas where there are two brokers."""
-    admin = AdminClient(dict(client))
-    present = admin.list_topics(timeout=10).topics
-    new = [NewTopic(t, n, min(2, brokers)) for t, n in TOPICS.items() if t not in present]
-    for made in admin.create_topics(new).values() if new else ():
-        made.result(30)
+def create_topics(client: Mapping[str, Any]) -> None:
+    """Create the demo's topics where they are missing, with two replicas where there are two brokers.
+
+    Raises:
+        ClusterUnavailableError: no answer, or no right to.
+    """
+    admin = clients.admin(client)
+    try:
+        cluster = admin.list_topics(timeout=10)
+        new = [
+            NewTopic(t, n, min(2, len(cluster.brokers))) for t, n in TOPICS.items() if t not in cluster.topics
+        ]
+        for made in admin.create_topics(new).values() if new else ():
+            made.result(30)
+    except KafkaException as error:
+        raise ClusterUnavailableError(
+            f"the demo's topics cannot be made: {clients.kafka_error(error).str()}"
+        ) from error

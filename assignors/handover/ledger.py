@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from assignors.handover.holding import NOTHING, Holding, Traits, recovered
+from assignors.handover.holding import NOTHING, Holding, Revocation, Traits, recovered
 from assignors.protocol import ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
 
@@ -124,6 +124,19 @@ class Ledger:
         """Take everything from an incarnation that may no longer hear us; free only after the wait."""
         holding = self.holdings.get(who)
         return self._ended(who, holding and replace(holding, evicted=not holding.left))
+
+    def claimed(self, record: MemberRecord, now: float) -> Ledger:
+        """Take in an incarnation that owns what no record of ours gave it: lost records must not look like a release.
+
+        What it claims, and nobody else holds, is its until its eviction is published, read back and waited out.
+        """
+        who = Incarnation(record.instance, record.incarnation)
+        if who in self.holdings:
+            raise ValueError(f"{who} is known")
+        claim = ranges.pairs(record.owned) - self.owners().keys()
+        # Equal epochs: no acknowledgement ends such a revocation.
+        revoking = dict.fromkeys(claim, Revocation(0, 0, now))
+        return self._with(who, Holding(granted={}, revoking=revoking, evicted=True))
 
     def eviction_read_back(self, who: Incarnation, now: float) -> Ledger:
         """The planner's own reader saw the published eviction: the wait starts."""

@@ -196,11 +196,12 @@ def _tick(member: Member, now: float) -> tuple[Member, Effects]:
 
 
 def _see(member: Member, record: MemberAssignment, now: float) -> tuple[Member, Effects]:
+    if record.state == "evicted":
+        # True whatever its epoch: an incarnation is never taken back, and a planner that lost its topic starts anew.
+        return _lose(member, "evicted")
     epochs = (record.planner_epoch, record.member_epoch)
     if epochs <= member.applied:
         return member, ()
-    if record.state == "evicted":
-        return _lose(member, "evicted")
     return _go_on(replace(member, applied=epochs, waiting=record, nack=None), now)
 
 

@@ -48,3 +48,22 @@ def test_a_cluster_that_cannot_be_reached_ends_a_command_with_3_and_says_which(c
     result = levelwind(*command, "--bootstrap", "127.0.0.1:1", *settings)
     assert result.exit_code == 3
     assert "levelwind: " in result.output
+
+
+def test_settings_of_the_clients_may_have_dots_and_are_never_repeated():
+    result = levelwind(
+        "groups",
+        "--set",
+        "kafka.sasl.password=hunter2",
+        "--set",
+        "bootstrap=127.0.0.1:1",
+        "--set",
+        "topic.timeout=0.5",
+    )
+    assert result.exit_code in {2, 3}  # refused by the client, or by the cluster that is not there
+    assert "hunter2" not in result.output
+
+
+def test_a_demo_on_a_cluster_that_is_not_there_ends_with_3(tmp_path):
+    result = levelwind("demo", "--bootstrap", "127.0.0.1:1", "--directory", str(tmp_path))
+    assert result.exit_code == 3

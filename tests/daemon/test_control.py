@@ -20,7 +20,7 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon.control import ControlState, Fenced, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
 from daemon.group_state import Say
 from daemon.restraint import Cause, RestraintSettings
 from daemon.settings import ControlSettings
@@ -199,6 +199,22 @@ def test_it_leads_with_an_epoch_above_every_earlier_planner():
     assert play.log[0].planner_epoch == 8
 
 
+def test_of_several_records_of_planners_the_highest_epoch_counts_whichever_was_read_last():
+    play = Play()
+    play.start(
+        PlannerRecord(planner_epoch=7, instance="d0", started_at=1),
+        PlannerRecord(planner_epoch=3, instance="d0", started_at=0),
+    )
+    assert play.log[0].planner_epoch == 8
+
+
+def test_a_group_that_came_and_went_is_forgotten(play):
+    play.tell("lag", lag(1, 1, 1, 1))
+    assert set(play.state.groups) == {"g"}
+    play.tell("lag", Tombstone(("lag", "g", "t")))
+    assert set(play.state.groups) == set()
+
+
 def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
     play.join(member("m0"), member("m1"))
     play.wait(0.5)
@@ -265,6 +281,84 @@ def test_most_members_silent_at_once_freezes_the_group_and_says_so_once(play):
     assert len(play.said("member.evicted")) == 2
 
 
+def test_members_whose_heartbeats_are_spread_over_time_freeze_it_too(play):
+    for i in range(6):
+        play.join(member(f"m{i}"))
+        play.wait(0.5)
+    play.wait(5)
+    play.deaf |= {(f"m{i}", "i1") for i in range(4)}
+    spread = [replace(play.members[f"m{i}", "i1"], heartbeat=50) for i in range(4)]
+    for record in spread:
+        play.tell("members", record)
+        play.wait(0.5)
+    play.wait(TIMERS.dead_after + 30)
+    assert len(play.said("group.frozen")) == 1
+    assert play.said("member.evicted") == []
+
+
+def test_nothing_moves_in_a_frozen_group_even_when_a_member_joins(play):
+    play.join(member("m0"), member("m1"), member("m2"))
+    play.wait(2)
+    play.deaf |= {("m1", "i1"), ("m2", "i1")}
+    play.wait(TIMERS.dead_after + 2)
+    assert play.said("group.frozen")
+    play.join(member("m3"))
+    play.wait(10)
+    assert len(play.plans) == 1
+
+
+def test_silence_while_we_did_nothing_is_nobodys_death(play):
+    two_members(play)
+    play.now += 200
+    play.wait(1, beat=False)
+    assert play.said("member.evicted") == []
+    play.wait(TIMERS.dead_after + TIMERS.revoke_timeout + 5, beat=False)
+    assert len(play.said("member.evicted")) == 2
+
+
+def test_silence_while_we_could_not_read_is_nobodys_death(play):
+    two_members(play)
+    play._do(Listening(hears=False))
+    play.wait(200, beat=False)
+    play._do(Listening(hears=True))
+    play.wait(5, beat=False)
+    assert play.said("member.evicted") == []
+
+
+def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
+    play = Play()
+    play.start()
+    play.tell("metadata", topic())
+    two_members(play)
+    after = Play(now=play.now, members=dict(play.members))
+    kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
+    after.start(*kept.values(), *play.members.values())
+    after.wait(10)
+    assert after.owned() == play.owned()
+    assert after.plans == []
+    assert [h["topics"] for h in after.said("plan.held")] == [["t"]]
+    after.tell("metadata", topic())
+    after.wait(5)
+    assert after.owned() == play.owned()
+
+
+def test_topics_that_were_deleted_are_taken_away(play):
+    two_members(play)
+    play.tell("metadata", Tombstone(("topic", "t")))
+    play.wait(3)
+    assert play.owned() == {"m0": "", "m1": ""}
+
+
+def test_a_group_whose_plan_fails_stays_as_it_is_and_others_are_planned(play):
+    two_members(play)
+    play.strategy = "no such strategy"
+    play.state = replace(play.state, strategy_of=lambda _: "no such strategy")
+    play.join(member("m2"))
+    play.wait(30)
+    assert len(play.said("plan.failed")) == 1
+    assert play.owned() == {"m0": "0,2", "m1": "1,3", "m2": ""}
+
+
 def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
@@ -284,13 +378,55 @@ def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
     assert ranges.texts(play.members["m1", "i2"].owned) == {"t": "1,3"}
 
 
-def test_a_stranger_that_claims_partitions_of_a_life_that_ended_is_not_planned_for(play):
+def test_an_owner_that_no_record_knows_keeps_its_partitions_until_its_eviction_was_waited_out(play):
+    play.join(member("m0"))
+    play.deaf.add(("ghost", "i1"))
+    ghost = member("ghost", state="active", acked=3, owned={"t": (0,)})
+    play.tell("members", ghost)
+    play.tell("members", replace(ghost, heartbeat=1))
+    play.wait(TIMERS.grant - 2)
+    assert play.owned() == {"m0": "1-3"}
+    assert [e["instance"] for e in play.said("member.evicted")] == ["ghost"]
+    play.wait(4)
+    assert play.owned() == {"m0": "0-3"}
+
+
+def test_a_daemon_that_finds_the_record_of_a_live_owner_lost_gives_its_partitions_to_nobody_else_at_once(
+    play,
+):
+    two_members(play)
+    kept = {(type(r), r.key): r for r in play.log if getattr(r, "instance", None) != "m0"}
+    after = Play(now=play.now, members=dict(play.members), deaf={("m0", "i1")})
+    after.start(*kept.values(), topic(), *play.members.values())
+    after.wait(TIMERS.grant - 2)
+    assert after.owned()["m1"] == "1,3"
+    assert next(r.state for r in after.log if getattr(r, "instance", None) == "m0") == "evicted"
+
+
+def test_a_member_that_leaves_with_partitions_is_evicted_rather_than_believed(play):
+    two_members(play)
+    gone = play.members.pop(("m1", "i1"))
+    play.tell("members", replace(gone, state="left"))
+    play.wait(TIMERS.grant - 2)
+    assert play.owned() == {"m0": "0,2"}
+    play.wait(4)
+    assert play.owned() == {"m0": "0-3"}
+
+
+def test_two_processes_under_one_name_are_both_kept_out_until_one_is_left(play):
     play.join(member("m0"))
     play.wait(2)
-    play.tell("members", member("ghost", state="active", acked=3, owned={"t": (0,)}))
-    play.wait(2)
-    assert len(play.plans) == 1
-    assert play.said("member.ignored")
+    for life in range(4):
+        play.join(member("twin", incarnation=f"i{life}"))
+        play.wait(1)
+    assert [c["instance"] for c in play.said("member.contested")] == ["twin"]
+    for key in [("twin", "i0"), ("twin", "i1")]:
+        play.deaf.add(key)
+    play.wait(TIMERS.grant + 20)
+    assert {who.instance for who in play.state.groups["g"].live} == {"m0"}
+    play.deaf.add(("twin", "i2"))
+    play.wait(TIMERS.dead_after + 8)
+    assert {tuple(who) for who in play.state.groups["g"].live} == {("m0", "i1"), ("twin", "i3")}
 
 
 def test_a_topic_that_grows_is_planned_anew(play):
@@ -377,7 +513,9 @@ def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
     play.tell("lag", lag(30_000, 30_000, 0, 0))
     play.tell("triggers", skew_trigger())
     play.wait(70)
+    play.wait(300)
     assert len(play.plans) == 1
+    assert len(play.said("plan.suppressed")) == 2  # cooling down, then no gain; and not again each minute
     last = play.said("plan.suppressed")[-1]
     assert "gains" in last["why"]
     assert last["before"] == last["after"]
@@ -399,11 +537,13 @@ def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
     assert [p["reason"] for p in play.plans] == ["membership", "operator"]
 
 
-def test_an_operators_word_of_before_the_plan_is_not_followed_again(play):
+def test_an_operators_word_is_taken_back_in_the_step_that_follows_it(play):
     two_members(play)
-    play.tell("control", OperatorRecord(group="g", at=5, by="me", action="rebalance", reason=""))
-    play.wait(3)
-    assert len(play.plans) == 1
+    record = OperatorRecord(group="g", at=5, by="me", action="rebalance", reason="")
+    play.tell("control", record)
+    assert ("control", Tombstone(record.key)) in play.published
+    play.wait(5)
+    assert len(play.plans) == 2
 
 
 RACKED = (("a",), ("b",), ("a",), ("b",))
@@ -427,6 +567,15 @@ def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas()
     assert play.plans[-1]["reason"] == "racks"
     assert play.owned() == {"m0": "1-2", "m1": "0,3"}
     assert play.plans[-1]["metadata_at"] == 9000
+
+
+def test_a_trigger_on_a_topic_that_no_member_reads_any_more_is_ended_all_the_same():
+    play = racked_group()
+    play.tell("metadata", topic(name="old", at=9500))
+    evidence = RacksEvidence(topics={"old": {0: RackChange(before=("a",), after=("b",))}})
+    play.tell("triggers", TriggerRecord(group="g", at=9500, since=9500, evidence=evidence, source={}))
+    play.wait(65)
+    assert [r for r in play.log if isinstance(r, GroupRecord)][-1].metadata_at == 9500
 
 
 def test_racks_that_changed_to_no_avail_confirm_the_plan_with_the_new_metadata():

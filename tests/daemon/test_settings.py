@@ -92,3 +92,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_key(overrides, key):
 def test_a_file_that_is_not_there_or_no_toml_is_said_to_be_so(toml, tmp_path):
     assert "cannot be read" in refused(path=tmp_path / "none.toml")
     assert "is not TOML" in refused(path=toml("= 3"))
+
+
+def test_what_may_be_a_secret_is_not_repeated_when_it_is_refused(toml):
+    assert "hunter2" not in refused(path=toml('[kafka.sasl]\npassword = "hunter2"'))
