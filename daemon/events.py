@@ -222,11 +222,11 @@ VOCABULARY: tuple[Event, ...] = (
         ("pipeline.gave_up", "attempts window", "It died too often; the daemon stops."),
     ),
     *_events(
-        "warning",
+        "info",
         (
             "library.said",
             "library text",
-            "A line of a library that levelwind runs on, at the library's own level.",
+            "A line of a library that levelwind runs on; its level is the library's own, and info for Spark's.",
         ),
     ),
 )

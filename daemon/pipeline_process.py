@@ -45,7 +45,9 @@ class PipelineOrder(BaseModel):
 def main(file: Path) -> int:
     """Run the query until it ends by itself, which it should not; the exit code is then 1."""
     order = PipelineOrder.model_validate_json(file.read_text())
-    logs.configure(level=order.settings.log.level, form=order.settings.log.format)
+    logs.configure(
+        level=order.settings.log.level, form="json"
+    )  # the daemon says it as its own settings want it
     try:
         _run(order)
     except (PipelineError, SetupError) as error:

@@ -5,8 +5,11 @@ The process is a child under a guard, so that it never outlives the daemon. Time
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +20,21 @@ from daemon.pipeline_process import PipelineOrder
 from deploy import guard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from daemon.settings import Settings
 
 log = structlog.get_logger()
+
+CHATTER = (
+    "Streaming TransformWithState",
+    "WARNING: Using incubator modules",
+    "Using Spark's default log4j",
+    "Setting default log level",
+    "To adjust logging level",
+)
+"""What Spark and its workers print at each start, whatever the log level."""
 
 STOP_WITHIN = 5.0
 """Seconds that the pipeline gets to end its batch; its checkpoint makes ending earlier harmless."""
@@ -93,7 +106,10 @@ class PipelineChild:
     def _start(self) -> None:
         log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
         command = [sys.executable, "-m", "daemon.pipeline_process", str(self._file)]
-        self._child = guard.start(command, grace=STOP_WITHIN)
+        self._child = guard.start(command, grace=STOP_WITHIN, output=subprocess.PIPE)
+        threading.Thread(
+            target=relay, args=(self._child.process.stdout,), name="pipeline-log", daemon=True
+        ).start()
 
     def ask_to_stop(self) -> None:
         """Begin to end it; returns at once."""
@@ -105,3 +121,19 @@ class PipelineChild:
         if self._child is not None:
             self._child.stop()
             self._child = None
+
+
+def relay(lines: Iterable[bytes] | None) -> None:
+    """Say the child's events as ours; what is none is a word of Spark's, or of a runtime that crashes."""
+    for line in lines or ():
+        text = line.decode(errors="replace").strip()
+        try:
+            event = json.loads(text)
+            name, level = str(event.pop("event")), str(event.pop("level"))
+            event.pop("time", None)
+            say = getattr(log, level)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            if text and not text.startswith(CHATTER):
+                log.info("library.said", library="spark", text=text)
+        else:
+            say(name, **event)

@@ -81,7 +81,7 @@ class Loop:
     def committed(self, group, topic, partitions):
         wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, n) for n in range(partitions)])
         answer = self.admin.list_consumer_group_offsets([wanted])[group].result(10)
-        return {p.partition: p.offset for p in answer.topic_partitions}
+        return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
 
     def read(self, topic, done, within=60):
         """Read a topic of ours until `done` is true of its records so far (value by key)."""
