@@ -34,6 +34,7 @@ def lag_global(group: Group, *, max_count_skew: int = 1, stick_within: float = 1
         desk.deal(free)
     else:
         desk.deal_to_readers(free)
+    desk.dealt()
     desk.narrow_counts()
     desk.level(stick_within)
     return Assignment(desk.owner)
@@ -52,10 +53,11 @@ class _Move:
 class _Desk:
     """Who has what while it is dealt and moved."""
 
-    __slots__ = ("count", "group", "load", "owner", "reading", "skew")
+    __slots__ = ("count", "group", "load", "mine", "owner", "reading", "skew")
 
     def __init__(self, group: Group, owner: Ints, skew: int) -> None:
         self.group, self.owner, self.skew = group, owner, skew
+        self.mine: list[Longs] = []  # by member, once all is dealt: its partitions
         self.reading = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
         owned = owner >= 0
         members = len(group.members)
@@ -72,6 +74,18 @@ class _Desk:
         self.owner[partition] = member
         self.count[member] += 1
         self.load[member] += self.group.lag[partition] / self.group.capacity[member]
+
+    def _hand_over(self, partition: int, member: int) -> None:
+        before = int(self.owner[partition])
+        self.mine[before] = self.mine[before][self.mine[before] != partition]
+        self.mine[member] = np.append(self.mine[member], partition)
+        self._put(partition, member)
+
+    def dealt(self) -> None:
+        """Sort the partitions by their owners, for what moves them."""
+        order = np.argsort(self.owner, kind="stable")
+        order = order[np.searchsorted(self.owner[order], 0) :]
+        self.mine = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
 
     def deal(self, partitions: Longs) -> None:
         """Where everybody reads everything: a heap of those that may get one, the others parked by their counts."""
@@ -117,25 +131,29 @@ class _Desk:
         settled = np.zeros(len(self.count), dtype=np.bool_)
         while not settled.all():
             giver = int(np.argmax(np.where(settled, -1, self.count)))
-            mine = self._mine(giver)
+            if self.count[giver] - self.count[self.reading].min(initial=self.count[giver]) <= self.skew:
+                break
+            mine = np.sort(self.mine[giver])
             step = self._lightest(giver, mine[np.argsort(self.group.lag[mine], kind="stable")])
             if step is None:
                 settled[giver] = True
             else:
-                self._put(*step)
+                self._hand_over(*step)
                 settled &= self.count <= self.count[giver] + self.skew  # others may give to this one now
 
     def _lightest(self, giver: int, mine: Longs) -> tuple[int, int] | None:
         seen: set[int] = set()
         for partition in mine.tolist():
             topic = int(self.group.partition_topic[partition])
-            if topic in seen:
+            audience = int(self.group.audience[topic])
+            if audience in seen:
                 continue
-            seen.add(topic)
+            seen.add(audience)
             readers = self.group.readers(topic)
-            taker = readers[np.lexsort((self.load[readers], self.count[readers]))[0]]
+            fewest = readers[self.count[readers] == self.count[readers].min()]
+            taker = int(fewest[np.argmin(self.load[fewest])])
             if self.count[giver] - self.count[taker] > self.skew:
-                return partition, int(taker)
+                return partition, taker
         return None
 
     def level(self, within: float) -> None:
@@ -147,12 +165,12 @@ class _Desk:
             move = self._best(giver)
             if move is None:
                 break
-            self._put(move.partition, move.taker)
+            self._hand_over(move.partition, move.taker)
             if move.back != NOBODY:
-                self._put(move.back, giver)
+                self._hand_over(move.back, giver)
 
     def _best(self, giver: int) -> _Move | None:
-        mine = self._mine(giver)
+        mine = np.sort(self.mine[giver])
         mine = mine[np.argsort(-self.group.lag[mine], kind="stable")][:WIDEST]
         mine = mine[self.group.lag[mine] > 0]
         takers = self.reading[np.argsort(self.load[self.reading], kind="stable")][: TAKERS + 1]
@@ -161,10 +179,33 @@ class _Desk:
             theirs = mine[self._readable(taker, mine)]
             if len(theirs):
                 found += self._moves(giver, taker, theirs)
-        best = min(
-            found, key=lambda move: (move.peak, move.back != NOBODY, move.partition, move.taker), default=None
+        found.sort(key=lambda move: (move.peak, move.back != NOBODY, move.partition, move.taker))
+        for move in found:
+            if move.peak >= self.load[giver] * (1 - 1e-9):
+                break
+            if self.group.equal_subscriptions or self._keeps_counts(giver, move):
+                return move
+        return None
+
+    def _keeps_counts(self, giver: int, move: _Move) -> bool:
+        """Whether nobody could then narrow counts: else the next plan would move what this one has just placed."""
+        shift = int(move.back == NOBODY)
+        count = self.count.copy()
+        count[giver] -= shift
+        count[move.taker] += shift
+        owner = self.owner.copy()
+        owner[move.partition] = move.taker
+        if not shift:
+            owner[move.back] = giver
+        fewest = np.array(
+            [
+                count[readers].min() if len(readers) else 0
+                for readers in np.split(self.group.reader, self.group.reader_start[1:-1])
+            ]
         )
-        return best if best is not None and best.peak < self.load[giver] * (1 - 1e-9) else None
+        owned = np.flatnonzero(owner >= 0)
+        lowest = fewest[self.group.audience[self.group.partition_topic[owned]]]
+        return bool((count[owner[owned]] - lowest <= self.skew).all())
 
     def _moves(self, giver: int, taker: int, mine: Longs) -> list[_Move]:
         """The best shift and the best exchange with one taker."""
@@ -175,7 +216,7 @@ class _Desk:
             peak = np.maximum(self.load[giver] - lag / own, self.load[taker] + lag / other)
             at = int(np.argmin(peak))
             moves.append(_Move(float(peak[at]), taker, int(mine[at])))
-        back = self._mine(taker)
+        back = np.sort(self.mine[taker])
         back = back[self._readable(giver, back)]
         back = back[np.argsort(self.group.lag[back], kind="stable")][:WIDEST]
         if len(back):
@@ -192,9 +233,6 @@ class _Desk:
         most, fewest = count.max(), count.min()
         after = max(most, self.count[taker] + 1) - min(fewest, self.count[giver] - 1)
         return bool(after <= max(most - fewest, self.skew))
-
-    def _mine(self, member: int) -> Longs:
-        return np.flatnonzero(self.owner == member)
 
     def _readable(self, member: int, partitions: Longs) -> Bools:
         return np.isin(self.group.partition_topic[partitions], self.group.subscribed(member))
