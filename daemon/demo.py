@@ -86,7 +86,7 @@ def run_demo(
             racks = ", ".join(f"{node.id} in rack {node.rack}" for node in cluster.nodes)
             narrator.say("cluster", f"brokers {racks}, at {cluster.bootstrap}")
         narrator.clock_starts()
-        workload.create_topics(settings.client())
+        workload.create_topics(settings.client(), settings.topic.timeout)
         log = directory / "levelwind.log"
         daemon = DaemonChild([*arguments, "--bootstrap", settings.bootstrap], log, narrator)
         stack.callback(daemon.stop)

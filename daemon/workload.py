@@ -246,7 +246,7 @@ def workers(
     ]
 
 
-def create_topics(client: Mapping[str, Any]) -> None:
+def create_topics(client: Mapping[str, Any], timeout: float) -> None:
     """Create the demo's topics where they are missing, with two replicas where there are two brokers.
 
     Raises:
@@ -254,12 +254,12 @@ def create_topics(client: Mapping[str, Any]) -> None:
     """
     admin = clients.admin(client)
     try:
-        cluster = admin.list_topics(timeout=10)
+        cluster = admin.list_topics(timeout=timeout)
         new = [
             NewTopic(t, n, min(2, len(cluster.brokers))) for t, n in TOPICS.items() if t not in cluster.topics
         ]
         for made in admin.create_topics(new).values() if new else ():
-            made.result(30)
+            made.result(timeout)
     except KafkaException as error:
         raise ClusterUnavailableError(
             f"the demo's topics cannot be made: {clients.kafka_error(error).str()}"

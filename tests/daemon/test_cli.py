@@ -65,5 +65,7 @@ def test_settings_of_the_clients_may_have_dots_and_are_never_repeated():
 
 
 def test_a_demo_on_a_cluster_that_is_not_there_ends_with_3(tmp_path):
-    result = levelwind("demo", "--bootstrap", "127.0.0.1:1", "--directory", str(tmp_path))
+    result = levelwind(
+        "demo", "--bootstrap", "127.0.0.1:1", "--directory", str(tmp_path), "--set", "topic.timeout=0.5"
+    )
     assert result.exit_code == 3
