@@ -75,7 +75,7 @@ def main() -> None:
             spark = session.create(classpath("spark"))
             bench = Bench(spark, cluster.bootstrap, Path(directory), options.max_offsets)
             bench.prepare(load)
-            # First: a coordinator under whose feet a million records appeared does not take commits any more.
+            # First: a coordinator reloads what others wrote into its partition, and takes no commits meanwhile.
             bench.latency(options.rate, options.seconds, options.warm)
             bench.throughput(load)
             spark.stop()

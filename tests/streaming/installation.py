@@ -35,6 +35,7 @@ PARTITIONS = {"metadata": 1, "assignments": 2, "lag": 3, "triggers": 2, "dead-le
 class Installation:
     bootstrap: str
     prefix: str
+    replication: int = 2
     admin: AdminClient = field(init=False)
     producer: Producer = field(init=False)
 
@@ -59,7 +60,7 @@ class Installation:
         new = NewTopic(
             topic,
             partitions,
-            **({"replica_assignment": replicas} if replicas else {"replication_factor": 2}),
+            **({"replica_assignment": replicas} if replicas else {"replication_factor": self.replication}),
             config=config,
         )
         self.admin.create_topics([new])[topic].result()
@@ -135,7 +136,11 @@ class Installation:
         return str(described.topic_id).translate(str.maketrans("+/", "-_"))
 
     def garbage(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        """Write bytes into any topic; brokers let only this client id write into their own."""
+        """Write bytes into any topic; brokers let only this client id write into their own.
+
+        A coordinator that finds in its partition what it cannot read serves no group of that partition any more: in the
+        offsets topic only on brokers of one's own.
+        """
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "__admin_client"})
         failed: list[Any] = []
         producer.produce(
