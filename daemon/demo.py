@@ -121,7 +121,7 @@ class Scene:
             lambda: {worker.name: worker.owned for worker in self._workers},
             lambda text: narrator.say("workload", text),
         )
-        self._parts: tuple[workload.Worker | Orders, ...] = (*self._workers, self._orders)
+        self._parts: tuple[workload.Part, ...] = (*self._workers, self._orders)
         self._started = False
         self._producing = False
 

@@ -72,7 +72,39 @@ class Crowd:
         return Crowd(keys, weight / weight.sum())
 
 
-class Orders:
+class Part:
+    """A part of the workload in a thread of its own, which keeps what ended it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failure: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end in good order."""
+        self._stop.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait until it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
+            self.failure = error
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class Orders(Part):
     """Produces the orders at a steady rate until stopped, and moves the crowd on from time to time."""
 
     def __init__(
@@ -83,38 +115,20 @@ class Orders:
         tell: Callable[[str], None],
         seed: int = 1,
     ) -> None:
+        super().__init__("orders")
         self._producer = clients.producer(client, {"linger.ms": 20, "partitioner": "murmur2_random"})
         self._traffic = traffic
         self._owned = owned
         self._tell = tell
         self._random = np.random.default_rng(seed)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
-        self.name = "orders"
         self.produced = 0
-        self.failure: Exception | None = None
-
-    def start(self) -> None:
-        """Start producing in a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask it to stop."""
-        self._stop.set()
 
     def join(self, timeout: float) -> None:
-        """Wait until it has; what is in flight is flushed."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        """Wait until it has ended; what is in flight is flushed."""
+        super().join(timeout)
         self._producer.flush(min(timeout, 1.0))
 
-    def _run(self) -> None:
-        try:
-            self._produce_on()
-        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
-            self.failure = error
-
-    def _produce_on(self) -> None:
+    def _work(self) -> None:
         tick = 0.1
         crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
         due = time.monotonic()
@@ -153,7 +167,7 @@ class Orders:
         return Crowd.gathered_on(frozenset((topic, number) for number in hot), self._traffic)
 
 
-class Worker:
+class Worker(Part):
     """One consumer of the group that follows levelwind's assignments and works at a limited speed."""
 
     def __init__(
@@ -165,37 +179,15 @@ class Worker:
         prefix: str,
         changed: Callable[[str, str, list[tuple[str, int]]], None],
     ) -> None:
-        self.name = name
+        super().__init__(name)
         self.rack = rack
         # librdkafka writes to the terminal by itself unless it is told not to.
         self._client = {**client, "auto.offset.reset": "earliest", "log_level": 0}
         self._traffic = traffic
         self._prefix = prefix
         self._changed = changed
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.owned: frozenset[tuple[str, int]] = frozenset()
         self.worked = 0
-        self.failure: Exception | None = None
-
-    def start(self) -> None:
-        """Join the group in a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the consumer to leave the group in good order."""
-        self._stop.set()
-
-    def join(self, timeout: float) -> None:
-        """Wait until it has left."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
-            self.failure = error
 
     def _work(self) -> None:
         batch = max(round(self._traffic.consumer_rate / 10), 1)
