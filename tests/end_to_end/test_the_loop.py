@@ -170,6 +170,8 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
         return {rack: set(follower.owned) for rack, follower in followers.items()}
 
     loop.daemon.wait_for("local partitions", lambda: owners() == {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}})
+    # The pipeline knows a group from its first commit on, and only changes of racks after that.
+    loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
     reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
     plan = loop.daemon.wait_for(
         "a plan", lambda: loop.daemon.said("plan.published", group="by-rack", reason="racks")
