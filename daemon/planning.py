@@ -17,10 +17,9 @@ from assignors.strategies import STRATEGIES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.protocol.ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from assignors.score import Score
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +88,9 @@ def build(
     read = {topic for member in members.values() for topic in member.topics}
     problem = {
         name: Topic(
-            partitions=len(record.racks),
+            partitions=record.partitions,
             replica_racks=record.racks,
-            lags=_lags(lags.get(name), len(record.racks)),
+            lags=_lags(lags.get(name), record.partitions),
         )
         for name, record in topics.items()
         if name in read
