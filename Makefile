@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-16s %s\n", $$1, $$2 }'
 
 .PHONY: setup
 setup: $(RUNTIME) ## all that the project needs: .venv, the jars, Java where there is none
@@ -35,15 +35,22 @@ check: $(PACKAGES) ## format, lint, types, import contracts
 
 .PHONY: quick
 quick: check ## the checks, the unit and the property tests; no brokers
-	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration'
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration' -n logical
 
 .PHONY: test
 test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
-	@echo '== unit, property and integration tests'; $(BIN)/pytest
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration' -n logical
+	@echo '== integration tests'; $(BIN)/pytest -m integration
 
-.PHONY: bench
+.PHONY: bench bench-assignors bench-pipeline
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine
 	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+
+bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at scale
+	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/bench/bench_$$bench.py || exit; done
+
+bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka
+	@$(BIN)/python tests/bench/bench_pipeline.py
 
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages
