@@ -1,4 +1,4 @@
-"""The stateful operators: Spark's side of `topic_state` and `group_state`. They fetch, call and store; no rule is here."""
+"""The stateful operators: Spark's side of `topic_state` and `group_turn`. They fetch, call and store; no rule is here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from streaming import group_state, publication, topic_state
+from streaming import group_codec, group_turn, publication, topic_state
 from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Row
 from streaming.tables import STATE, SinkRow
 
@@ -87,10 +87,10 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
             return
         group = route.removeprefix(GROUP_ROUTE)
         stored = self._value.get()
-        state = None if stored is None else group_state.GroupState.unpack(bytes(stored[0]))
-        outcome = group_state.advance(group, state, events, self._rule, self._ours)
+        state = None if stored is None else group_codec.unpack(bytes(stored[0]))
+        outcome = group_turn.advance(group, state, events, self._rule, self._ours)
         if outcome.state is not None:
-            self._value.update((outcome.state.pack(),))
+            self._value.update((group_codec.pack(outcome.state),))
         elif stored is not None:
             self._value.clear()
         if out := publication.of_group(group, outcome, self._places):

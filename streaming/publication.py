@@ -13,7 +13,7 @@ from streaming.tables import SinkRow
 if TYPE_CHECKING:
     from assignors.protocol.records import EndKind
     from assignors.protocol.topics import Topics
-    from streaming.group_state import Outcome
+    from streaming.group_turn import Outcome
 
 MAX_KEPT = 256 * 1024
 """Of a dead record's key and value, so many bytes each are kept: the letter must fit a message."""

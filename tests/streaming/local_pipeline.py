@@ -9,7 +9,7 @@ from offsets_twin import commit_key, commit_value
 
 from assignors.protocol.records import Record, Tombstone, encode, encode_key
 from assignors.protocol.topics import Topics
-from streaming import group_state, intake, publication, topic_state
+from streaming import group_codec, group_turn, intake, publication, topic_state
 from streaming.publication import Places
 from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind
 from streaming.skew import SkewRule
@@ -97,10 +97,10 @@ class LocalPipeline:
             return [publication.dead_letter(payload, PLACES) for _, payload in rows]
         group = route.removeprefix(GROUP_ROUTE)
         stored = self.groups.pop(route, None)
-        state = None if stored is None else group_state.GroupState.unpack(stored)
-        outcome = group_state.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
+        state = None if stored is None else group_codec.unpack(stored)
+        outcome = group_turn.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
         if outcome.state is not None:
-            self.groups[route] = outcome.state.pack()
+            self.groups[route] = group_codec.pack(outcome.state)
         return publication.of_group(group, outcome, PLACES)
 
 
