@@ -1,9 +1,8 @@
 import json
-import xml.etree.ElementTree as ET
 
 import pytest
 
-from assignors.comparison import compare, picture, table
+from assignors.comparison import compare, table
 from assignors.group import Group, Member, ProblemError, Topic
 
 GROUP = Group.build(
@@ -32,14 +31,6 @@ def test_the_table_stars_the_best_figure_where_they_differ():
 def test_the_rows_are_json():
     (row,) = compare(GROUP, ["lag"])
     assert json.loads(json.dumps(row.as_json()))["score"]["spread"] == 1
-
-
-def test_the_picture_is_an_svg_whose_bars_are_in_proportion():
-    root = ET.fromstring(picture(compare(GROUP, ["range", "lag"])))  # noqa: S314 - our own words
-    bars = [float(bar.get("width")) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
-    assert len(bars) == 8
-    assert bars[7] / bars[6] == pytest.approx(110 / 160, rel=1e-2)
-    assert "NaN" not in picture(compare(Group.build({}, []), ["range"]))
 
 
 def test_an_unknown_strategy_is_told():

@@ -1,0 +1,170 @@
+"""What a picture of ours looks like, and the one that `compare` draws.
+
+Law: the same figures give the same bytes: no time in the file, no random ids, a font that comes with the library, and
+nothing of the library's global state is read from the user's settings or left changed.
+Text stays text in an SVG, so that it can be searched and read aloud.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Literal
+
+from matplotlib import rc_context, rcParamsDefault
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from assignors.comparison import FIGURES, HEADINGS
+from daemon.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from assignors.comparison import Row
+
+INK, FAINT, PAPER = "#1c2733", "#8a949e", "#ffffff"
+BEST, PLAIN, BAD = "#1f5fb4", "#a9c4e6", "#c8452b"
+SERIES = ("#1f5fb4", "#e08a1e", "#2f8f5b", "#b5478f", "#5bb5d8", "#7a5a2b", "#c8452b", "#5c6670")
+"""Colours of lines, apart for the colour-blind too; `BAD` is the one before the last."""
+
+STYLE = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a name may hold a dollar
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.color": FAINT,
+    "ytick.labelcolor": INK,
+    "grid.color": "#e3e7eb",
+    "legend.frameon": False,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "hatch.linewidth": 0.8,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "levelwind",
+}
+DPI = 144
+FORMS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
+
+
+def form_of(path: Path) -> Literal["svg", "png"]:
+    """The form that a file's name asks for.
+
+    Raises:
+        ConfigurationError: it asks for none that can be drawn.
+    """
+    for form in FORMS:
+        if path.suffix.lower() == f".{form}":
+            return form
+    raise ConfigurationError(f"picture {str(path)!r}: its name must end in .svg or .png")
+
+
+@contextmanager
+def sheet(path: Path, *, width: float, height: float) -> Iterator[Figure]:
+    """An empty figure of so many inches in our style; it is written to `path` when the block ends.
+
+    Raises:
+        ConfigurationError: the name's ending is unknown, or the file cannot be written.
+    """
+    form = form_of(path)
+    with rc_context(_parameters()):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        metadata = {"Date": None, "Creator": "levelwind"} if form == "svg" else {"Software": "levelwind"}
+        try:
+            figure.savefig(path, format=form, dpi=DPI, metadata=metadata)
+        except OSError as error:
+            raise ConfigurationError(f"picture {str(path)!r}: {error.strerror or error}") from error
+
+
+def _parameters() -> dict[str, Any]:
+    # The library's own defaults below ours, whatever a matplotlibrc on this machine says; a backend is never chosen.
+    defaults = {name: value for name, value in rcParamsDefault.items() if name != "backend"}
+    return defaults | STYLE
+
+
+PANEL, NAMES, LINE, HEAD, FOOT = 1.75, 2.0, 0.25, 0.75, 0.35
+"""Inches: a panel's width, that of the strategies' names, a line's height, and what stands above and below the lines."""
+LONGEST = 90
+"""Characters of a title."""
+
+
+def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> None:
+    """Bars for each strategy and figure: for each group a band of panels under its title.
+
+    Raises:
+        ConfigurationError: as `sheet`.
+    """
+    heights = [HEAD + LINE * max(len(rows), 1) for _, rows in bands]
+    width = NAMES + PANEL * len(FIGURES)
+    with sheet(path, width=width, height=sum(heights) + FOOT) as figure:
+        parts = figure.subfigures(len(bands) + 1, 1, height_ratios=[*heights, FOOT], squeeze=False)[:, 0]
+        for part, (title, rows) in zip(parts, bands, strict=False):
+            part.suptitle(
+                shorten(title, LONGEST, placeholder=" …"), x=0.01, ha="left", fontsize=11, fontweight="bold"
+            )
+            panels = part.subplots(1, len(FIGURES), sharey=True)
+            for panel, name in zip(panels, FIGURES, strict=True):
+                _panel(panel, rows, name)
+            _names(panels[0], rows)
+        known = [
+            Patch(facecolor=BEST, label="best of the valid"),
+            Patch(facecolor=PLAIN, label="others; less is better throughout"),
+            Patch(facecolor=PAPER, edgecolor=BAD, hatch="////", label="breaks an invariant"),
+        ]
+        parts[-1].legend(handles=known, loc="center", ncols=len(known), fontsize=8)
+
+
+def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
+    values = [row.score.as_json()[name] for row in rows]
+    sound = [
+        value for row, value in zip(rows, values, strict=True) if value is not None and not row.violations
+    ]
+    most = max((value for value in values if value is not None), default=0) or 1
+    for line, (row, value) in enumerate(zip(rows, values, strict=True)):
+        best = not row.violations and value is not None and value == min(sound)
+        (bar,) = axes.barh(line, value or 0, height=0.68, color=BEST if best else PLAIN)
+        if row.violations:
+            bar.set(facecolor=PAPER, edgecolor=BAD, hatch="////")
+        axes.annotate(
+            _shown(name, value),
+            (value or 0, line),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=FAINT if value is None else INK,
+            fontweight="bold" if best else "normal",
+        )
+    axes.set_title(HEADINGS.get(name, name), loc="left", fontweight="normal")
+    axes.set_xlim(0, most * 1.4)  # the longest bar's figure stands beside it
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(bottom=False, labelbottom=False, left=False)
+
+
+def _names(axes: Axes, rows: Sequence[Row]) -> None:
+    axes.set_yticks(
+        range(len(rows)), [row.strategy + (" (invalid)" if row.violations else "") for row in rows]
+    )
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)  # the first one on top
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        if row.violations:
+            label.set_color(BAD)
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name == "cross_rack":
+        return f"{value:.1%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
