@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Counts up whenever rows, states or operators change in a way that an older checkpoint cannot serve."""
 MARKER = "shape.json"
 QUERY = "query"

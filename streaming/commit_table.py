@@ -80,6 +80,10 @@ class CommitTable:
         """Some entries, in their order."""
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
+    def naming(self, groups: Iterable[str]) -> CommitTable:
+        """This table with the names of some groups added: of those that read the topic without a commit."""
+        return replace(self, groups=tuple(dict.fromkeys((*self.groups, *groups))))
+
     def with_names(self, batches: Iterable[Commits]) -> tuple[CommitTable, CommitTable]:
         """This table with the names of some commits added, and those commits under its numbers, in log order."""
         groups = {name: number for number, name in enumerate(self.groups)}

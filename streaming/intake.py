@@ -25,7 +25,7 @@ from assignors.protocol.records import (
     decode,
 )
 from streaming import offsets_topic
-from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw
+from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw, Reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,7 +181,11 @@ def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind) -> None:
             word, name = key[0], str(key[1]) if len(key) > 1 else ""
         case TopicRecord() | OffsetsRecord():
             word, name = record.KIND, record.topic
-        case GroupRecord() | MemberAssignment():
+        case GroupRecord():
+            word, name = "g", record.group
+            for topic in record.topics:
+                packed.add(TOPIC_ROUTE + topic, Kind.READS, Reads(group=name, at=raw.timestamp).pack())
+        case MemberAssignment():
             word, name = "g", record.group
         case BrokerRecord():
             word, name = "broker", ""

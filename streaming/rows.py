@@ -46,6 +46,8 @@ class Kind(IntEnum):
     """`RacksRow`: the replica racks of a topic that a group reads."""
     GONE = 9
     """`Gone`: a group no longer reads a topic, or the topic is gone."""
+    READS = 10
+    """`Reads`: a plan says that a group reads a topic, whether or not it has committed there."""
 
 
 class Row(NamedTuple):
@@ -132,14 +134,18 @@ class Moment:
     """A group's lag in a topic at the time of a sample."""
 
     topic: str
+    id: str
     at: int
     lag: Ints
     """By partition."""
+    committed_at: int
+    """The time of the group's newest commit in the topic; -1: it has none, and reads it by plan."""
     source: Mapping[str, int]
 
     def pack(self) -> bytes:
         """The payload."""
-        return pack({"topic": self.topic, "at": self.at, "source": dict(self.source)}, {"lag": self.lag})
+        meta = {"topic": self.topic, "id": self.id, "at": self.at, "committed_at": self.committed_at}
+        return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
 
     @classmethod
     def unpack(cls, payload: bytes) -> Moment:
@@ -200,11 +206,13 @@ class RacksRow:
     at: int
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
+    committed: bool
+    """Whether the group has a commit in the topic; without one it reads it by plan."""
 
     def pack(self) -> bytes:
         """The payload."""
         meta = {"topic": self.topic, "id": self.id, "at": self.at, "racks": self.racks}
-        return pack({**meta, "source": dict(self.source)}, {})
+        return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
 
     @classmethod
     def unpack(cls, payload: bytes) -> RacksRow:
@@ -212,6 +220,23 @@ class RacksRow:
         meta, _ = unpack(payload)
         meta["racks"] = tuple(map(tuple, meta["racks"]))
         return cls(**meta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """A group's plan covers a topic, since `at`."""
+
+    group: str
+    at: int
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack({"group": self.group, "at": self.at}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Reads:
+        """From the payload."""
+        return cls(**unpack(payload)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

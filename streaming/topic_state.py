@@ -7,7 +7,7 @@ them; their times only place them among the commits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -17,10 +17,10 @@ from streaming.commit_table import CommitTable, in_order
 from streaming.lag import NONE, Lag, ResetPolicy, lag_of
 from streaming.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.packing import PackingError, pack, unpack
-from streaming.rows import GROUP_ROUTE, Commits, Gone, Kind, LagRow, Moment, RacksRow, Raw, Row
+from streaming.rows import GROUP_ROUTE, Commits, Gone, Kind, LagRow, Moment, RacksRow, Raw, Reads, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
-VERSION = 1
+VERSION = 2
 UNKNOWN = -1
+READER_TTL = 7 * 24 * 60 * 60 * 1000
+"""Milliseconds of event time after its last plan that a group counts as a reader without a commit: as long as brokers keep
+the offsets of a group that is empty (offsets.retention.minutes)."""
 
 
 def _none() -> Ints:
@@ -63,6 +66,8 @@ class TopicState:
     laid_out: tuple[str, int] | None = None
     """the last layout."""
     commits: CommitTable
+    readers: Mapping[str, int] = field(default_factory=dict)
+    """By group, since when a plan says that it reads the topic: it counts without a commit, too."""
 
     @classmethod
     def empty(cls) -> TopicState:
@@ -72,7 +77,7 @@ class TopicState:
     @property
     def blank(self) -> bool:
         """Whether there is nothing to keep."""
-        return not self.id and not self.commits.code.size
+        return not self.id and not self.commits.code.size and not self.readers
 
     def pack(self) -> bytes:
         """The state store's value."""
@@ -86,6 +91,7 @@ class TopicState:
             "laid_out": self.laid_out,
             "groups": self.commits.groups,
             "topic_ids": self.commits.topic_ids,
+            "readers": dict(self.readers),
         }
         ends = {"begin": self.begin, "stable": self.stable, "high": self.high}
         return pack(meta, {**ends, **self.commits.columns()})
@@ -107,6 +113,7 @@ class TopicState:
             sampled=_place(meta["sampled"]),
             laid_out=_place(meta["laid_out"]),
             commits=CommitTable.of(meta["groups"], meta["topic_ids"], arrays),
+            readers=meta["readers"],
         )
 
 
@@ -133,6 +140,11 @@ class _Turn:
         self._out: list[Row] = []
         self._news = CommitTable.empty()
         self._effective = _none()
+        self._reads: list[Reads] = []
+        """Newest first."""
+        self._name(tuple(self._state.readers))
+        self._committed: frozenset[int] = frozenset()
+        """The numbers of the groups with a commit."""
         self._visible = self._visible_now()
         self._observed = False
         self._touched: set[str] = set()
@@ -143,8 +155,12 @@ class _Turn:
         for kind, payload in rows:
             if kind == Kind.COMMITS:
                 batches.append(Commits.unpack(payload))
+            elif kind == Kind.READS:
+                self._reads.append(Reads.unpack(payload))
             else:
                 raws.append(Raw.unpack(payload))
+        self._reads.sort(key=lambda reads: (reads.at, reads.group), reverse=True)
+        self._name(tuple(reads.group for reads in self._reads))
         if batches:
             named, self._news = self._state.commits.with_names(batches)
             self._state = replace(self._state, commits=named)
@@ -160,21 +176,40 @@ class _Turn:
         state = replace(self._state, commits=self._state.commits.compact())
         return (None if state.blank else state), self._out
 
+    def _name(self, groups: tuple[str, ...]) -> None:
+        """Number groups that may have no commit."""
+        if groups:
+            self._state = replace(self._state, commits=self._state.commits.naming(groups))
+
     def _tell(self, group: str, kind: Kind, payload: bytes) -> None:
         self._out.append(Row(GROUP_ROUTE + group, kind, payload))
 
     # -- commits
 
     def _visible_now(self) -> dict[int, str]:
-        """By number, the groups with a commit that may be of this topic."""
+        """By number, the groups with a commit that may be of this topic, and those that read it by plan."""
         commits = self._state.commits
-        numbers = np.unique(
-            commits.group[commits.of_topic(self._state.id)] if self._state.id else commits.group
-        )
-        return {number: commits.groups[number] for number in numbers.tolist()}
+        readers = self._state.readers
+        by_plan = [n for n, name in enumerate(commits.groups) if name in readers] if readers else []
+        mine = commits.group[commits.of_topic(self._state.id)] if self._state.id else commits.group
+        self._committed = frozenset(np.unique(mine).tolist())
+        return {number: commits.groups[number] for number in sorted(self._committed.union(by_plan))}
+
+    def _read_until(self, time: int | None) -> None:
+        """Let the plans up to a time take effect."""
+        readers = dict(self._state.readers)
+        last = np.full(len(self._state.commits.groups), UNKNOWN, np.int64)
+        while self._reads and (time is None or self._reads[-1].at <= time):
+            reads = self._reads.pop()
+            readers[reads.group] = max(reads.at, readers.get(reads.group, reads.at))
+            self._touched.add(reads.group)
+        if readers != self._state.readers:
+            self._state = replace(self._state, readers=readers)
+            self._show(last)
 
     def _commit_until(self, time: int | None) -> None:
-        """Let the commits up to a time take effect; `None`: all that are left."""
+        """Let the commits, and plans, up to a time take effect; `None`: all that are left."""
+        self._read_until(time)
         due = self._effective <= time if time is not None else np.ones(self._effective.size, np.bool_)
         if not due.any():
             return
@@ -194,7 +229,7 @@ class _Turn:
             self._tell(before[number], Kind.GONE, Gone(topic=self._topic, at=int(last[number])).pack())
         if self._state.racks_at != UNKNOWN:
             for number in sorted(self._visible.keys() - before.keys()):
-                self._tell_racks(self._visible[number])
+                self._tell_racks(number)
 
     # -- what the observer saw
 
@@ -215,10 +250,10 @@ class _Turn:
         self._begin_anew(record.id, record.at)
         self._observed = True
         self._state = replace(self._state, racks=record.racks, racks_at=record.at, laid_out=place)
-        for _, group in sorted(self._visible.items()):
-            self._tell_racks(group)
+        for number in sorted(self._visible):
+            self._tell_racks(number)
 
-    def _tell_racks(self, group: str) -> None:
+    def _tell_racks(self, number: int) -> None:
         state = self._state
         row = RacksRow(
             topic=self._topic,
@@ -226,8 +261,9 @@ class _Turn:
             at=state.racks_at,
             racks=state.racks,
             source=dict([state.laid_out] if state.laid_out else []),
+            committed=number in self._committed,
         )
-        self._tell(group, Kind.RACKS, row.pack())
+        self._tell(self._visible[number], Kind.RACKS, row.pack())
 
     def _sample(self, record: OffsetsRecord, place: tuple[str, int]) -> None:
         if record.id == self._state.id and record.at <= self._state.at:
@@ -242,14 +278,24 @@ class _Turn:
             stable=_newest(state.stable, record.stable),
             high=_newest(state.high, record.high),
             sampled=place,
+            readers={group: at for group, at in state.readers.items() if record.at - at < READER_TTL},
         )
+        if len(self._state.readers) < len(state.readers):
+            self._show(np.full(len(state.commits.groups), record.at, np.int64))
         if not self._visible:
             return
         numbers = sorted(self._visible)
-        committed, _ = self._matrix(numbers)
+        committed, committed_at = self._matrix(numbers)
         lags = self._lag(committed).lag
         for row, number in enumerate(numbers):
-            moment = Moment(topic=self._topic, at=record.at, lag=lags[row], source=self._source(number))
+            moment = Moment(
+                topic=self._topic,
+                id=record.id,
+                at=record.at,
+                lag=lags[row],
+                committed_at=int(committed_at[row].max(initial=NONE)),
+                source=self._source(number),
+            )
             self._tell(self._visible[number], Kind.MOMENT, moment.pack())
 
     def _begin_anew(self, topic_id: str, at: int) -> None:
@@ -261,7 +307,7 @@ class _Turn:
         if state.id:
             named = commits.topic_id >= 0
             commits = commits.take(np.where(named, commits.of_topic(topic_id), commits.at >= at))
-        self._state = replace(TopicState.empty(), id=topic_id, commits=commits)
+        self._state = replace(TopicState.empty(), id=topic_id, commits=commits, readers=state.readers)
         self._show(np.full(len(self._state.commits.groups), at, np.int64))
 
     def _forget(self, at: int) -> None:
@@ -295,8 +341,10 @@ class _Turn:
     def _source(self, number: int) -> dict[str, int]:
         commits = self._state.commits
         first, last = np.searchsorted(commits.group, [number, number + 1])
-        newest = int(first + np.argmax(commits.position[first:last]))
-        source = {f"{OFFSETS_TOPIC}/{commits.source[newest]}": int(commits.position[newest])}
+        source: dict[str, int] = {}
+        if first < last:
+            newest = int(first + np.argmax(commits.position[first:last]))
+            source = {f"{OFFSETS_TOPIC}/{commits.source[newest]}": int(commits.position[newest])}
         return source | dict([self._state.sampled] if self._state.sampled else [])
 
     def _lag_row(self, number: int) -> LagRow:

@@ -27,7 +27,7 @@ def test_a_checkpoint_of_the_same_shape_is_gone_on_from(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(tmp_path: Path) -> None:
     used(tmp_path)
-    for change in ({"cluster_id": "D"}, {"state": 2}, {"prefix": "other."}):
+    for change in ({"cluster_id": "D"}, {"state": SHAPE.state + 1}, {"prefix": "other."}):
         other = replace(SHAPE, **change)
         found = prepare(tmp_path, other, now="t1")
         assert found.set_aside is not None, change
