@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assignors.protocol import ranges
-from assignors.protocol.records import GroupRecord, PlannedMember, PlannedTopic, RacksEvidence, Tombstone
+from assignors.protocol.records import (
+    GroupRecord,
+    PlannedMember,
+    PlannedRacks,
+    PlannedTopic,
+    RacksEvidence,
+    Tombstone,
+)
 from daemon import group_state
 from daemon.group_state import Say, TurnedDown
 from daemon.planning import plan as make_plan
@@ -187,7 +194,15 @@ def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: Worl
     # Also of topics that no member reads any more: the trigger rests on them too.
     evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
     seen = [world.topics[name].at for name in evidence if name in world.topics]
-    record = replace(standing, metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0, *seen))
+    record = replace(
+        standing,
+        metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0, *seen),
+        topics={
+            # Its size stays what the plan covers: a topic that has grown since is still to be planned.
+            name: replace(topic, racks=_racks(now)) if now is not None and now.id == topic.id else topic
+            for name, topic, now in ((n, t, world.topics.get(n)) for n, t in standing.topics.items())
+        },
+    )
     fields = {"group": state.name, "plan_id": standing.plan_id, "reason": Cause.RACKS.value, **_scores(plan)}
     until = world.now + world.settings.restraint.cool_down
     later = {**state.turned_down, Cause.RACKS: TurnedDown("confirmed", until)}
@@ -326,7 +341,8 @@ def _record(state: GroupState, cause: Cause, plan: Plan, world: World) -> GroupR
         lag_at=min(lag_at, default=None),
         metadata_at=_metadata_at(state, world),
         topics={
-            name: PlannedTopic(id=topic.id, partitions=topic.partitions) for name, topic in topics.items()
+            name: PlannedTopic(id=topic.id, partitions=topic.partitions, racks=_racks(topic))
+            for name, topic in topics.items()
         },
         members=tuple(
             PlannedMember(
@@ -342,6 +358,11 @@ def _record(state: GroupState, cause: Cause, plan: Plan, world: World) -> GroupR
         computed_at=world.at,
         digest=digest,
     )
+
+
+def _racks(topic: TopicRecord) -> PlannedRacks:
+    """Return the racks that a plan rests on: whoever restarts holds today's against them."""
+    return PlannedRacks(at=topic.at, racks=topic.racks)
 
 
 def _metadata_at(state: GroupState, world: World) -> int:

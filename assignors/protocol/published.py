@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol import ranges
+from assignors.protocol.ranges import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +56,42 @@ class PlannerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRacks:
+    """The replica racks that a plan rested on.
+
+    Written as the distinct sets and, for each partition, which of them is its: partitions are many, sets are few.
+    """
+
+    at: int
+    """Of the topic's record."""
+    racks: tuple[tuple[str, ...], ...]
+    """By partition."""
+
+    def value(self) -> dict[str, object]:
+        sets = sorted(set(self.racks))
+        place = {racks: number for number, racks in enumerate(sets)}
+        return {"at": self.at, "sets": sets, "of": [place[racks] for racks in self.racks]}
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedRacks:
+        sets, of = fields.text_lists("sets"), fields.integers("of")
+        if max(of, default=-1) >= len(sets):
+            raise WireError("racks.of: a number that is not in racks.sets")
+        return cls(at=fields.integer("at"), racks=tuple(sets[number] for number in of))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
     """A topic as the plan saw it."""
 
     id: str
     partitions: int
+    racks: PlannedRacks | None = None
+    """None: written before plans said so."""
+
+    def value(self) -> dict[str, object]:
+        racks = None if self.racks is None else self.racks.value()
+        return {"id": self.id, "partitions": self.partitions, "racks": racks}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +141,7 @@ class GroupRecord:
             "strategy": self.strategy,
             "reason": self.reason,
             "inputs": {"lag_at": self.lag_at, "metadata_at": self.metadata_at},
-            "topics": {name: {"id": t.id, "partitions": t.partitions} for name, t in self.topics.items()},
+            "topics": {name: topic.value() for name, topic in self.topics.items()},
             "members": [
                 {
                     "instance": member.instance,
@@ -152,7 +184,12 @@ class GroupRecord:
 
 
 def _read_topic(fields: Fields) -> PlannedTopic:
-    return PlannedTopic(id=fields.text("id"), partitions=fields.integer("partitions"))
+    racks = fields.optional_section("racks") if fields.has("racks") else None
+    return PlannedTopic(
+        id=fields.text("id"),
+        partitions=fields.integer("partitions"),
+        racks=None if racks is None else PlannedRacks.read(racks),
+    )
 
 
 def _read_member(fields: Fields) -> PlannedMember:

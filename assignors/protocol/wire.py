@@ -82,6 +82,10 @@ class Fields:
         self._document: dict[str, object] = document
         self._place = place
 
+    def has(self, name: str) -> bool:
+        """Whether the field is there: an older writer leaves out what was added later."""
+        return name in self._document
+
     def _get(self, name: str) -> object:
         try:
             return self._document[name]

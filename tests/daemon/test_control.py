@@ -12,6 +12,7 @@ from assignors.protocol.records import (
     MemberAssignment,
     MemberRecord,
     OperatorRecord,
+    PlannedRacks,
     PlannerRecord,
     RackChange,
     RacksEvidence,
@@ -586,6 +587,23 @@ def test_racks_that_changed_to_no_avail_confirm_the_plan_with_the_new_metadata()
     assert len(play.plans) == 1
     confirmed = [r for r in play.log if isinstance(r, GroupRecord)][-1]
     assert (confirmed.metadata_at, confirmed.plan_id) == (9000, play.plans[0]["plan_id"])
+    assert confirmed.topics["t"].racks == PlannedRacks(at=9000, racks=(("a", "b"),) * 4)
+
+
+def test_a_plan_tells_the_racks_it_rests_on():
+    play = racked_group()
+    (plan,) = (record for record in play.log if isinstance(record, GroupRecord))
+    assert plan.topics["t"].racks == PlannedRacks(at=topic().at, racks=RACKED)
+
+
+def test_a_topic_that_grew_while_a_plan_was_confirmed_is_still_to_be_planned():
+    play = racked_group()
+    play.tell("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
+    play.tell("triggers", racks_trigger())
+    play.wait(65)
+    play.tell("metadata", topic(racks=(("a", "b"),) * 5, at=9500))
+    play.wait(5)
+    assert [plan["reason"] for plan in play.plans[1:]] == ["topics"]
 
 
 def test_the_moves_of_a_cause_stop_at_its_budget():

@@ -18,6 +18,7 @@ whole = st.integers(0, 2**63 - 1)
 offset = st.integers(-1, 2**63 - 1)
 epoch = st.integers(0, 2**53)
 rack = st.none() | name
+rack_set = st.lists(text, max_size=2).map(tuple)
 number = st.floats(allow_nan=False, allow_infinity=False)
 capacity = st.floats(min_value=0.001, max_value=1e9)
 partitions = st.dictionaries(
@@ -147,7 +148,17 @@ RECORDS = {
         reason=text,
         lag_at=st.none() | whole,
         metadata_at=st.none() | whole,
-        topics=st.dictionaries(name, st.builds(r.PlannedTopic, id=name, partitions=whole), max_size=2),
+        topics=st.dictionaries(
+            name,
+            st.builds(
+                r.PlannedTopic,
+                id=name,
+                partitions=whole,
+                racks=st.none()
+                | st.builds(r.PlannedRacks, at=whole, racks=st.lists(rack_set, max_size=5).map(tuple)),
+            ),
+            max_size=2,
+        ),
         members=st.lists(
             st.builds(r.PlannedMember, instance=name, incarnation=name, rack=rack, capacity=capacity),
             max_size=2,
@@ -397,3 +408,43 @@ def test_the_headers_name_the_schema():
         "content-type": b"application/json",
         "epoch": b"7",
     }
+
+
+def planned(racks: object) -> r.Record | r.Tombstone | r.Rejection:
+    value = {
+        "v": 1,
+        "mode": "managed",
+        "planner_epoch": 1,
+        "group_epoch": 1,
+        "plan_id": "1",
+        "strategy": "range",
+        "reason": "",
+        "inputs": {"lag_at": None, "metadata_at": None},
+        "topics": {"t": {"id": "i", "partitions": 3} | ({} if racks is ... else {"racks": racks})},
+        "members": [],
+        "score": {"before": None, "after": None},
+        "computed_at": 0,
+        "digest": "",
+    }
+    return r.decode("assignments", b'["g","g"]', json.dumps(value).encode())
+
+
+def test_a_plan_tells_each_distinct_set_of_racks_once():
+    racks = (("a", "b"), ("b", "c"), ("a", "b"))
+    assert r.PlannedRacks(at=5, racks=racks).value() == {
+        "at": 5,
+        "sets": [("a", "b"), ("b", "c")],
+        "of": [0, 1, 0],
+    }
+    read = planned({"at": 5, "sets": [["a", "b"], ["b", "c"]], "of": [0, 1, 0]})
+    assert read.topics["t"].racks == r.PlannedRacks(at=5, racks=racks)
+
+
+@pytest.mark.parametrize("racks", [..., None])
+def test_a_plan_from_before_racks_were_told_is_read_without_them(racks):
+    assert planned(racks).topics["t"].racks is None
+
+
+def test_a_partition_of_a_set_that_is_not_there_is_refused():
+    read = planned({"at": 5, "sets": [["a"]], "of": [0, 1]})
+    assert read == r.Rejection("racks.of: a number that is not in racks.sets")
