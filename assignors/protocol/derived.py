@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 EndKind: TypeAlias = Literal["stable", "high"]
 TriggerKind: TypeAlias = Literal["racks", "skew"]
+Figures: TypeAlias = "tuple[float | None, ...]"
+"""By partition."""
+
+EXACT = 2.0**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +51,31 @@ class LagRecord:
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
     """By "topic/partition" of the input, the offset up to which it was read."""
+    rate: Figures | None = None
+    """Records that arrive a second, over the last minute; None where there is nothing yet to compare with."""
+    velocity: Figures | None = None
+    """Offsets that the group commits its way forward a second, over the same minute."""
+    seconds: Figures | None = None
+    """For how long, at `at`, the next record to be read has been there; 0 without lag."""
+    at_least: tuple[int, ...] = ()
+    """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
+    ends_at: tuple[int, ...] | None = None
+    """When each end was last read, -1: never; None: each at `at`."""
 
     @property
     def key(self) -> Key:
         return ("lag", self.group, self.topic)
 
     def value(self) -> dict[str, object]:
-        return {
+        figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
+        said: dict[str, object] = {
+            name: [_short(one) for one in column] for name, column in figures.items() if column is not None
+        }
+        if self.at_least:
+            said["at_least"] = self.at_least
+        if self.ends_at is not None:
+            said["ends_at"] = self.ends_at
+        return said | {
             "v": self.V,
             "at": self.at,
             "id": self.id,
@@ -87,7 +109,18 @@ class LagRecord:
             stale=fields.integers("stale"),
             racks=fields.text_lists("racks"),
             source=fields.counts("source", low=-1),
+            rate=fields.optional_numbers("rate"),
+            velocity=fields.optional_numbers("velocity"),
+            seconds=fields.optional_numbers("seconds"),
+            at_least=fields.optional_integers("at_least") or (),
+            ends_at=fields.optional_integers("ends_at", low=-1),
         )
+        optional: dict[str, tuple[object, ...] | None] = {
+            "rate": record.rate,
+            "velocity": record.velocity,
+            "seconds": record.seconds,
+            "ends_at": record.ends_at,
+        }
         same_length(
             committed=record.committed,
             committed_at=record.committed_at,
@@ -96,8 +129,14 @@ class LagRecord:
             lag=record.lag,
             lost=record.lost,
             racks=record.racks,
+            **{name: column for name, column in optional.items() if column is not None},
         )
         return record
+
+
+def _short(figure: float | None) -> float | None:
+    """Whole numbers without their ".0": most are 0."""
+    return int(figure) if figure is not None and figure < EXACT and figure.is_integer() else figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

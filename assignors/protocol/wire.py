@@ -137,6 +137,22 @@ class Fields:
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
         return _integers(self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value))
 
+    def optional_integers(self, name: str, *, low: int = 0) -> tuple[int, ...] | None:
+        """A field that records of an earlier day lack."""
+        return None if self._document.get(name) is None else self.integers(name, low=low)
+
+    def optional_numbers(self, name: str) -> tuple[float | None, ...] | None:
+        """Numbers from 0, null where one has no value; a field that records of an earlier day lack."""
+        if self._document.get(name) is None:
+            return None
+        read = tuple(map(_finite, self._list(name)))
+        if any(
+            (one is None and said is not None) or (one or 0) < 0
+            for one, said in zip(read, self._list(name), strict=True)
+        ):
+            raise self._fail(name, "finite numbers from 0", self._get(name))
+        return read
+
     def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
         def refuse(value: object) -> WireError:
             return self._fail(name, "lists of integers from 0", value)
