@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.columns import Bools, Ints, Longs
+from assignors.columns import Bools, Ints, Longs, numbered, within
 from assignors.group import Group
 
 
@@ -50,6 +50,25 @@ def classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list
         replicas = group.replica_rack[group.replica_start[partition] : group.replica_start[partition + 1]]
         racks.append(replicas[useful[replicas]].tolist())
     return kind, racks
+
+
+def rack_sets(group: Group) -> tuple[Longs, Bools]:
+    """The set of racks that each partition's replicas are in, and which racks are far from each set, the unknown one last."""
+    sizes = np.diff(group.replica_start)
+    kind = np.zeros(len(sizes), dtype=np.int64)
+    for slot in range(int(sizes.max(initial=0))):
+        there = np.flatnonzero(sizes > slot)
+        rack = np.zeros(len(sizes), dtype=np.int64)
+        rack[there] = group.replica_rack[group.replica_start[there] + slot] + 1
+        kind = numbered(kind * (len(group.racks) + 1) + rack)
+    sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
+    sample[kind] = np.arange(len(kind))
+    far = np.zeros((len(sample), len(group.racks) + 1), dtype=np.bool_)
+    far[:, :-1] = (sizes[sample] > 0)[:, None]
+    rows = np.repeat(np.arange(len(sample)), sizes[sample])
+    places = within(sizes[sample]) + np.repeat(group.replica_start[sample], sizes[sample])
+    far[rows, group.replica_rack[places]] = False
+    return kind, far
 
 
 @dataclass(slots=True)

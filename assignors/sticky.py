@@ -15,12 +15,13 @@ from assignors.sticky_unequal import unequal
 def sticky(group: Group) -> Assignment:
     """Balance first, then replicas in the owner's rack, then what its owner held already.
 
-    Law: no member has two partitions more than another that could take one of them, be it through others. A claim is kept
-    unless balance forbids it or a place with a local replica is there for it and not for its present owner. Claims count by
-    generation, as `Assignment.held` says; what a member no longer reads it does not keep. With equal subscriptions and no
-    claims this is Kafka's answer exactly.
+    Law: no plan has more even loads (by the sum of their squares); of those as even none has fewer partitions far from their
+    owners; and of those none moves less. Claims count by generation, as `Assignment.held` says; what a member no longer
+    reads it does not keep. With equal subscriptions there are two exceptions, so that a group at rest stays at rest: without
+    claims this is Kafka's answer exactly, and where the claims are balanced and leave nothing out, what is near stays.
     Ties: members by id; static membership makes no difference.
-    Cost: O(P log P) with equal subscriptions, and O(S) for each chain of moves otherwise.
+    Cost: O(P log P) with equal subscriptions, and O(S) for each chain of hand-overs otherwise; groups so large that
+    `sticky_cycles.LABOUR` cuts the search short get an even plan that is nearly the best in the rest.
     """
     return Assignment(settled(group, kept_claims(group)))
 

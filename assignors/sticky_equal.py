@@ -1,8 +1,9 @@
 """The sticky plan where all members read the same topics.
 
 Law: with q, e = divmod(P, M), e members have q + 1 partitions and the others q. From scratch it is Kafka's plan, step by
-step. With claims there are two candidates, keeping every claim that balance allows and giving up those without a local
-replica as Kafka does, and the second is taken only where it brings more partitions to local replicas.
+step. With claims, every one that balance allows is kept, the rest is placed near, and then no exchange is left that would
+bring more partitions near, or as many with fewer moves. But a group at rest, whose claims are balanced and leave nothing
+out, moves no partition that is near: so what Kafka places from scratch stays.
 """
 
 from bisect import bisect_left
@@ -16,6 +17,9 @@ from assignors.assignment import NOBODY
 from assignors.columns import Bools, Ints, Longs, within
 from assignors.group import Group
 from assignors.near import Transport, classes, nonlocal_at, racks_matter
+from assignors.sticky_cycles import improve
+from assignors.sticky_near import bring_near
+from assignors.sticky_network import Network
 
 Fill: TypeAlias = Callable[
     [Longs, Longs], Longs
@@ -31,31 +35,24 @@ def equal(group: Group, held: Ints, *, together: bool = False) -> Ints:
     if not together and not (held >= 0).any():
         return _from_scratch(group, read, near=near)
     fill = shares if together else turns
-    keeping = _settled(group, read, held, held, near=near, fill=fill)
-    if not near:
-        return keeping
-    keeping = _nearer(group, read, keeping, fill)
-    moving = _nearer(
-        group, read, _settled(group, read, _loosened(group, held), held, near=True, fill=fill), fill
-    )
-
-    def cost(owner: Ints) -> tuple[int, int]:
-        wrong = np.count_nonzero(nonlocal_at(group, owner))
-        return int(wrong), int(np.count_nonzero((held >= 0) & (owner != held)))
-
-    return min(keeping, moving, key=cost)
-
-
-def _nearer(group: Group, read: Longs, owner: Ints, fill: Fill) -> Ints:
-    """Place anew what is not local, as long as that makes more of it so: what comes out of it once stays."""
-    wrong = np.count_nonzero(nonlocal_at(group, owner))
-    while wrong:
-        better = _settled(group, read, _loosened(group, owner), owner, near=True, fill=fill)
-        fewer = np.count_nonzero(nonlocal_at(group, better))
-        if fewer >= wrong:
-            break
-        owner, wrong = better, fewer
+    owner = _settled(group, read, held, held, near=near, fill=fill)
+    network = Network.of(group)
+    if (owner == held)[read].all():
+        _stir(group, network, read, owner, fill)
+    else:
+        bring_near(group, network, owner, held)
+        improve(group, network, owner, held)
     return owner
+
+
+def _stir(group: Group, network: Network, read: Longs, owner: Ints, fill: Fill) -> None:
+    """Bring near what can be in a group at rest, in place, by moving nothing but what is far."""
+    held = owner.copy()
+    loose = _loosened(group, held)
+    better = _settled(group, read, loose, held, near=True, fill=fill)
+    if np.count_nonzero(nonlocal_at(group, better)) < np.count_nonzero(nonlocal_at(group, held)):
+        owner[:] = better
+    improve(group, network, owner, held, movable=loose < 0)
 
 
 def _loosened(group: Group, owner: Ints) -> Ints:

@@ -1,0 +1,152 @@
+"""Bring far partitions near along chains of hand-overs, without a change of the loads.
+
+Law: what is far is taken up, which leaves its owner a place. Each goes to a near reader with a place, or to one that passes a
+partition of its own on to a reader near to that, and so on to a place. What finds no such chain goes back, or along a chain
+that is not near. In a phase all the shortest chains are carried out that do not hinder each other (Dinic's maximum flow).
+Cost: O(S + P log P) a phase and a little for each chain; there are seldom more than a few phases.
+"""
+
+import numpy as np
+
+from assignors.assignment import NOBODY
+from assignors.columns import Bools, Ints, Longs, starts
+from assignors.group import Group
+from assignors.near import nonlocal_at
+from assignors.sticky_network import Network
+
+LONGEST = 24  # hand-overs in a chain: what is still far then is left to the search for circles
+
+
+def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
+    """Improve the locality of the owners in place."""
+    far = np.flatnonzero(nonlocal_at(group, owner))
+    if not len(far):
+        return
+    desk = _Desk(network, owner.copy(), held, far)
+    while desk.phase(~network.far):
+        pass
+    desk.put_back()
+    while desk.phase(np.ones_like(network.far)):
+        pass
+    if not desk.up:
+        owner[:] = desk.owner
+
+
+class _Desk:
+    """The partitions that are taken up, and the places that they left."""
+
+    __slots__ = ("_before", "_bounds", "_network", "_order", "_piles", "owner", "places", "up")
+
+    def __init__(self, network: Network, owner: Ints, held: Ints, partitions: Longs) -> None:
+        self._network, self.owner = network, owner
+        self.up = partitions.tolist()
+        self._before = owner[partitions].tolist()
+        owner[partitions] = NOBODY
+        members = int(network.sitting.max()) + 1
+        self.places = np.bincount(self._before, minlength=members)
+        # By owner; what its owner held is first, so that it is passed on last.
+        order = np.lexsort((owner != held, owner))[np.count_nonzero(owner < 0) :]
+        self._order, self._bounds = order, starts(np.bincount(owner[order], minlength=members))
+        self._piles: dict[int, dict[int, list[int]]] = {}
+
+    def pile(self, member: int) -> dict[int, list[int]]:
+        """A member's partitions by kind, laid out once a chain comes by."""
+        if member not in self._piles:
+            mine = self._order[self._bounds[member] : self._bounds[member + 1]]
+            pile: dict[int, list[int]] = {}
+            for kind, partition in zip(self._network.kind[mine].tolist(), mine.tolist(), strict=True):
+                pile.setdefault(kind, []).append(partition)
+            self._piles[member] = pile
+        return self._piles[member]
+
+    def put_back(self) -> None:
+        """To whom it was taken from, where that has a place still."""
+        left = []
+        for partition, member in zip(self.up, self._before, strict=True):
+            if self.places[member]:
+                self.places[member] -= 1
+                self.owner[partition] = member
+                self.pile(member).setdefault(int(self._network.kind[partition]), []).append(partition)
+            else:
+                left.append((partition, member))
+        self.up, self._before = [pair[0] for pair in left], [pair[1] for pair in left]
+
+    def phase(self, near: Bools) -> bool:
+        """Carry out the shortest chains over seats that are near; whether there was one."""
+        if not self.up:
+            return False
+        chains = _Chains(self, self._network, near)
+        kinds = self._network.kind[self.up].tolist()
+        stays = [not chains.place(partition, kind) for partition, kind in zip(self.up, kinds, strict=True)]
+        found = not all(stays)
+        self.up = [partition for partition, stay in zip(self.up, stays, strict=True) if stay]
+        self._before = [member for member, stay in zip(self._before, stays, strict=True) if stay]
+        return found
+
+
+class _Chains:
+    """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
+
+    __slots__ = ("_desk", "_kind", "_member", "_network", "_seats", "_takers")
+
+    def __init__(self, desk: _Desk, network: Network, near: Bools) -> None:
+        self._desk, self._network = desk, network
+        kinds = len(network.seats)
+        placed = np.flatnonzero(desk.owner >= 0)
+        keys = np.unique(desk.owner[placed].astype(np.int64) * kinds + network.kind[placed])
+        passer, passed = np.divmod(keys, kinds)
+        self._member = np.where(desk.places > 0, 0, NOBODY)
+        seat = np.full(len(network.seat_start) - 1, NOBODY)
+        self._kind = np.full(kinds, NOBODY)
+        wanted = np.unique(network.kind[desk.up])
+        for level in range(LONGEST):
+            reached = network.seat[self._member[network.sitting] == level]
+            seat[reached[seat[reached] < 0]] = level
+            new = (self._kind < 0) & (near & (seat[network.seats] == level)).any(axis=1)
+            self._kind[new] = level
+            if not new.any() or (self._kind[wanted] >= 0).all():
+                break
+            onward = passer[new[passed]]
+            self._member[onward[self._member[onward] < 0]] = level + 1
+        self._seats = [
+            row[open_].tolist()
+            for row, open_ in zip(
+                network.seats, near & (seat[network.seats] == self._kind[:, None]), strict=True
+            )
+        ]
+        self._takers: dict[
+            int, list[int]
+        ] = {}  # by seat: the members of its level that are still to be tried
+
+    def place(self, partition: int, kind: int) -> bool:
+        """To a member on a seat of the kind, which has a place or passes something on; whether there is one."""
+        level = int(self._kind[kind])
+        if level < 0:
+            return False
+        for seat in self._seats[kind]:
+            takers = self._on(seat, level)
+            while takers:
+                if self._makes_place(takers[-1], level):
+                    self._desk.owner[partition] = takers[-1]
+                    self._desk.pile(takers[-1]).setdefault(kind, []).append(partition)
+                    return True
+                takers.pop()
+        self._kind[kind] = NOBODY  # no way down from here in this phase
+        return False
+
+    def _on(self, seat: int, level: int) -> list[int]:
+        if seat not in self._takers:
+            there = self._network.sitting[self._network.seat_start[seat] : self._network.seat_start[seat + 1]]
+            self._takers[seat] = there[self._member[there] == level].tolist()
+        return self._takers[seat]
+
+    def _makes_place(self, member: int, level: int) -> bool:
+        if level == 0:
+            there = bool(self._desk.places[member])
+            self._desk.places[member] -= there
+            return there
+        for kind, mine in self._desk.pile(member).items():
+            if mine and self._kind[kind] == level - 1 and self.place(mine[-1], kind):
+                mine.pop()
+                return True
+        return False

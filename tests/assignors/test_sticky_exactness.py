@@ -1,0 +1,124 @@
+"""Sticky plans beside the optimum of the same problem, posed to OR-tools as one minimum-cost flow."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+from random_groups import Shape, seeded
+
+from assignors.assignment import NOBODY, Assignment
+from assignors.group import Group, Member, Topic
+from assignors.near import nonlocal_at
+from assignors.sticky import kept_claims, sticky
+
+MOVED, FAR = 1, 10_000  # of a hand-over's cost; one more partition beside k others costs (2k + 1) * FAR²
+
+
+def optimum(group):
+    """Squares of the loads, far partitions and moves of a plan than which none is better."""
+    flow, held = SimpleMinCostFlow(), kept_claims(group)
+    read = np.flatnonzero(group.has_reader()).tolist()
+    source, sink = group.partition_count + len(group.members), group.partition_count + len(group.members) + 1
+    for partition in read:
+        flow.add_arc_with_capacity_and_unit_cost(source, partition, 1, 0)
+        for reader in group.readers(int(group.partition_topic[partition])).tolist():
+            alone = np.full(group.partition_count, NOBODY, dtype=np.int32)
+            alone[partition] = reader
+            cost = FAR * int(nonlocal_at(group, alone)[partition]) + MOVED * (
+                held[partition] not in {NOBODY, reader}
+            )
+            flow.add_arc_with_capacity_and_unit_cost(partition, group.partition_count + reader, 1, int(cost))
+    for member in range(len(group.members)):
+        for before in range(len(read)):
+            flow.add_arc_with_capacity_and_unit_cost(
+                group.partition_count + member, sink, 1, (2 * before + 1) * FAR**2
+            )
+    flow.set_node_supply(source, len(read))
+    flow.set_node_supply(sink, -len(read))
+    assert flow.solve() == flow.OPTIMAL
+    squares, rest = divmod(flow.optimal_cost(), FAR**2)
+    return (squares, *divmod(rest, FAR))
+
+
+def worth(group, owner):
+    held = kept_claims(group)
+    count = np.bincount(owner[owner >= 0])
+    moved = (held >= 0) & (owner != held)
+    return int((count**2).sum()), int(nonlocal_at(group, owner).sum()), int(moved.sum())
+
+
+@pytest.mark.parametrize("first", [0, 10_000])
+def test_no_plan_is_better_than_sticky_where_members_read_different_topics(first):
+    compared = 0
+    for seed in range(first, first + 150):
+        group = seeded(seed, Shape(equal=False, lags=False)).group
+        if not group.equal_subscriptions and group.has_reader().any():
+            compared += 1
+            assert worth(group, sticky(group).owner) == optimum(group), f"seed {seed}"
+    assert compared > 100
+
+
+def test_no_plan_is_better_than_sticky_where_members_of_equal_wishes_came_and_went():
+    compared = 0
+    for seed in range(150):
+        group = seeded(seed, Shape(equal=True, lags=False, partitions=6)).group
+        held, owner = Assignment.held(group).owner, sticky(group).owner
+        if (held >= 0).any() and (owner != held).any() and group.has_reader().any():
+            compared += 1
+            assert worth(group, owner) == optimum(group), f"seed {seed}"
+    assert compared > 75
+
+
+def test_a_group_at_rest_moves_only_what_is_far():
+    """Kafka's own placing from scratch is not always the nearest, and what it placed stays."""
+    topics = {
+        "t": Topic(partitions=4, replica_racks=[["a"], ["a", "b"], ["a", "b"], ["b"]]),
+    }
+    members = [
+        Member(id="x", topics="*", rack="a", owned={"t": [1, 3]}, generation=1),
+        Member(id="y", topics="*", rack="b", owned={"t": [2, 0]}, generation=1),
+    ]
+    group = Group.build(topics, members)
+    assert sticky(group).to_names(group) == {"x": {"t": [0, 1]}, "y": {"t": [2, 3]}}
+
+
+def test_chains_of_any_length_bring_far_partitions_near():
+    """Each topic's two readers stand in different racks, and only the whole row of them moving by one helps."""
+    size = 40
+    topics = {f"t{n:02}": Topic(partitions=1, replica_racks=[["a" if n % 2 else "b"]]) for n in range(size)}
+    members = [
+        Member(
+            id=f"m{n:02}",
+            topics=[f"t{n:02}", f"t{(n + 1) % size:02}"],
+            rack="a" if n % 2 else "b",
+            owned={f"t{(n + 1) % size:02}": [0]},
+            generation=1,
+        )
+        for n in range(size)
+    ]
+    group = Group.build(topics, members)
+    assert worth(group, sticky(group).owner) == (size, 0, size)
+
+
+def test_many_members_that_join_cost_no_more_moves_than_they_must():
+    draw = Random(3)
+    names = [f"t{n}" for n in range(12)]
+    topics = {
+        name: Topic(partitions=12, replica_racks=[draw.sample("abc", 2) for _ in range(12)]) for name in names
+    }
+    people = [Member(id=f"m{n:02}", topics=draw.sample(names, 4), rack=draw.choice("abc")) for n in range(24)]
+    first = Group.build(topics, people[:16])
+    owned = sticky(first).to_names(first)
+    joined = [
+        Member(
+            id=m.id,
+            topics=m.topics,
+            rack=m.rack,
+            owned=owned.get(m.id),
+            generation=1 if m.id in owned else -1,
+        )
+        for m in people
+    ]
+    group = Group.build(topics, joined)
+    assert worth(group, sticky(group).owner) == optimum(group)
