@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from assignors.protocol.kafka_types import Reader
+from assignors.protocol.ranges import WireError
 from streaming import membership
 from streaming.bytecolumns import Bytes, from_arrow
-from streaming.reading import Malformed, Reader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -202,7 +203,7 @@ def _read_membership(out: _Out, row: int, group: str, value: bytes | None) -> No
         out.memberships[row] = group
     except membership.UnknownVersion:
         out.rejected[row] = UNKNOWN_GROUP
-    except Malformed:
+    except WireError:
         out.rejected[row] = MALFORMED_GROUP
 
 
@@ -280,7 +281,7 @@ class _TopicIds:
         for row in np.flatnonzero(tagged & ~self.fits).tolist():  # a newer broker's: rare, so one by one
             try:
                 topic_id = _topic_id(values.slice(row, int(start[row])))
-            except Malformed:
+            except WireError:
                 continue
             self.fits[row] = True
             if topic_id is not None:
@@ -295,5 +296,5 @@ def _topic_id(data: bytes) -> bytes | None:
     reader.end()
     topic_id = tags.get(0)
     if topic_id is not None and len(topic_id) != 16:
-        raise Malformed("a topic id has 16 bytes")
+        raise WireError("a topic id has 16 bytes")
     return topic_id
