@@ -5,17 +5,19 @@ Only groups of protocol type `consumer` say who owns what; the members of others
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.reading import Malformed, Reader
+from assignors.protocol.consumer_protocol import Assignment, Subscription
+from assignors.protocol.kafka_types import Reader
+from assignors.protocol.ranges import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from assignors.protocol.ranges import Partitions
 
 NEWEST = 4
 FLEXIBLE = 4
-NEWEST_CONSUMER_PROTOCOL = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class ClassicMember:
     instance_id: str | None
     client_id: str
     rack: str | None
-    assigned: Mapping[str, tuple[int, ...]]
+    assigned: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,12 @@ class Membership:
     members: tuple[ClassicMember, ...]
 
 
-class UnknownVersion(ValueError):  # noqa: N818 - a verdict, as Malformed
+class UnknownVersion(ValueError):  # noqa: N818 - a verdict, as WireError
     """Written by a newer broker than this knows."""
 
 
 def read(value: bytes) -> Membership:
-    """The generation in a group metadata value; raises `Malformed` or `UnknownVersion`."""
+    """The generation in a group metadata value; raises `WireError` or `UnknownVersion`."""
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= NEWEST:
@@ -90,28 +92,17 @@ def _member(reader: Reader, version: int, *, consumer: bool) -> ClassicMember:
 
 
 def _rack(subscription: bytes | None) -> str | None:
-    if not subscription:
-        return None
-    reader = Reader(subscription)
-    version = reader.int16()
-    if version < 3:
-        return None
-    reader.array(reader.string)  # topics
-    reader.nullable_bytes()  # user data
-    reader.array(lambda: (reader.string(), reader.array(reader.int32)))  # owned partitions
-    reader.int32()  # generation
-    return reader.nullable_string() or None  # what newer versions append is theirs
+    # A member's own words, which no broker has checked: there are clients that write a version and leave its fields out
+    # (kafka-go: v1 without the owned partitions). They cost their group a rack, not the knowledge of who owns what.
+    with suppress(WireError):
+        return Subscription.decode(subscription).rack if subscription else None
+    return None
 
 
-def _assigned(assignment: bytes | None) -> dict[str, tuple[int, ...]]:
+def _assigned(assignment: bytes | None) -> Partitions:
     if not assignment:  # librdkafka's leader sends a member without partitions zero bytes
         return {}
-    reader = Reader(assignment)
-    reader.int16()  # version: later ones only append
-    topics = reader.array(lambda: (reader.string(), reader.array(reader.int32)))
-    assigned: dict[str, tuple[int, ...]] = {}
-    for topic, partitions in topics:
-        if any(partition < 0 for partition in partitions):
-            raise Malformed("negative partition")
-        assigned[topic] = tuple(sorted({*assigned.get(topic, ()), *partitions}))
+    assigned = Assignment.decode(assignment).partitions
+    if any(partitions and partitions[0] < 0 for partitions in assigned.values()):
+        raise WireError("negative partition")
     return assigned

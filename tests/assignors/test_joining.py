@@ -1,0 +1,136 @@
+"""From JoinGroup to a problem, and from the answer to SyncGroup: what a plug-in of a client has to do."""
+
+import logging
+
+import pytest
+
+from assignors.choice import InconsistentGroupProtocolError
+from assignors.group import Group, Member, ProblemError, Topic
+from assignors.joining import Joiner, assigned, joined, members
+from assignors.protocol.consumer_protocol import Assignment, Subscription
+from assignors.protocol.user_data import StickyUserData
+from assignors.strategies import STRATEGIES
+
+TOPICS = {"t0": Topic(partitions=4), "t1": Topic(partitions=2)}
+
+
+def joiner(name, strategy, *args, instance_id=None, **said):
+    return Joiner(
+        id=name, instance_id=instance_id, offers={strategy: joined(strategy, *args, **said).encode()}
+    )
+
+
+def one(strategy, subscription, version=3):
+    _, (member,) = members([Joiner(id="m", offers={strategy: subscription.encode(version)})])
+    return member
+
+
+def test_a_member_is_what_it_said_when_it_joined():
+    said = joiner("m", "uniform", ["t1", "t0"], owned={"t0": (1, 3)}, generation=7, rack="a", instance_id="i")
+    assert members([said]) == (
+        "uniform",
+        [
+            Member(
+                id="m",
+                instance_id="i",
+                topics=("t0", "t1"),
+                rack="a",
+                owned={"t0": (1, 3)},
+                generation=7,
+            )
+        ],
+    )
+
+
+def test_the_group_takes_the_strategy_that_all_offer_and_most_prefer():
+    both = {"sticky": joined("sticky", ["t0"]).encode(), "range": joined("range", ["t0"]).encode()}
+    only = {"range": joined("range", ["t1"]).encode()}
+    name, (first, second) = members([Joiner(id="a", offers=both), Joiner(id="b", offers=only)])
+    assert (name, first.topics, second.topics) == ("range", ("t0",), ("t1",))
+    with pytest.raises(InconsistentGroupProtocolError):
+        members([Joiner(id="a", offers=only), Joiner(id="b", offers={"lag": b""})])
+
+
+def test_claims_of_sticky_come_from_user_data_alone():
+    said = StickyUserData(held={"t0": (2,)}, generation=5).encode()
+    member = one("sticky", Subscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9))
+    assert (member.owned, member.generation) == ({"t0": (2,)}, 5)
+    nothing = one("sticky", Subscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
+    assert (nothing.owned, nothing.generation) == (None, -1)
+    assert joined("sticky", ["t0"], owned={"t0": (1,)}).owned == {}
+    assert joined("sticky", ["t0"]).user_data is None
+
+
+@pytest.mark.parametrize(("version", "generation"), [(1, 5), (2, 9), (3, 9)])
+def test_cooperative_sticky_finds_its_generation_in_user_data_where_the_subscription_is_too_old(
+    version, generation
+):
+    said = Subscription(topics=("t0",), user_data=b"\0\0\0\5", owned={"t0": (0,)}, generation=9)
+    member = one("cooperative-sticky", said, version)
+    assert (member.owned, member.generation) == ({"t0": (0,)}, generation)
+    assert joined("cooperative-sticky", ["t0"], generation=5).user_data == b"\0\0\0\5"
+
+
+def test_claims_in_user_data_that_cannot_be_read_are_none_and_logged(caplog):
+    broken = Subscription(topics=("t0",), user_data=b"?", owned={"t0": (0,)})
+    with caplog.at_level(logging.WARNING):
+        sticky = one("sticky", broken)
+        cooperative = one("cooperative-sticky", broken)
+    assert (sticky.owned, sticky.generation) == (None, -1)
+    assert (cooperative.owned, cooperative.generation) == ({"t0": (0,)}, -1)
+    assert caplog.text.count("userData of member m cannot be read") == 2
+
+
+def test_who_never_had_an_assignment_is_told_from_who_had_an_empty_one():
+    assert one("lag-global", Subscription(topics=("t0",))).owned is None
+    assert one("lag-global", Subscription(topics=("t0",), generation=0)).owned == {}
+
+
+def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
+    group = [
+        joiner("a", "failover", ["t0"], priority=3),
+        joiner("b", "failover", ["t0"], priority=10),
+        joiner("c", "failover", ["t0"], priority=-1),
+    ]
+    name, people = members(group)
+    problem = Group.build(TOPICS, people)
+    assert [member.priority for member in people] == [3, 10, -1]
+    assert STRATEGIES[name](problem).to_names(problem)["b"] == {"t0": [0, 1, 2, 3]}
+    assert one("failover", Subscription(topics=("t0",))).priority == 2**31 - 1
+    assert one("range", Subscription(topics=("t0",), user_data=b"\0\0\0\1")).priority == 2**31 - 1
+
+
+def test_a_client_that_says_v1_and_leaves_the_owned_partitions_out_is_read_as_v0():
+    raw = b"\0\1" + Subscription(topics=("t0",)).encode(0)[2:]
+    _, (member,) = members([Joiner(id="kafka-go", offers={"range": raw})])
+    assert (member.topics, member.owned) == (("t0",), None)
+
+
+def test_whose_subscription_is_wrong_is_named():
+    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+        members([Joiner(id="m", offers={"range": b"\0\2\0"})])
+    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+        one("failover", Subscription(topics=("t0",), user_data=b"10"))
+    with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
+        members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
+
+
+def test_a_round_of_a_cooperative_group_withholds_until_its_owner_gave_up():
+    topics = {"t0": Topic(partitions=2)}
+
+    def round_of(*group):
+        name, people = members(group)
+        problem = Group.build(topics, people)
+        return {
+            member: dict(Assignment.decode(raw).partitions)
+            for member, raw in assigned(problem, STRATEGIES[name](problem)).items()
+        }
+
+    old = joiner("a", "cooperative-sticky", ["t0"], owned={"t0": (0, 1)}, generation=1)
+    new = joiner("b", "cooperative-sticky", ["t0"], generation=1)
+    first = round_of(old, new)
+    assert first == {"a": {"t0": (0,)}, "b": {}}
+    again = [
+        joiner(name, "cooperative-sticky", ["t0"], owned=owned, generation=2) for name, owned in first.items()
+    ]
+    assert round_of(*again) == {"a": {"t0": (0,)}, "b": {"t0": (1,)}}

@@ -1,0 +1,206 @@
+"""Random, cut and damaged bytes through every codec that reads somebody else's: each is a value or is refused, in little memory.
+
+A value, once read, is written and read again: what was let in must be sound. A million inputs in all, from a fixed and a
+fresh seed, which is printed; the quick suite takes twenty thousand.
+"""
+
+import resource
+import tracemalloc
+from random import Random
+from secrets import randbelow
+
+import corpus
+import pyarrow as pa
+import pytest
+from mutation import mutated
+
+from assignors.group import Member, ProblemError
+from assignors.joining import Joiner, members
+from assignors.protocol import records
+from assignors.protocol.consumer_protocol import Assignment, Subscription
+from assignors.protocol.ranges import WireError
+from assignors.protocol.topics import TOPIC_KINDS
+from assignors.protocol.user_data import StickyUserData, decode_generation, decode_priority
+from streaming import membership, offsets_topic
+
+QUICK, MILLION = 20_000, 1_000_000
+BATCH = 1000
+WATCHED = 25
+"""Of so many inputs one is read under tracemalloc's eyes, which slows it threefold."""
+A_BYTE, AT_ALL = 400, 64 * 1024
+"""Bytes of memory for a byte of input, and for any input."""
+WHOLE_RUN = 256 * 1024
+"""KiB that the process may grow by, whatever comes in."""
+
+
+def damaged(draw, seeds, *, words=False):
+    kind = draw.randrange(10)
+    if kind == 0:
+        return draw.randbytes(draw.randrange(80))
+    if kind == 1:
+        return draw.choice(seeds)[: draw.randrange(8)] + draw.randbytes(draw.randrange(40))
+    return mutated(draw, draw.choice(seeds), words=words)
+
+
+def watched(number, raw, read):
+    """Read it, and now and then look at what that takes."""
+    if number % WATCHED:
+        return read(raw)
+    tracemalloc.start()
+    try:
+        return read(raw)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak <= AT_ALL + A_BYTE * len(raw), f"{peak} bytes for {raw[:200].hex()} of {len(raw)}"
+
+
+def read_consumer_protocol(kind):
+    def read(raw):
+        try:
+            value = kind.decode(raw)
+        except WireError:
+            return False
+        assert kind.decode(value.encode()).encode() == value.encode()
+        return True
+
+    return read
+
+
+def read_number(read):
+    def number(raw):
+        try:
+            return -(2**31) <= read(raw) < 2**31
+        except WireError:
+            return False
+
+    return number
+
+
+def read_joiner(raw):
+    try:
+        _, (member,) = members([Joiner(id="m", offers={"sticky": raw})])
+    except ProblemError:
+        return False
+    return isinstance(member, Member)
+
+
+def read_membership(raw):
+    try:
+        read = membership.read(raw)
+    except (WireError, membership.UnknownVersion):
+        return False
+    assert all(number >= 0 for member in read.members for held in member.assigned.values() for number in held)
+    return True
+
+
+CODECS = [
+    (read_consumer_protocol(Subscription), corpus.SUBSCRIPTIONS, 0.14),
+    (read_consumer_protocol(Assignment), corpus.ASSIGNMENTS, 0.08),
+    (read_consumer_protocol(StickyUserData), corpus.USER_DATA, 0.08),
+    (read_number(decode_generation), corpus.USER_DATA, 0.02),
+    (read_number(decode_priority), corpus.USER_DATA, 0.02),
+    (read_joiner, corpus.SUBSCRIPTIONS, 0.06),
+    (read_membership, corpus.GROUPS, 0.15),
+]
+OF_OFFSETS, OF_RECORDS = 0.3, 0.15
+
+
+def through_codecs(draw, count):
+    for read, seeds, share in CODECS:
+        inputs = int(count * share)
+        taken = sum(bool(watched(number, damaged(draw, seeds), read)) for number in range(inputs))
+        assert 0 < taken < inputs
+
+
+def through_the_offsets_topic(draw, count):
+    seeds = [raw for _, raw in corpus.OFFSETS if raw]
+    keys = [key for key, _ in corpus.OFFSETS]
+    taken = 0
+    for number in range(int(count * OF_OFFSETS) // BATCH):
+        rows = [draw.choice(corpus.OFFSETS) for _ in range(BATCH)]
+        batch = [
+            (
+                None if not draw.randrange(50) else key if draw.randrange(3) else damaged(draw, keys),
+                value if value is None or not draw.randrange(9) else damaged(draw, seeds),
+            )
+            for key, value in rows
+        ]
+        read = watched_batch(number, batch)
+        commits = read.commits.row.tolist()
+        told = [*commits, *read.memberships, *read.rejected]
+        assert len(set(told)) == len(told)
+        assert len(told) + sum(read.skipped.values()) == BATCH
+        assert set(read.rejected.values()) <= set(offsets_topic.REASONS)
+        taken += len(commits)
+    assert taken
+
+
+def watched_batch(number, batch):
+    columns = [pa.array([row[side] for row in batch], pa.binary()) for side in (0, 1)]
+    raw = b"".join(part or b"" for row in batch for part in row)
+    return watched(number, raw, lambda _: offsets_topic.decode(*columns))
+
+
+def read_record(draw, topic, key, value):
+    def read(_):
+        record = records.decode(topic, key, value)
+        if isinstance(record, records.Rejection):
+            assert len(record.reason) < 500
+            return False
+        if isinstance(record, records.Tombstone):
+            records.encode_key(record.key)
+        else:
+            assert records.decode(topic, *records.encode(record)) == record
+        return True
+
+    return read
+
+
+def through_our_own_records(draw, count):
+    inputs = int(count * OF_RECORDS)
+    taken = 0
+    values = [value for _, _, value in corpus.RECORDS]
+    for number in range(inputs):
+        topic, key, value = draw.choice(corpus.RECORDS)
+        match draw.randrange(20):
+            case 0:
+                topic = draw.choice(TOPIC_KINDS)
+            case 1 | 2:
+                key = damaged(draw, [key], words=True)
+            case 3:
+                value = draw.choice([None, b"", *values])
+            case _:
+                value = damaged(draw, [value], words=True)
+        taken += watched(number, key + (value or b""), read_record(draw, topic, key, value))
+    assert inputs / 50 < taken < inputs
+
+
+def run(draw, count):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    through_codecs(draw, count)
+    through_the_offsets_topic(draw, count)
+    through_our_own_records(draw, count)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < WHOLE_RUN, f"{grown} KiB"
+
+
+def seeds(request):
+    terminal = request.config.pluginmanager.getplugin("terminalreporter")
+    seed = 0 if request.param == "fixed" else randbelow(2**40)
+    terminal.write_line(f" {request.param} seed {seed}")
+    return Random(seed)
+
+
+@pytest.fixture(params=["fixed", "fresh"])
+def draw(request):
+    return seeds(request)
+
+
+def test_twenty_thousand_inputs_are_each_a_value_or_refused(draw):
+    run(draw, QUICK // 2)
+
+
+@pytest.mark.integration
+def test_a_million_inputs_are_each_a_value_or_refused(draw):
+    run(draw, MILLION // 2)
