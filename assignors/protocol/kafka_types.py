@@ -38,7 +38,9 @@ class Reader:
         self._at = 0
 
     def _take(self, size: int) -> bytes:
-        if size < 0 or size > self.left:
+        if size < 0:
+            raise WireError(f"a length of {size}")
+        if size > self.left:
             raise WireError(f"truncated: {size} bytes wanted, {self.left} left")
         taken = self._data[self._at : self._at + size]
         self._at += size

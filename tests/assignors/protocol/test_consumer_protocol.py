@@ -165,7 +165,7 @@ HUGE = b"\x7f\xff\xff\xff"
         (Subscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string must be"),
         (Subscription, b"\0\0\0\0\0\1\0\1\xff" + b"\0" * 4, "not UTF-8"),
         (Subscription, b"\0\0\0\0\0\0" + HUGE, "truncated: 2147483647 bytes wanted, 0 left"),
-        (Subscription, b"\0\0\0\0\0\0\xff\xff\xff\xfe", "truncated"),
+        (Subscription, b"\0\0\0\0\0\0\xff\xff\xff\xfe", "a length of -2"),
         (Subscription, b"\0\1\0\0\0\0\xff\xff\xff\xff" + HUGE, "an array of 2147483647"),
         (Assignment, b"\0\0\0\0\0\1\0\1t" + b"\0\0\0\2" + b"\0" * 7, "an array of 2 is longer"),
         (StickyUserData, HUGE, "an array of 2147483647"),
