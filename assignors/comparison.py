@@ -3,9 +3,11 @@
 Law: every strategy gets the same group, and each figure is the score's; less is better throughout.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
+from types import MappingProxyType
+from typing import Any
 
 from assignors.group import Group
 from assignors.invariants import violations
@@ -35,17 +37,19 @@ class Row:
         }
 
 
-def compare(group: Group, names: Iterable[str]) -> tuple[Row, ...]:
+def compare(
+    group: Group, names: Iterable[str], options: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Row, ...]:
     """Run the strategies on the group and score them, in the order in which they are named.
 
     Raises:
-        ProblemError: one of the names is unknown.
+        ProblemError: one of the names is unknown, or an option is out of its range.
     """
-    return tuple(_row(group, name) for name in names)
+    return tuple(_row(group, name, options) for name in names)
 
 
-def _row(group: Group, name: str) -> Row:
-    strategy = strategy_named(name)
+def _row(group: Group, name: str, options: Mapping[str, Any]) -> Row:
+    strategy = strategy_named(name, options)
     begun = perf_counter_ns()
     assignment = strategy(group)
     micros = (perf_counter_ns() - begun) // 1000

@@ -193,6 +193,53 @@ def assign(problems: Any) -> None:
 
 
 @main.command()
+@click.argument("problems", type=click.File("rb"), required=False)
+@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option(
+    "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the scores: FILE.svg or FILE.png.",
+)
+@with_settings
+@format_option
+def compare(
+    problems: Any,
+    group: str | None,
+    names: str | None,
+    picture: Path | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Score several strategies side by side: on each problem of a file (- is standard input), or on a live group."""
+    from daemon import compare as comparing  # noqa: PLC0415 - see above
+
+    if (problems is None) == (group is None):
+        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+    strategies = comparing.wanted(names)
+    if picture:
+        comparing.check_picture(picture)
+    if group is None:
+        compared = comparing.compare_lines(problems, strategies)
+    else:
+        from daemon.live_group import read_group  # noqa: PLC0415 - see above
+
+        settings = read_settings(config, bootstrap, pairs)
+        compared = iter([comparing.compare_group(group, read_group(settings, group), strategies)])
+    shown = []
+    for one in compared:
+        click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
+        if picture:
+            shown.append(one)
+    if picture:
+        comparing.draw(shown, picture)
+
+
+@main.command()
 @with_settings
 @format_option
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:

@@ -10,7 +10,9 @@ def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
 
 
-@pytest.mark.parametrize("command", ["run", "cluster", "demo", "assign", "groups", "describe", "rebalance"])
+@pytest.mark.parametrize(
+    "command", ["run", "cluster", "demo", "assign", "compare", "groups", "describe", "rebalance"]
+)
 def test_every_command_has_help(command):
     result = levelwind(command, "--help")
     assert result.exit_code == 0

@@ -1,0 +1,67 @@
+"""A group that levelwind manages, as our topics have it now, stated as a problem: for commands that need no running daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import MemberRecord, Tombstone, TopicRecord
+from daemon import planning
+from daemon.errors import NotFoundError
+from daemon.reading import Entry, read_to_end
+from daemon.view import KINDS, GroupView, Views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from assignors.group import Group
+    from assignors.protocol.records import Record
+    from assignors.protocol.topics import TopicKind
+    from daemon.settings import Settings
+
+
+def read_group(settings: Settings, name: str) -> Group:
+    """The problem that the group's next plan has to solve.
+
+    Raises:
+        ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
+        NotFoundError: no such group is known, or levelwind does not manage its members.
+    """
+    kinds = (*KINDS, "metadata")
+    read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
+    return group_of(((entry.kind, entry.record) for entry in read if isinstance(entry, Entry)), name)
+
+
+def group_of(records: Iterable[tuple[TopicKind, Record | Tombstone]], name: str) -> Group:
+    """The same from the records of our topics, each topic's in order.
+
+    Raises:
+        NotFoundError: as above.
+    """
+    views = Views()
+    topics: dict[str, TopicRecord] = {}
+    for kind, record in records:
+        views.apply(kind, record)
+        if isinstance(record, TopicRecord):
+            topics[record.topic] = record
+        elif isinstance(record, Tombstone) and kind == "metadata" and record.key[0] == "topic":
+            topics.pop(str(record.key[1]), None)
+    if name not in views.groups:
+        known = ", ".join(sorted(views.groups)) or "none yet"
+        raise NotFoundError(f"no group {name!r} is known here; known: {known}")
+    view = views.groups[name]
+    members = _present(view)
+    if not members:
+        raise NotFoundError(f"group {name!r} has no members that levelwind manages: there is nothing to plan")
+    return planning.build(members, topics, view.lags, view.owners())
+
+
+def _present(view: GroupView) -> Mapping[str, MemberRecord]:
+    # By instance; of one that restarted, the incarnation that holds its partitions.
+    members: dict[str, MemberRecord] = {}
+    for place, record in sorted(view.members.items()):
+        if record.state == "left":
+            continue
+        standing = view.assigned.get(place)
+        if record.instance not in members or (standing is not None and standing.state == "active"):
+            members[record.instance] = record
+    return members

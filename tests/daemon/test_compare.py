@@ -1,0 +1,187 @@
+"""`levelwind compare`: on problems of a file, and on a group as our topics have it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from assignors.protocol.records import Rejection, decode
+from assignors.strategies import STRATEGIES
+from daemon.cli import main
+from daemon.errors import NotFoundError
+from daemon.live_group import group_of
+
+PROBLEM = {
+    "id": "KAFKA-5337",
+    "topics": {"t0": {"partitions": 3}},
+    "members": {"C0": {"topics": ["t0"]}, "C1": {"topics": ["t0"]}},
+    "lags": {"t0": [100_000, 60_000, 50_000]},
+}
+
+
+def levelwind(*arguments, stdin=None):
+    return CliRunner().invoke(main, arguments, input=stdin)
+
+
+def lines(*problems):
+    return "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in problems)
+
+
+def test_the_table_has_a_row_for_each_strategy_under_the_problems_title():
+    result = levelwind("compare", "-", "--strategy", "range, lag", stdin=lines(PROBLEM))
+    assert result.exit_code == 0
+    title, heading, *rows = result.stdout.rstrip().splitlines()
+    assert title == "KAFKA-5337: 2 members, 1 topic, 3 partitions"
+    assert heading.split() == ["strategy", "spread", "cross-rack", "moved", "lag", "max/mean", "µs"]
+    assert [row.split()[0] for row in rows] == ["range", "lag"]
+    assert "1.04762*" in rows[1]
+
+
+def test_a_problem_may_name_its_strategies_and_options_and_all_are_compared_where_none_are_named():
+    named = PROBLEM | {"strategy": "lag"}
+    strange = PROBLEM | {"strategy": ["lag-global"], "options": {"max_count_skew": 0}}
+    result = levelwind("compare", "-", "--format", "json", stdin=lines(named, PROBLEM, strange))
+    one, everything, refused = map(json.loads, result.stdout.splitlines())
+    assert [row["strategy"] for row in one["strategies"]] == ["lag"]
+    assert [row["strategy"] for row in everything["strategies"]] == list(STRATEGIES)
+    assert all(row["violations"] == [] for row in everything["strategies"])
+    assert refused["error"].startswith("option max_count_skew")
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("{broken", "line: not valid JSON"),
+        ("[]", "line: must be an object"),
+        ('{"strategy": 5, "topics": {}, "members": {}}', "strategy 5 is unknown"),
+        ('{"id": {"a": 1}}', "topics: must be an object"),
+        (json.dumps(PROBLEM | {"members": {"C0": {}}}), "member 'C0': topics must be"),
+    ],
+)
+def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, said):
+    result = levelwind("compare", "-", "--format", "json", stdin=lines(broken, "", PROBLEM))
+    wrong, right = map(json.loads, result.stdout.splitlines())
+    assert wrong["error"].startswith(said)
+    assert right["id"] == "KAFKA-5337"
+    assert "\nerror: " + said in levelwind("compare", "-", stdin=lines(broken)).stdout
+
+
+def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
+    path = tmp_path / "scores.svg"
+    result = levelwind(
+        "compare", "-", "--picture", str(path), stdin=lines(PROBLEM, "{broken", PROBLEM | {"id": "b"})
+    )
+    assert result.exit_code == 0
+    drawn = path.read_text()
+    assert "KAFKA-5337: 2 members" in drawn
+    assert ">b: 2 members" in drawn
+    assert "lag-global" in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name either a file of PROBLEMS or a --group"),
+        (("-", "--group", "orders"), "name either a file of PROBLEMS or a --group"),
+        (("-", "--strategy", "lagg"), "the nearest is 'lag'"),
+        (("-", "--picture", "scores.gif"), "must end in .svg or .png"),
+        (("-", "--picture", "nothing.svg"), "0 could be compared"),
+        (("no-such-file",), "No such file"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments, said):
+    result = levelwind("compare", *arguments, stdin="")
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def records(beat=1):
+    """Group `g`: instance `a` restarted as `a2` and holds partitions 0 and 1, `b` just joined, `c` left."""
+
+    def member(instance, incarnation, state, rack):
+        said = {
+            "v": 1,
+            "client": "c",
+            "client_version": "1",
+            "topics": ["t", "gone"],
+            "rack": rack,
+            "priority": 3,
+        }
+        said |= {"capacity": 1.0, "state": state, "acked_epoch": 0, "owned": {}, "nack": None}
+        return "members", ["m", "g", instance, incarnation], said | {"features": [], "heartbeat": beat}
+
+    placed = {
+        "leader": [1] * 4,
+        "replicas": [[1]] * 4,
+        "isr": [[1]] * 4,
+        "racks": [["x"], ["y"], ["x"], ["y"]],
+    }
+    numbers = {name: [0] * 4 for name in ("committed", "committed_at", "begin", "lost")}
+    lags = {"end": [9, 9, 1, 1], "lag": [9, 9, 1, 1], "stale": [], "racks": placed["racks"], "source": {}}
+    held = {
+        "assigned": {"t": "0-1"},
+        "pending": {},
+        "revoking": {},
+        "rack": "x",
+        "capacity": 1.0,
+        "reason": "",
+    }
+    epochs = {"planner_epoch": 1, "group_epoch": 1, "member_epoch": 1}
+    return [
+        ("metadata", ["topic", "t"], {"v": 1, "at": 1, "id": "i"} | placed),
+        ("metadata", ["topic", "gone"], {"v": 1, "at": 1, "id": "j"} | placed),
+        ("metadata", ["topic", "gone"], None),
+        ("lag", ["lag", "g", "t"], {"v": 1, "at": 1, "id": "i", "end_kind": "stable"} | numbers | lags),
+        member("a", "a1", "joining", "y"),
+        member("a", "a2", "active", "x"),
+        member("a", "a3", "joining", "z"),
+        member("b", "b1", "joining", "y"),
+        member("c", "c1", "left", "x"),
+        ("assignments", ["m", "g", "a", "a2"], {"v": 1, "state": "active"} | epochs | held),
+    ]
+
+
+def test_a_live_group_is_its_members_that_are_there_with_what_they_hold():
+    decoded = [(kind, read(kind, key, value)) for kind, key, value in records()]
+    group = group_of(decoded, "g")
+    assert group.members == ("a", "b")
+    assert group.topics == ("t",)
+    assert group.racks == ("x", "y")
+    assert [group.racks[rack] for rack in group.member_rack] == ["x", "y"]
+    assert (group.claim_member.tolist(), group.claim_partition.tolist()) == ([0, 0], [0, 1])
+    assert group.lag.tolist() == [9, 9, 1, 1]
+    with pytest.raises(NotFoundError, match="no group 'h' is known here; known: g"):
+        group_of(decoded, "h")
+    with pytest.raises(NotFoundError, match="no members that levelwind manages"):
+        group_of([entry for entry in decoded if entry[0] == "lag"], "g")
+
+
+def read(kind, key, value):
+    record = decode(kind, json.dumps(key).encode(), None if value is None else json.dumps(value).encode())
+    assert not isinstance(record, Rejection), record
+    return record
+
+
+@pytest.mark.integration
+def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client_config, tmp_path):
+    producer = Producer(client_config)
+    for kind, key, value in records():
+        name = getattr(topics, kind)
+        producer.produce(
+            name, partition=0, key=json.dumps(key), value=None if value is None else json.dumps(value)
+        )
+    assert producer.flush(20) == 0
+    place = (
+        "--bootstrap",
+        cluster.bootstrap,
+        "--set",
+        f"prefix={topics.prefix}",
+        "--set",
+        f"state_dir={tmp_path}",
+    )
+    result = levelwind("compare", "--group", "g", "--strategy", "lag,sticky", "--format", "json", *place)
+    assert result.exit_code == 0, result.output
+    compared = json.loads(result.stdout)
+    assert (compared["id"], [row["strategy"] for row in compared["strategies"]]) == ("g", ["lag", "sticky"])
+    assert levelwind("compare", "--group", "h", *place).exit_code == 6
