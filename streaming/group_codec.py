@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from assignors.protocol import ranges
 from assignors.protocol.records import RackChange, RacksEvidence
 from streaming import packing
-from streaming.group_state import GroupState, Layout, Owner, Standing, TopicLag
+from streaming.group_state import ConsumerMember, GroupState, Layout, Owner, Ownership, Standing, TopicLag
 from streaming.packing import PackingError
 from streaming.skew import SkewRun
 
-VERSION = 1
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+VERSION = 2
 
 
 def pack(state: GroupState) -> bytes:
@@ -19,20 +24,30 @@ def pack(state: GroupState) -> bytes:
     topics = list(state.lags)
     meta: dict[str, Any] = {
         "state": VERSION,
-        "topics": [[topic, state.lags[topic].at, dict(state.lags[topic].source)] for topic in topics],
+        "topics": [_lag_value(topic, state.lags[topic]) for topic in topics],
+        "committed": sorted(state.committed),
+        "by_plan": sorted(state.by_plan),
         "ids": dict(state.ids),
         "layouts": {
-            name: [[layout.at, layout.racks] for layout in known] for name, known in state.layouts.items()
+            name: [[layout.at, layout.racks, layout.planned] for layout in known]
+            for name, known in state.layouts.items()
         },
         "racks_source": dict(state.racks_source),
         "managed": [[*key, _owner_value(owner)] for key, owner in state.managed.items()],
         "classic": [_owner_value(owner) for owner in state.classic],
+        "consumer": [_consumer_value(name, member) for name, member in state.consumer.items()],
+        "heard": state.heard,
         "planned_at": state.planned_at,
         "moment": state.moment,
         "run": [state.run.since, state.run.judged, state.run.standing],
         "racks": None if state.racks is None else [state.racks.since, _changes_value(state.racks.evidence)],
     }
-    return packing.pack(meta, {str(place): state.lags[topic].lag for place, topic in enumerate(topics)})
+    lags = {f"lag{place}": state.lags[topic].lag for place, topic in enumerate(topics)}
+    owners = {
+        f"owner{place}": state.lags[topic].ownership.owner.astype(np.int32)
+        for place, topic in enumerate(topics)
+    }
+    return packing.pack(meta, {**lags, **owners})
 
 
 def unpack(value: bytes) -> GroupState:
@@ -43,17 +58,23 @@ def unpack(value: bytes) -> GroupState:
     since, judged, standing = meta["run"]
     return GroupState(
         lags={
-            topic: TopicLag(at=at, lag=arrays[str(place)], source=source)
-            for place, (topic, at, source) in enumerate(meta["topics"])
+            said[0]: _lag(said, arrays[f"lag{place}"], arrays[f"owner{place}"])
+            for place, said in enumerate(meta["topics"])
         },
+        committed=frozenset(meta["committed"]),
+        by_plan=frozenset(meta["by_plan"]),
         ids=meta["ids"],
         layouts={
-            name: tuple(Layout(at=at, racks=tuple(map(tuple, racks))) for at, racks in known)
+            name: tuple(
+                Layout(at=at, racks=tuple(map(tuple, racks)), planned=planned) for at, racks, planned in known
+            )
             for name, known in meta["layouts"].items()
         },
         racks_source=meta["racks_source"],
         managed={(instance, incarnation): _owner(said) for instance, incarnation, said in meta["managed"]},
         classic=tuple(map(_owner, meta["classic"])),
+        consumer=dict(map(_consumer, meta["consumer"])),
+        heard=meta["heard"],
         planned_at=meta["planned_at"],
         moment=meta["moment"],
         run=SkewRun(since=since, judged=judged, standing=standing),
@@ -61,6 +82,27 @@ def unpack(value: bytes) -> GroupState:
         if meta["racks"] is None
         else Standing(since=meta["racks"][0], evidence=_changes(meta["racks"][1])),
     )
+
+
+def _lag_value(topic: str, lag: TopicLag) -> list[object]:
+    return [topic, lag.at, lag.committed_at, dict(lag.source), lag.ownership.members]
+
+
+def _lag(said: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
+    _, at, committed_at, source, members = said
+    ownership = Ownership(members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64))
+    return TopicLag(at=at, lag=lag, committed_at=committed_at, source=source, ownership=ownership)
+
+
+def _consumer_value(name: str, member: ConsumerMember) -> list[object]:
+    owned = None if member.owned is None else {key: ranges.format(p) for key, p in member.owned.items()}
+    return [name, member.introduced, member.instance_id, member.rack, owned]
+
+
+def _consumer(said: list[Any]) -> tuple[str, ConsumerMember]:
+    name, introduced, instance_id, rack, owned = said
+    partitions = None if owned is None else {key: ranges.parse(text) for key, text in owned.items()}
+    return name, ConsumerMember(introduced=introduced, instance_id=instance_id, rack=rack, owned=partitions)
 
 
 def _owner_value(owner: Owner) -> list[object]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from streaming.skew import SkewRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     import numpy.typing as npt
 
     from assignors.protocol.records import RacksEvidence
@@ -27,10 +28,31 @@ class Owner:
     """A member and what it owns."""
 
     name: str
-    """The instance; of a classic member without one, its member id."""
+    """The instance; of a member that has none, its member id."""
     rack: str | None
     capacity: float
     assigned: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """A member of a KIP-848 group: what it said of itself, and what the coordinator says it owns, each once it is known."""
+
+    introduced: bool = False
+    instance_id: str | None = None
+    rack: str | None = None
+    owned: Mapping[str, tuple[int, ...]] | None = None
+    """By topic id: the topic may not be known yet, or no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """Who owned a topic's partitions at one moment."""
+
+    members: tuple[tuple[str, str | None], ...] = ()
+    """Those that own some: name and rack."""
+    owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """By partition, an index of `members`; -1: nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +61,8 @@ class Layout:
 
     at: int
     racks: Racks
+    planned: bool = False
+    """Whether it is what the plan says that it rested on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +72,10 @@ class TopicLag:
     at: int
     lag: Ints
     """By partition."""
+    committed_at: int
+    """Of the newest commit; `NOTHING`: the group reads the topic by plan alone."""
     source: Mapping[str, int]
+    ownership: Ownership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +92,10 @@ class GroupState:
 
     lags: Mapping[str, TopicLag] = field(default_factory=dict)
     """By topic."""
+    committed: frozenset[str] = frozenset()
+    """The topics in which the group has a commit, and"""
+    by_plan: frozenset[str] = frozenset()
+    """those that its standing plan covers: it reads both."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """By topic, the id that its layouts are of."""
     layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)
@@ -73,19 +104,26 @@ class GroupState:
     managed: Mapping[tuple[str, str], Owner] = field(default_factory=dict)
     """By instance and incarnation."""
     classic: tuple[Owner, ...] = ()
+    consumer: Mapping[str, ConsumerMember] = field(default_factory=dict)
+    """By member id. A group speaks one protocol at a time: where there is one, `classic` is empty."""
     planned_at: int = NOTHING
     """`inputs.metadata_at` of the newest plan."""
+    heard: int = NOTHING
+    """The newest time at which anybody said anything of its members or plan."""
     moment: int = NOTHING
     """The newest sample's time; judged when something later comes."""
     run: SkewRun = field(default_factory=SkewRun)
     racks: Standing | None = None
 
     @property
-    def owners(self) -> tuple[Owner, ...]:
-        """The members of a managed group, else those that the coordinator knows."""
-        return tuple(owner for _, owner in sorted(self.managed.items())) or self.classic
-
-    @property
     def blank(self) -> bool:
         """Whether there is nothing to keep."""
-        return not (self.lags or self.layouts or self.managed or self.classic or self.planned_at != NOTHING)
+        return not (
+            self.lags
+            or self.layouts
+            or self.managed
+            or self.classic
+            or self.consumer
+            or self.by_plan
+            or self.planned_at != NOTHING
+        )

@@ -4,8 +4,9 @@ Everything is applied in event time. A moment (the time of a sample) is judged o
 that belongs to it has been applied: so where one batch ends and the next begins makes no difference to a trigger.
 
 - `skew` follows `skew.judge`; a group whose owners nobody knows has none.
-- `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack. The
-  last plan is the `["g"]` record with the newest `metadata_at`; before the first one, what was seen first.
+- `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack.
+- A group reads the topics that it commits in, and those of its plan.
+- Nobody's group, without members, commits or plan for `TTL`, is forgotten, though its offsets may still lie there.
 """
 
 from __future__ import annotations
@@ -18,16 +19,13 @@ import numpy as np
 from assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
-    RackChange,
-    RacksEvidence,
     SkewEvidence,
     Tombstone,
     TriggerRecord,
     decode,
 )
-from streaming import membership
-from streaming.group_state import NOTHING, GroupState, Layout, Owner, Standing, TopicLag
-from streaming.racks import changes
+from streaming import group_owners, group_racks
+from streaming.group_state import NOTHING, GroupState, Owner, Ownership, Standing, TopicLag
 from streaming.rows import Gone, Kind, LagRow, Moment, RacksRow, Raw
 from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
 
@@ -38,8 +36,9 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = "tuple[int, int, int, Raw | Moment | RacksRow | Gone]"
 
-MAX_LAYOUTS = 16
-"""Between two plans; the oldest, which is the plan's, is kept."""
+TTL = 60 * 24 * 60 * 60 * 1000
+"""Milliseconds of event time. Brokers delete the offsets of an empty group after a week unless they are told otherwise; what
+is found to have outlived that by far lost its tombstones to compaction before anybody read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ class Outcome:
     state: GroupState | None
     triggers: tuple[TriggerRecord | Tombstone, ...]
     """In the order of events."""
-    lags: tuple[LagRow, ...]
+    lags: tuple[tuple[LagRow, Ownership], ...]
     gone: tuple[str, ...]
     """Topics whose lag is no more."""
 
@@ -73,7 +72,7 @@ def advance(
     turn = _Turn(group, state or GroupState(), rule, ours)
     lags: dict[str, LagRow] = {}
     events: list[Event] = []
-    gone: dict[str, int] = {}
+    raws: list[Raw] = []
     for kind, payload in rows:
         match kind:
             case Kind.LAG:
@@ -84,22 +83,26 @@ def advance(
                 events.append((moment.at, 2, 0, moment))
             case Kind.RACKS:
                 layout = RacksRow.unpack(payload)
-                events.append((layout.at, 1, 0, layout))
+                events.append((layout.told, 1, 0, layout))
             case Kind.GONE:
                 end = Gone.unpack(payload)
-                gone[end.topic] = end.at
                 events.append((end.at, 0, 0, end))
             case _:
-                raw = Raw.unpack(payload)
-                events.append((raw.timestamp, 0, raw.offset, raw))
-    for event in sorted(events, key=_when):
+                raws.append(Raw.unpack(payload))
+    for event in sorted([*events, *_in_order(raws)], key=_when):
         turn.take(event[0], event[3])
-    return Outcome(
-        state=None if turn.state.blank else turn.state,
-        triggers=tuple(turn.out),
-        lags=tuple(lags[topic] for topic in sorted(lags)),
-        gone=tuple(topic for topic in sorted(gone) if topic not in lags),
-    )
+    return turn.end(lags)
+
+
+def _in_order(raws: list[Raw]) -> list[Event]:
+    """Records with their times: the log orders them, so none is earlier than one that stands before it."""
+    latest: dict[tuple[str, int], int] = {}
+    events: list[Event] = []
+    for raw in sorted(raws, key=lambda raw: (raw.topic, raw.partition, raw.offset)):
+        place = (raw.topic, raw.partition)
+        latest[place] = max(raw.timestamp, latest.get(place, NOTHING))
+        events.append((latest[place], 0, raw.offset, raw))
+    return events
 
 
 def _when(event: Event) -> tuple[int, int, int, str]:
@@ -111,44 +114,99 @@ class _Turn:
     """One batch of one group."""
 
     def __init__(self, group: str, state: GroupState, rule: SkewRule, ours: Mapping[str, TopicKind]) -> None:
-        self.state = state
-        self.out: list[TriggerRecord | Tombstone] = []
+        self._state = state
+        self._before = frozenset(state.lags)
+        self._out: list[TriggerRecord | Tombstone] = []
+        self._gone: set[str] = set()
         self._group = group
         self._rule = rule
         self._ours = ours
+        self._owners: tuple[Owner, ...] | None = None
+        """Worked out anew after whatever may change it."""
 
     def take(self, at: int, event: Raw | Moment | RacksRow | Gone) -> None:
-        if at > self.state.moment != NOTHING and self.state.run.judged < self.state.moment:
+        """One event more, in the order of their times."""
+        if at > self._state.moment != NOTHING and self._state.run.judged < self._state.moment:
             self._judge()
         match event:
             case Moment():
                 self._measure(event)
+                return
             case RacksRow():
-                self._lay_out(event)
+                self._state = group_racks.laid_out(self._state, event)
             case Gone():
                 self._forget(event.topic)
             case Raw():
-                self._record(event)
-        if not isinstance(event, Moment):
-            self._compare_racks(at)
+                self._record(at, event)
+        self._owners = None
+        self._compare_racks(at)
+
+    def end(self, lags: Mapping[str, LagRow]) -> Outcome:
+        """What the batch has come to; `lags` is by topic."""
+        committed = frozenset(topic for topic, row in lags.items() if (row.committed >= 0).any())
+        self._state = state = replace(self._state, committed=self._state.committed | committed)
+        for topic in (state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan:
+            self._forget(topic)
+        kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
+        if self._outlived(kept):
+            self._gone |= self._before
+            self._state, kept = GroupState(), {}
+        return Outcome(
+            state=None if self._state.blank else self._state,
+            triggers=tuple(self._out),
+            lags=tuple((kept[topic], self._ownership(kept[topic])) for topic in sorted(kept)),
+            gone=tuple(sorted(self._gone - kept.keys())),
+        )
+
+    def _outlived(self, lags: Mapping[str, LagRow]) -> bool:
+        """Whether nobody has had to do with the group for so long that it counts as gone."""
+        state = self._state
+        now = max([state.moment, *(row.at for row in lags.values())])
+        committed = [int(row.committed_at.max(initial=NOTHING)) for row in lags.values()]
+        heard = max([state.heard, *(known.committed_at for known in state.lags.values()), *committed])
+        return now - heard > TTL and not self.owners
+
+    def _ownership(self, row: LagRow) -> Ownership:
+        """As of the sample that the lag is of."""
+        known = self._state.lags.get(row.topic)
+        if known is not None and (known.at, known.lag.size) == (row.at, row.lag.size):
+            return known.ownership
+        return Ownership(owner=np.full(row.lag.size, -1, np.int64))
 
     # -- lag and its skew
 
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        if self._owners is None:
+            self._owners = group_owners.owners_of(self._state)
+        return self._owners
+
     def _measure(self, moment: Moment) -> None:
-        known = self.state.lags.get(moment.topic)
+        state = self._state
+        known = state.lags.get(moment.topic)
         if known is not None and known.at >= moment.at:
             return
-        lag = TopicLag(at=moment.at, lag=moment.lag, source=moment.source)
-        self.state = replace(
-            self.state,
-            lags={**self.state.lags, moment.topic: lag},
-            moment=max(self.state.moment, moment.at),
+        commits = {moment.topic} if moment.committed_at != NOTHING else set()
+        if not commits and moment.topic not in state.by_plan:
+            return
+        lag = TopicLag(
+            at=moment.at,
+            lag=moment.lag,
+            committed_at=moment.committed_at,
+            source=moment.source,
+            ownership=group_owners.ownership_of(self.owners, moment.topic, moment.lag.size),
+        )
+        self._state = replace(
+            state,
+            committed=state.committed - {moment.topic} | commits,
+            lags={**state.lags, moment.topic: lag},
+            moment=max(state.moment, moment.at),
         )
 
     def _judge(self) -> None:
         """Judge the newest moment: all that belongs to it is there."""
-        state = self.state
-        owners = state.owners
+        state = self._state
+        owners = self.owners
         if not any(owner.assigned for owner in owners):
             self._run(SkewRun(judged=state.moment), None)
             return
@@ -172,65 +230,36 @@ class _Turn:
         )
 
     def _run(self, run: SkewRun, evidence: SkewEvidence | None) -> None:
-        stood, self.state = self.state.run.standing, replace(self.state, run=run)
+        stood, self._state = self._state.run.standing, replace(self._state, run=run)
         if run.standing and not stood and evidence is not None:
             source: dict[str, int] = {}
-            for known in self.state.lags.values():
+            for known in self._state.lags.values():
                 for place, offset in known.source.items():
                     source[place] = max(offset, source.get(place, NEVER))
-            self.out.append(
+            self._out.append(
                 TriggerRecord(
                     group=self._group, at=run.judged, since=run.since, evidence=evidence, source=source
                 )
             )
         elif stood and not run.standing:
-            self.out.append(Tombstone(("skew", self._group)))
+            self._out.append(Tombstone(("skew", self._group)))
 
     # -- replica racks
 
-    def _lay_out(self, row: RacksRow) -> None:
-        known = self.state.layouts.get(row.topic, ())
-        new = Layout(at=row.at, racks=row.racks)
-        if not known or self.state.ids.get(row.topic) != row.id or row.at <= self.state.planned_at:
-            layouts: tuple[Layout, ...] = (new,)
-        elif row.at <= known[-1].at or row.racks == known[-1].racks:
-            return  # told again, as to each group that comes to the topic
-        else:
-            layouts = (*known[:1], *known[1:][-MAX_LAYOUTS + 2 :], new)
-        self.state = replace(
-            self.state,
-            layouts={**self.state.layouts, row.topic: layouts},
-            ids={**self.state.ids, row.topic: row.id},
-            racks_source={**self.state.racks_source, **row.source},
-        )
-
-    def _plan(self, metadata_at: int) -> None:
-        planned_at = max(self.state.planned_at, metadata_at)
-        layouts = {}
-        for topic, known in self.state.layouts.items():
-            seen = sum(1 for layout in known if layout.at <= planned_at)
-            layouts[topic] = known[max(seen - 1, 0) :]
-        self.state = replace(self.state, planned_at=planned_at, layouts=layouts)
-
     def _compare_racks(self, at: int) -> None:
-        state = self.state
-        topics: dict[str, dict[int, RackChange]] = {}
-        since = at
-        if any(owner.rack for owner in state.owners):
-            for topic, known in sorted(state.layouts.items()):
-                if len(known) > 1 and (changed := changes(known[0].racks, known[-1].racks)):
-                    topics[topic] = changed
-                    since = min(since, known[1].at)
-        if not topics:
+        state = self._state
+        found = group_racks.changed(state) if any(owner.rack for owner in self.owners) else None
+        if found is None:
             if state.racks is not None:
-                self.out.append(Tombstone(("racks", self._group)))
-                self.state = replace(state, racks=None)
+                self._out.append(Tombstone(("racks", self._group)))
+                self._state = replace(state, racks=None)
             return
-        evidence = RacksEvidence(topics=topics)
+        evidence, since = found
         if state.racks is not None and state.racks.evidence == evidence:
             return
-        self.state = replace(state, racks=Standing(since=since, evidence=evidence))
-        self.out.append(
+        since = min(since, at)
+        self._state = replace(state, racks=Standing(since=since, evidence=evidence))
+        self._out.append(
             TriggerRecord(
                 group=self._group, at=at, since=since, evidence=evidence, source=dict(state.racks_source)
             )
@@ -238,59 +267,37 @@ class _Turn:
 
     # -- who owns what
 
-    def _record(self, raw: Raw) -> None:
+    def _record(self, at: int, raw: Raw) -> None:
         kind = self._ours.get(raw.topic)
+        state = replace(self._state, heard=max(self._state.heard, at))
         if kind is None:
-            self._classic(raw)
+            self._state = group_owners.said(state, raw)
             return
         record = decode(kind, raw.key, raw.value)
         match record:
-            case GroupRecord(metadata_at=int(metadata_at)):
-                self._plan(metadata_at)
+            case GroupRecord():
+                state = group_racks.planned(state, record)
             case MemberAssignment():
-                self._managed(record)
+                state = group_owners.assigned(state, record)
             case Tombstone(key=("m", _, instance, incarnation)):
-                left = {
-                    key: owner for key, owner in self.state.managed.items() if key != (instance, incarnation)
-                }
-                self.state = replace(self.state, managed=left)
+                state = group_owners.left(state, str(instance), str(incarnation))
             case Tombstone(key=("g", _)):
-                self.state = replace(self.state, planned_at=NOTHING)
+                state = group_racks.unplanned(state)
+        self._state = state
 
-    def _managed(self, record: MemberAssignment) -> None:
-        key = (record.instance, record.incarnation)
-        others = {known: owner for known, owner in self.state.managed.items() if known != key}
-        if record.state == "evicted":
-            self.state = replace(self.state, managed=others)
-            return
-        owner = Owner(
-            name=record.instance, rack=record.rack, capacity=record.capacity, assigned=dict(record.assigned)
-        )
-        self.state = replace(self.state, managed={**others, key: owner})
-
-    def _classic(self, raw: Raw) -> None:
-        members = () if raw.value is None else membership.read(raw.value).members
-        self.state = replace(
-            self.state,
-            classic=tuple(
-                Owner(
-                    name=member.instance_id or member.member_id,
-                    rack=member.rack,
-                    capacity=1.0,
-                    assigned=dict(member.assigned),
-                )
-                for member in sorted(members, key=lambda member: member.member_id)
-            ),
-        )
+    # -- what is gone
 
     def _forget(self, topic: str) -> None:
-        self.state = replace(
-            self.state,
-            lags={name: lag for name, lag in self.state.lags.items() if name != topic},
-            ids={name: known for name, known in self.state.ids.items() if name != topic},
-            layouts={name: known for name, known in self.state.layouts.items() if name != topic},
+        state = self._state
+        self._gone.add(topic)
+        self._state = replace(
+            state,
+            lags={name: lag for name, lag in state.lags.items() if name != topic},
+            ids={name: known for name, known in state.ids.items() if name != topic},
+            layouts={name: known for name, known in state.layouts.items() if name != topic},
+            committed=state.committed - {topic},
         )
-        if not self.state.lags:  # no moment will come to judge it
+        if not self._state.lags:  # no moment will come to judge it
             self._run(SkewRun(), None)
 
 

@@ -1,12 +1,15 @@
 """The records of `__consumer_offsets`, decoded in columns: never a Python loop over commits.
 
+What a group's coordinator says of the group itself is rare, a few records a rebalance, and read one by one.
+
     K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
     V 0000, 0002 | i64 offset | i16-len metadata | i64 commit time
     V 0001       | … and | i64 expiry
     V 0003       | i64 offset | i32 leader epoch | i16-len metadata | i64 commit time
     V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time | tags (0: topic id)
     K 0002       | i16-len group                                            classic group metadata: see `membership`
-    K 0003 …     KIP-848, share and streams groups: skipped by kind
+    K 0003 … 0008, 0010   KIP-848 consumer groups: see `consumer_group`
+    K 0009 … 0018         share and streams groups: skipped by kind
 
 Keys repeat, so each distinct one is read once (Arrow's dictionary). Whatever does not fit its version becomes a
 rejection with its reason; nothing in a record's bytes can raise here, or make this allocate more than it was given.
@@ -21,7 +24,7 @@ import numpy as np
 
 from assignors.protocol.kafka_types import Reader
 from assignors.protocol.ranges import WireError
-from streaming import membership
+from streaming import consumer_group, membership
 from streaming.bytecolumns import Bytes, from_arrow
 
 if TYPE_CHECKING:
@@ -58,14 +61,13 @@ REASONS = (
 )
 
 GROUP_METADATA = 2
-# The kinds that this skips, by key version.
+KEPT = (GROUP_METADATA, consumer_group.EPOCH, consumer_group.MEMBER, consumer_group.CURRENT)
+"""Key versions of what says who is in a group and who owns what."""
+# By key version, the kinds that nothing is made of: those of KIP-848 groups are read, and refused if they are malformed.
 SKIPPED = {
-    3: "consumer group epoch",
     4: "consumer group partitions",
-    5: "consumer group member",
     6: "consumer group target epoch",
     7: "consumer group target assignment",
-    8: "consumer group current assignment",
     9: "share group partitions",
     10: "share group member",
     11: "share group epoch",
@@ -73,7 +75,7 @@ SKIPPED = {
     13: "share group target assignment",
     14: "share group current assignment",
     15: "share group state",
-    16: "consumer group pattern",
+    16: "consumer group regex",
     17: "streams group epoch",
     18: "streams group partitions",
     19: "streams group member",
@@ -81,6 +83,7 @@ SKIPPED = {
     21: "streams group target assignment",
     22: "streams group current assignment",
     23: "streams group topology",
+    24: "streams group topic ids",
 }
 
 
@@ -114,9 +117,9 @@ class Decoded:
 
     commits: Commits
     memberships: dict[int, str]
-    """By row, the classic group whose metadata it is; its value can be read by `membership.read`."""
+    """By row, the group that it says something of: `membership.read` or `consumer_group.read` can read its value."""
     skipped: dict[str, int]
-    """By kind, how many records are not read by this version."""
+    """By kind, how many records nothing is made of."""
     rejected: dict[int, str]
     """By row, why it could not be read."""
 
@@ -129,6 +132,8 @@ class _Keys:
     group: Ints
     topic: Ints
     partition: Ints
+    consumer: dict[int, str]
+    """By key of a KIP-848 group, the group."""
     reason: dict[int, str]
     """By key, why it is not one."""
     groups: tuple[str, ...] = ()
@@ -169,9 +174,12 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
     good = ~bad & (of_key >= 0)
 
     for row in np.flatnonzero(good & (version == GROUP_METADATA)).tolist():
-        _read_membership(out, row, known.groups[int(known.group[of_key[row]])], values_bytes.at(row))
-    for kind in np.unique(version[good & (version > GROUP_METADATA)]).tolist():
-        out.skipped[SKIPPED[kind]] = int(np.count_nonzero(good & (version == kind)))
+        _read_group(out, row, GROUP_METADATA, known.groups[int(known.group[of_key[row]])], values_bytes)
+    for row in np.flatnonzero(good & np.isin(version, consumer_group.KEYS)).tolist():
+        _read_group(out, row, int(version[row]), known.consumer[int(of_key[row])], values_bytes)
+    others = good & (version > GROUP_METADATA) & ~np.isin(version, consumer_group.KEYS)
+    for kind in np.unique(version[others]).tolist():
+        out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
 
     rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
     read = _read_values(values_bytes.take(rows))
@@ -196,11 +204,17 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
     return Decoded(commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected)
 
 
-def _read_membership(out: _Out, row: int, group: str, value: bytes | None) -> None:
+def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) -> None:
+    value = values.at(row)
     try:
-        if value is not None:
+        if value is not None and version == GROUP_METADATA:
             membership.read(value)
-        out.memberships[row] = group
+        elif value is not None:
+            consumer_group.read(version, value)
+        if version in KEPT:
+            out.memberships[row] = group
+        else:
+            out.skipped[SKIPPED[version]] = out.skipped.get(SKIPPED[version], 0) + 1
     except membership.UnknownVersion:
         out.rejected[row] = UNKNOWN_GROUP
     except WireError:
@@ -230,9 +244,20 @@ def _read_keys(keys: Bytes) -> _Keys:
     fits &= (group >= 0) & (topic >= 0)  # -1: not UTF-8
 
     reason = dict.fromkeys(np.flatnonzero(grouped & ~fits | (keys.size < 2)).tolist(), MALFORMED_KEY)
+    consumer = _read_consumer_keys(keys, np.flatnonzero(np.isin(version, consumer_group.KEYS)), reason)
     unknown = (keys.size >= 2) & ((version < 0) | (version > max(SKIPPED)))
     reason.update(dict.fromkeys(np.flatnonzero(unknown).tolist(), UNKNOWN_KEY))
-    return _Keys(version, group, topic, partition, reason, groups, topics)
+    return _Keys(version, group, topic, partition, consumer, reason, groups, topics)
+
+
+def _read_consumer_keys(keys: Bytes, rows: Ints, reason: dict[int, str]) -> dict[int, str]:
+    groups: dict[int, str] = {}
+    for row in rows.tolist():
+        try:
+            groups[row] = consumer_group.read_key(keys.slice(row, int(keys.start[row]))).group
+        except WireError:
+            reason[row] = MALFORMED_KEY
+    return groups
 
 
 def _read_values(values: Bytes) -> _Values:

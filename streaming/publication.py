@@ -33,7 +33,7 @@ def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
     """A group's records: lag, the end of lag, and triggers in the order of their events."""
     topics = places.topics
     lag_at, triggers_at = partition_for(group, places.lag), partition_for(group, places.triggers)
-    records = [SinkRow(topics.lag, *encode(_lag_record(group, row)), lag_at) for row in outcome.lags]
+    records = [SinkRow(topics.lag, *encode(_lag_record(group, row)), lag_at) for row, _ in outcome.lags]
     records += [
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at) for topic in outcome.gone
     ]

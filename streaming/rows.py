@@ -134,7 +134,6 @@ class Moment:
     """A group's lag in a topic at the time of a sample."""
 
     topic: str
-    id: str
     at: int
     lag: Ints
     """By partition."""
@@ -144,7 +143,7 @@ class Moment:
 
     def pack(self) -> bytes:
         """The payload."""
-        meta = {"topic": self.topic, "id": self.id, "at": self.at, "committed_at": self.committed_at}
+        meta = {"topic": self.topic, "at": self.at, "committed_at": self.committed_at}
         return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
 
     @classmethod
@@ -204,6 +203,8 @@ class RacksRow:
     topic: str
     id: str
     at: int
+    told: int
+    """When the group was to know: at a change, or when it came to read the topic."""
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
     committed: bool
@@ -211,7 +212,7 @@ class RacksRow:
 
     def pack(self) -> bytes:
         """The payload."""
-        meta = {"topic": self.topic, "id": self.id, "at": self.at, "racks": self.racks}
+        meta: dict[str, Any] = {name: getattr(self, name) for name in ("topic", "id", "at", "told", "racks")}
         return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
 
     @classmethod

@@ -196,16 +196,15 @@ class _Turn:
         return {number: commits.groups[number] for number in sorted(self._committed.union(by_plan))}
 
     def _read_until(self, time: int | None) -> None:
-        """Let the plans up to a time take effect."""
-        readers = dict(self._state.readers)
-        last = np.full(len(self._state.commits.groups), UNKNOWN, np.int64)
+        """Let the plans up to a time take effect; each is told the racks, since its group may have forgotten them."""
         while self._reads and (time is None or self._reads[-1].at <= time):
             reads = self._reads.pop()
-            readers[reads.group] = max(reads.at, readers.get(reads.group, reads.at))
             self._touched.add(reads.group)
-        if readers != self._state.readers:
+            readers = {**self._state.readers, reads.group: reads.at}
             self._state = replace(self._state, readers=readers)
-            self._show(last)
+            self._visible = self._visible_now()
+            if self._state.racks_at != UNKNOWN:
+                self._tell_racks(self._state.commits.groups.index(reads.group), reads.at)
 
     def _commit_until(self, time: int | None) -> None:
         """Let the commits, and plans, up to a time take effect; `None`: all that are left."""
@@ -223,13 +222,13 @@ class _Turn:
         self._show(last)
 
     def _show(self, last: Ints) -> None:
-        """Say which groups came or went; `last` is indexed by group: the time of what made it go."""
+        """Say which groups came or went; `last` is indexed by group: the time of what made it come or go."""
         before, self._visible = self._visible, self._visible_now()
         for number in sorted(before.keys() - self._visible.keys()):
             self._tell(before[number], Kind.GONE, Gone(topic=self._topic, at=int(last[number])).pack())
         if self._state.racks_at != UNKNOWN:
             for number in sorted(self._visible.keys() - before.keys()):
-                self._tell_racks(number)
+                self._tell_racks(number, int(last[number]))
 
     # -- what the observer saw
 
@@ -251,14 +250,15 @@ class _Turn:
         self._observed = True
         self._state = replace(self._state, racks=record.racks, racks_at=record.at, laid_out=place)
         for number in sorted(self._visible):
-            self._tell_racks(number)
+            self._tell_racks(number, record.at)
 
-    def _tell_racks(self, number: int) -> None:
+    def _tell_racks(self, number: int, told: int) -> None:
         state = self._state
         row = RacksRow(
             topic=self._topic,
             id=state.id,
             at=state.racks_at,
+            told=max(told, state.racks_at),
             racks=state.racks,
             source=dict([state.laid_out] if state.laid_out else []),
             committed=number in self._committed,
@@ -290,7 +290,6 @@ class _Turn:
         for row, number in enumerate(numbers):
             moment = Moment(
                 topic=self._topic,
-                id=record.id,
                 at=record.at,
                 lag=lags[row],
                 committed_at=int(committed_at[row].max(initial=NONE)),

@@ -115,9 +115,15 @@ def key(data: bytes | None) -> tuple[Any, ...]:
             group = cursor.text()
             cursor.end()
             return ("group", group)
+        if version in {3, 4, 5, 6, 7, 8, 16}:
+            group = cursor.text()
+            if version in {5, 7, 8, 16}:
+                cursor.text()
+            cursor.end()
+            return ("group", group)
     except RefusedError:
         return ("rejected", "malformed key")
-    return ("skipped", version) if 3 <= version <= 23 else ("rejected", "unknown key version")
+    return ("skipped", version) if 3 <= version <= 24 else ("rejected", "unknown key version")
 
 
 def commit(data: bytes | None) -> tuple[Any, ...]:

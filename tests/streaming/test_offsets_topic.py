@@ -1,5 +1,6 @@
 """The columnar decode of `__consumer_offsets`, against real records and a naive twin."""
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,9 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from offsets_twin import Golden, commit_key, commit_value, group_key
+from offsets_twin import Golden, commit_key, commit_value, group_key, string
 
-from streaming import offsets_topic
+from streaming import consumer_group, offsets_topic
 from streaming.offsets_topic import Decoded
 
 Record = tuple[bytes | None, bytes | None]
@@ -79,20 +80,44 @@ def test_classic_group_metadata_is_handed_on_by_group(golden: Mapping[str, Golde
     assert (decoded.memberships, decoded.rejected) == ({0: group}, {})
 
 
-def test_kip_848_records_are_skipped_and_counted_by_kind(golden: Mapping[str, Golden]) -> None:
+def test_members_of_kip_848_groups_are_handed_on_by_group_and_the_rest_of_it_is_counted(
+    golden: Mapping[str, Golden],
+) -> None:
     names = [
         name for name in golden if name.startswith("kip848") and "commit" not in name and "offset" not in name
     ]
     decoded = decode([(golden[name].key, golden[name].value) for name in names])
+    handed_on = {names[row]: group for row, group in decoded.memberships.items()}
+    assert handed_on == dict.fromkeys(
+        (
+            "kip848_group_epoch",
+            "kip848_member",
+            "kip848_current_assignment",
+            "kip848_current_assignment_tombstone",
+        ),
+        "golden-848",
+    )
     assert decoded.skipped == {
-        "consumer group epoch": 1,
         "consumer group partitions": 1,
-        "consumer group member": 1,
         "consumer group target epoch": 1,
         "consumer group target assignment": 1,
-        "consumer group current assignment": 2,
     }
+    assert (decoded.rejected, commits(decoded)) == ({}, {})
+
+
+SHARE_AND_STREAMS = sorted(offsets_topic.SKIPPED.keys() - set(consumer_group.KEYS))
+
+
+def test_share_and_streams_groups_are_skipped_and_counted_by_kind() -> None:
+    records: list[Record] = [(struct.pack(">h", version) + b"?", b"?") for version in SHARE_AND_STREAMS] * 2
+    decoded = decode(records)
+    assert decoded.skipped == {offsets_topic.SKIPPED[version]: 2 for version in SHARE_AND_STREAMS}
     assert (decoded.rejected, decoded.memberships, commits(decoded)) == ({}, {}, {})
+    assert len(SHARE_AND_STREAMS) == 15
+
+
+def consumer_key(version: int, group: str, member: str | None = None) -> bytes:
+    return struct.pack(">h", version) + string(group) + (b"" if member is None else string(member))
 
 
 def test_commits_of_kip_848_groups_are_commits_like_any(golden: Mapping[str, Golden]) -> None:
@@ -123,7 +148,13 @@ def test_tagged_fields_of_a_newer_broker_are_passed_over() -> None:
         ((commit_key("g", "t", -1), None), "malformed key"),
         ((commit_key("g", "t", 2**31 - 1), None), "malformed key"),
         ((b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x00", None), "malformed key"),
-        ((b"\x00\x18", None), "unknown key version"),
+        ((b"\x00\x19", None), "unknown key version"),
+        ((consumer_key(3, "g") + b"\x00", None), "malformed key"),
+        ((consumer_key(8, "g"), None), "malformed key"),
+        ((consumer_key(5, "g", "m")[:-1], None), "malformed key"),
+        ((consumer_key(8, "g", "m"), b"\x00\x00\x00"), "malformed group metadata"),
+        ((consumer_key(8, "g", "m"), b"\x00\x01"), "unknown group metadata version"),
+        ((consumer_key(7, "g", "m"), b"\x00\x00\x09"), "malformed group metadata"),
         ((b"\xff\xff", None), "unknown key version"),
         ((commit_key("g", "t", 0), b""), "malformed commit"),
         ((commit_key("g", "t", 0), commit_value(1, 2)[:-1]), "malformed commit"),
@@ -191,7 +222,7 @@ def test_the_columnar_decode_says_what_the_naive_twin_says(records: list[Record]
                     case said:
                         expected_commits[row] = (group, topic, partition, *said)
             case _:
-                others += 1
+                others += 1  # a group's own record: read elsewhere
     decoded = decode(records)
     assert commits(decoded) == expected_commits
     reasons = {row: why for row, why in decoded.rejected.items() if "group metadata" not in why}

@@ -1,0 +1,267 @@
+"""The records of a KIP-848 consumer group in `__consumer_offsets`; all values are of version 0, flexible.
+
+    K 0003 | group           V  i32 epoch | tags (0: i64 hash of the metadata)
+    K 0004 | group           V  topics: id, name, i32 partitions, racks by partition      until Kafka 4.1, then tombstones only
+    K 0005 | group | member  V  instance, rack, client, host, topic names, regex, i32 rebalance ms, server assignor
+                                | tags (0: the classic protocol's session ms and protocols, of a member that speaks it)
+    K 0006 | group           V  i32 epoch | tags (0: i64 time)
+    K 0007 | group | member  V  topics: id, partitions
+    K 0008 | group | member  V  i32 epoch | i32 previous | i8 state | assigned | pending revocation: topics by id
+    K 0010 | group | regex   V  topic names | i64 version | i64 time
+
+Strings of keys have an i16 length, those of values are compact. A member owns what is assigned to it and what it has yet
+to give up. Tagged fields that are not known are passed over: brokers add them without a new version.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from assignors.protocol.kafka_types import Reader
+from assignors.protocol.ranges import WireError
+from streaming.membership import UnknownVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    ById: TypeAlias = Mapping[str, tuple[int, ...]]
+    """By topic id, partitions in ascending order."""
+
+EPOCH, PARTITIONS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
+KEYS = (EPOCH, PARTITIONS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
+OF_MEMBERS = (MEMBER, TARGET, CURRENT)
+NEWEST = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """Whose record it is."""
+
+    version: int
+    group: str
+    name: str | None
+    """The member, of records that are a member's; the regular expression of its record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEpoch:
+    """The group's epoch: it grows with every change of members or topics."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitions:
+    """The topics that the group reads, as the coordinator saw them."""
+
+    topics: Mapping[str, tuple[str, int]]
+    """By topic id, the name and the number of partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadata:
+    """A member, as it introduced itself."""
+
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    topics: tuple[str, ...]
+    regex: str | None
+    assignor: str | None
+    """The one that it wants on the broker."""
+    protocols: tuple[str, ...] | None
+    """The classic protocols of a member that speaks the classic protocol; None: it speaks the new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetEpoch:
+    """The group epoch that the target assignment is for."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a member is to own in the end."""
+
+    partitions: ById
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """What a member owns now."""
+
+    epoch: int
+    state: int
+    """0 stable, 1 yet to give up, 2 waiting for others to give up."""
+    assigned: ById
+    revoking: ById
+    """What it owns until it has given it up."""
+
+    @property
+    def owned(self) -> ById:
+        """All that is nobody else's."""
+        topics = {**self.assigned, **self.revoking}
+        return {
+            name: tuple(sorted({*self.assigned.get(name, ()), *self.revoking.get(name, ())}))
+            for name in topics
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """The topics that a regular expression stands for."""
+
+    topics: tuple[str, ...]
+
+
+Value: TypeAlias = GroupEpoch | GroupPartitions | MemberMetadata | TargetEpoch | Target | Current | Resolved
+
+
+def read_key(key: bytes) -> Key:
+    """The key of a version in `KEYS`; raises `WireError`."""
+    reader = Reader(key)
+    version = reader.int16()
+    group = reader.string()
+    name = reader.string() if version in OF_MEMBERS or version == REGEX else None
+    reader.end()
+    return Key(version=version, group=group, name=name)
+
+
+def read(version: int, value: bytes) -> Value:
+    """The value under a key of that version; raises `WireError` or `UnknownVersion`."""
+    reader = Reader(value)
+    if (found := reader.int16()) != NEWEST:
+        raise UnknownVersion(f"version {found} of a value under key version {version}")
+    said = READERS[version](reader)
+    reader.end()
+    return said
+
+
+def _epoch(reader: Reader) -> GroupEpoch:
+    epoch = reader.int32()
+    reader.tags()
+    return GroupEpoch(epoch=epoch)
+
+
+def _partitions(reader: Reader) -> GroupPartitions:
+    topics = reader.array(lambda: _topic(reader), compact=True)
+    reader.tags()
+    return GroupPartitions(topics=dict(topics))
+
+
+def _topic(reader: Reader) -> tuple[str, tuple[str, int]]:
+    topic_id = _topic_id(reader)
+    name = reader.string(compact=True)
+    partitions = reader.int32()
+    reader.array(lambda: _racks(reader), compact=True)
+    reader.tags()
+    return topic_id, (name, partitions)
+
+
+def _racks(reader: Reader) -> None:
+    reader.int32()  # partition
+    _strings(reader)
+    reader.tags()
+
+
+def _member(reader: Reader) -> MemberMetadata:
+    instance_id = reader.nullable_string(compact=True)
+    rack = reader.nullable_string(compact=True)
+    client_id = reader.string(compact=True)
+    reader.string(compact=True)  # client host
+    topics = _strings(reader)
+    regex = reader.nullable_string(compact=True)
+    reader.int32()  # rebalance timeout
+    assignor = reader.nullable_string(compact=True)
+    classic = reader.tags().get(0)
+    return MemberMetadata(
+        instance_id=instance_id or None,
+        rack=rack or None,
+        client_id=client_id,
+        topics=topics,
+        regex=regex or None,
+        assignor=assignor or None,
+        protocols=None if classic is None else _classic(Reader(classic)),
+    )
+
+
+def _classic(reader: Reader) -> tuple[str, ...] | None:
+    protocols: tuple[str, ...] | None = None
+    if reader.uvarint():  # 0: null
+        reader.int32()  # session timeout
+        protocols = reader.array(lambda: _protocol(reader), compact=True)
+        reader.tags()
+    reader.end()
+    return protocols
+
+
+def _protocol(reader: Reader) -> str:
+    name = reader.string(compact=True)
+    reader.nullable_bytes(compact=True)  # its subscription
+    reader.tags()
+    return name
+
+
+def _target_epoch(reader: Reader) -> TargetEpoch:
+    return TargetEpoch(epoch=_epoch(reader).epoch)
+
+
+def _target(reader: Reader) -> Target:
+    partitions = _by_id(reader)
+    reader.tags()
+    return Target(partitions=partitions)
+
+
+def _current(reader: Reader) -> Current:
+    epoch = reader.int32()
+    reader.int32()  # previous epoch
+    state = reader.int8()
+    assigned, revoking = _by_id(reader), _by_id(reader)
+    reader.tags()
+    return Current(epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+
+
+def _resolved(reader: Reader) -> Resolved:
+    topics = _strings(reader)
+    reader.int64()  # version of the metadata
+    reader.int64()  # time
+    reader.tags()
+    return Resolved(topics=topics)
+
+
+READERS: Mapping[int, Callable[[Reader], Value]] = {
+    EPOCH: _epoch,
+    PARTITIONS: _partitions,
+    MEMBER: _member,
+    TARGET_EPOCH: _target_epoch,
+    TARGET: _target,
+    CURRENT: _current,
+    REGEX: _resolved,
+}
+
+
+def _by_id(reader: Reader) -> dict[str, tuple[int, ...]]:
+    read: dict[str, tuple[int, ...]] = {}
+    for topic_id, partitions in reader.array(lambda: _id_and_partitions(reader), compact=True):
+        if any(partition < 0 for partition in partitions):
+            raise WireError("negative partition")
+        read[topic_id] = tuple(sorted({*read.get(topic_id, ()), *partitions}))
+    return read
+
+
+def _id_and_partitions(reader: Reader) -> tuple[str, tuple[int, ...]]:
+    topic_id = _topic_id(reader)
+    partitions = reader.array(reader.int32, compact=True, least=4)
+    reader.tags()  # the epochs of the assignment, since Kafka 4.3
+    return topic_id, partitions
+
+
+def _topic_id(reader: Reader) -> str:
+    return base64.urlsafe_b64encode(reader.uuid()).decode().rstrip("=")
+
+
+def _strings(reader: Reader) -> tuple[str, ...]:
+    return reader.array(lambda: reader.string(compact=True), compact=True)
