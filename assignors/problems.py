@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 from assignors.group import Group, Member, ProblemError, Topic
 from assignors.score import score
 from assignors.strategies import Strategy, strategy_named
+from assignors.streams.problems import streams_problem_of, streams_solved
 
 MAX_LINE = 256 * 1024 * 1024  # characters or bytes: far above a million partitions with racks and lags
 MAX_REPEAT = 10_000
+STREAMS = "streams"  # tasks over processes: a problem of its own kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +47,19 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
     try:
         fields = parsed(line)
         identity = _identity(fields)
-        problem = problem_of(fields)
+        strategies = _strategies(fields)
+        # A line with tasks alone has neither members nor topics to read.
+        problem = None if all(name == STREAMS for name in strategies) else problem_of(fields)
     except ProblemError as wrong:
         yield {"id": identity, "error": str(wrong)}
         return
-    for name in problem.strategies:
+    for name in strategies:
         try:
-            yield {"id": identity, "strategy": name} | solved(problem, strategy_named(name, problem.options))
+            if problem is None or name == STREAMS:
+                answer = streams_solved(streams_problem_of(fields, _repeat(fields)))
+            else:
+                answer = solved(problem, strategy_named(name, problem.options))
+            yield {"id": identity, "strategy": name} | answer
         except ProblemError as wrong:
             yield {"id": identity, "strategy": name, "error": str(wrong)}
 
@@ -79,24 +87,17 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
     Raises:
         ProblemError: the message says whose field is wrong.
     """
-    wanted = fields.get("strategy", [])
-    strategies = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-    if not strategies:
-        raise ProblemError("strategy: name one, or a list of them")
-    repeat = fields.get("repeat", 1)
-    if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= MAX_REPEAT:
-        raise ProblemError(f"repeat: must be an integer from 1 to {MAX_REPEAT}, not {repeat!r}")
     lags = _object("lags", fields.get("lags") or {})
     rates = _object("rates", fields.get("rates") or {})
     return Problem(
         id=_identity(fields),
-        strategies=strategies,
+        strategies=_strategies(fields),
         topics={
             name: _topic(name, said, lags.get(name), rates.get(name))
             for name, said in _object("topics", fields.get("topics")).items()
         },
         members=[_member(name, said) for name, said in _object("members", fields.get("members")).items()],
-        repeat=repeat,
+        repeat=_repeat(fields),
         options=_object("options", fields.get("options") or {}),
     )
 
@@ -135,6 +136,21 @@ def _times(plan: list[float], total: list[float]) -> dict[str, int]:
 
 def _in_order(problem: Problem, names: dict[str, dict[str, list[int]]]) -> dict[str, dict[str, list[int]]]:
     return {member.id: names[member.id] for member in problem.members if member.id in names}
+
+
+def _strategies(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    wanted = fields.get("strategy", [])
+    strategies = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+    if not strategies:
+        raise ProblemError("strategy: name one, or a list of them")
+    return strategies
+
+
+def _repeat(fields: Mapping[str, Any]) -> int:
+    repeat = fields.get("repeat", 1)
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= MAX_REPEAT:
+        raise ProblemError(f"repeat: must be an integer from 1 to {MAX_REPEAT}, not {repeat!r}")
+    return repeat
 
 
 def _identity(fields: Mapping[str, Any]) -> str | float | None:

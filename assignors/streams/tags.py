@@ -1,0 +1,66 @@
+"""Over which tags the copies of a task are spread.
+
+Law: the copies of a task, its active one first, cover as many distinct values of the tags as can be: the sum over the tags
+of their distinct values is the greatest that the processes allow. Each standby may go to the classes (processes of equal
+tags) that still lead there. Where following all ways is too long, a standby goes where it adds most.
+Cost: classes to the power of the standbys that are left, up to `MAX_WAYS`, once for each set of classes met.
+Source: KIP-708, which drops a tag once its values are used up; the sum says the same and more: with two tags it also finds
+the pairs that a choice one by one walks past.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+MAX_WAYS = 2_000
+
+
+class Spreading:
+    """Where the next standby of a task may go, remembered by what the copies so far are on."""
+
+    def __init__(self, values: Sequence[tuple[str | None, ...]], room: Sequence[int]) -> None:
+        """Take the tag values of each class, and how many processes are of it."""
+        self._values = values
+        self._room = room
+        self._best: dict[tuple[tuple[int, ...], int], int] = {}
+        self._allowed: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+
+    def allowed(self, used: Sequence[int], left: int) -> tuple[int, ...]:
+        """The classes that the next of `left` standbys may go to, after copies on the `used` classes; ascending."""
+        key = tuple(sorted(used)), self._followed(left)
+        if key not in self._allowed:
+            self._allowed[key] = self._found(*key)
+        return self._allowed[key]
+
+    def distinct(self, used: Sequence[int]) -> tuple[int, ...]:
+        """By tag: how many values the copies cover."""
+        rows = [self._values[each] for each in used]
+        return tuple(
+            len({value for value in column if value is not None}) for column in zip(*rows, strict=True)
+        )
+
+    def possible(self) -> tuple[int, ...]:
+        """By tag: how many values there are."""
+        return self.distinct(range(len(self._values)))
+
+    def _followed(self, left: int) -> int:
+        """How many standbys ahead are looked at."""
+        ahead = 1
+        while ahead < left and len(self._values) ** (ahead + 1) <= MAX_WAYS:
+            ahead += 1
+        return min(ahead, left)
+
+    def _found(self, used: tuple[int, ...], left: int) -> tuple[int, ...]:
+        worth = {each: self._value((*used, each), left - 1) for each in self._free(used)}
+        best = max(worth.values(), default=0)
+        return tuple(each for each, value in worth.items() if value == best)
+
+    def _value(self, used: tuple[int, ...], left: int) -> int:
+        key = tuple(sorted(used)), left
+        if key not in self._best:
+            further = [self._value((*key[0], each), left - 1) for each in self._free(key[0])] if left else []
+            self._best[key] = max(further, default=sum(self.distinct(key[0])))
+        return self._best[key]
+
+    def _free(self, used: tuple[int, ...]) -> list[int]:
+        taken = Counter(used)
+        return [each for each, room in enumerate(self._room) if taken[each] < room]

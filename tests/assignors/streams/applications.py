@@ -1,0 +1,134 @@
+"""Applications for the tests: made at random, and carried from one round to the next as Kafka Streams would."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from assignors.streams import Consumer, Plan, Process, Settings, Task
+
+RACKS = ("a", "b", "c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A problem."""
+
+    tasks: list[Task]
+    processes: list[Process]
+    settings: Settings
+
+
+def tasks_of(
+    subtopologies: int, partitions: int, *, stateful: bool = True, end: int | None = 1_000_000
+) -> list[Task]:
+    return [
+        Task(subtopology=str(number), partition=partition, stateful=stateful, end_offset_sum=end)
+        for number in range(subtopologies)
+        for partition in range(partitions)
+    ]
+
+
+def process(
+    name: str, *, active=(), standby=(), lags: Mapping[str, int] | None = None, threads=1, **fields
+) -> Process:
+    """A process whose first thread had everything."""
+    consumers = [Consumer(id=f"{name}-1", active=active, standby=standby)]
+    consumers += [Consumer(id=f"{name}-{number}") for number in range(2, threads + 1)]
+    return Process(id=name, consumers=consumers, lags=lags or {}, **fields)
+
+
+def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
+    """Everything that may vary does: state, claims, lags, racks, tags, threads, settings; zombies and strangers too."""
+    work = []
+    for subtopology in range(random.randint(1, 4)):
+        stateful = random.random() < 0.75
+        for partition in range(random.randint(1, tasks)):
+            work.append(
+                Task(
+                    subtopology=str(subtopology),
+                    partition=partition,
+                    stateful=stateful,
+                    input_racks=[
+                        random.sample(RACKS, random.randint(0, 2)) for _ in range(random.randint(0, 2))
+                    ],
+                    changelog_racks=[random.sample(RACKS, random.randint(0, 2))] if stateful else [],
+                    end_offset_sum=random.choice([None, 0, 50_000, 1_000_000]),
+                )
+            )
+    names = [task.id for task in work] + ["9_9"]
+    people = []
+    for number in range(random.randint(1, processes)):
+        consumers = [
+            Consumer(
+                id=f"p{number}-{thread}",
+                active=random.sample(names, random.randint(0, len(names) // 3)),
+                standby=random.sample(names, random.randint(0, len(names) // 3)),
+            )
+            for thread in range(random.randint(1, 3))
+        ]
+        lagging = random.sample(names, random.randint(0, len(names)))
+        people.append(
+            Process(
+                id=f"p{number}",
+                consumers=consumers,
+                rack=random.choice([None, *RACKS]) if random.random() < 0.3 else random.choice(RACKS),
+                tags={tag: random.choice("xyz") for tag in ("zone", "cluster") if random.random() < 0.9},
+                lags={name: random.choice([0, 100, 20_000, 500_000]) for name in lagging},
+                offset_sums={
+                    name: random.randint(0, 60_000) for name in random.sample(names, len(names) // 2)
+                },
+            )
+        )
+    return Case(tasks=work, processes=people, settings=random_settings(random))
+
+
+def random_settings(random: Random) -> Settings:
+    return Settings(
+        standby_replicas=random.randint(0, 3),
+        max_warmups=random.randint(1, 4),
+        acceptable_recovery_lag=random.choice([0, 10_000]),
+        rack_aware_tags=random.choice([(), ("zone",), ("zone", "cluster")]),
+        traffic_cost=random.choice([0, 1, 10]),
+        non_overlap_cost=random.choice([0, 1, 10]),
+        rack_strategy=random.choice(["none", "min_traffic", "balance_subtopology"]),
+    )
+
+
+def shuffled(case: Case, random: Random) -> Case:
+    """The same problem in another order."""
+    people = [
+        replace(each, consumers=random.sample(list(each.consumers), len(each.consumers)))
+        for each in random.sample(case.processes, len(case.processes))
+    ]
+    return Case(tasks=random.sample(case.tasks, len(case.tasks)), processes=people, settings=case.settings)
+
+
+def carried_out(processes: Sequence[Process], plan: Plan, *, lag: int = 0) -> list[Process]:
+    """The processes after they did what a plan says, each copy that they follow so far behind."""
+    after = []
+    for each in processes:
+        consumers = plan.processes[each.id]
+        followed = [task for mine in consumers.values() for task in mine.standby + mine.warmup]
+        after.append(
+            replace(
+                each,
+                consumers=[
+                    Consumer(id=name, active=mine.active, standby=mine.standby + mine.warmup)
+                    for name, mine in consumers.items()
+                ],
+                lags=dict.fromkeys(followed, lag),
+                offset_sums={},
+            )
+        )
+    return after
+
+
+def places(plan: Plan, role: str = "active") -> dict[str, str] | dict[str, list[str]]:
+    """By task: the process that runs it, or those that follow it."""
+    if role == "active":
+        return {task: name for name, _, kind, task in plan.rows() if kind == "active"}
+    found: dict[str, list[str]] = {}
+    for name, _, kind, task in plan.rows():
+        if kind == role:
+            found.setdefault(task, []).append(name)
+    return found

@@ -1,0 +1,6 @@
+"""This folder's own modules on the path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
