@@ -51,6 +51,8 @@ class Observation:
     """Topics that do not exist, or no longer concern us. What is in neither was not seen, and stays as it was."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Why a topic that was asked for was not seen."""
+    commit_partitions: int = 0
+    """How many partitions the offsets topic has; 0 before it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +180,20 @@ def never_seen(state: ClusterState) -> frozenset[int]:
 
 
 def sample(
-    topic: TopicRecord, at: int, begin: Sequence[int], stable: Sequence[int], high: Sequence[int]
+    topic: TopicRecord,
+    at: int,
+    begin: Sequence[int],
+    stable: Sequence[int],
+    high: Sequence[int],
+    data: Sequence[int] = (),
+    commits: Sequence[int] = (),
 ) -> OffsetsRecord:
     """A sample of a topic's offsets, indexed by partition.
 
     The three are asked for one after the other while records arrive, so that one may come out below another that it can
     never be below: a known high watermark is at least the stable offset.
+
+    Where the records end is said for those partitions only where they end below the stable offset.
     """
     return OffsetsRecord(
         topic=topic.topic,
@@ -194,4 +204,6 @@ def sample(
         high=tuple(
             max(one, least) if one != UNKNOWN else UNKNOWN for one, least in zip(high, stable, strict=True)
         ),
+        data=tuple(data) if any(end != UNKNOWN for end in data) else None,
+        commits=tuple(commits) or None,
     )

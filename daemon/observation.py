@@ -7,7 +7,7 @@ connect without pause, so nothing is asked of partitions that are known to have 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 
+COMMITS = "__consumer_offsets"
+
 
 class UnansweredError(Exception):
     """The cluster as a whole did not answer: to be tried again later."""
@@ -39,6 +41,8 @@ class Offsets:
     stable: Mapping[Place, int]
     high: Mapping[Place, int]
     failed: Mapping[Place, str]
+    commits: Mapping[int, int] = field(default_factory=dict)
+    """The stable offsets of the offsets topic, by partition; those that could be read."""
 
 
 def look(
@@ -57,7 +61,7 @@ def look(
         UnansweredError: the cluster did not answer.
     """
     try:
-        described, cluster = _described(client, selection, known, timeout)
+        described, cluster, commit_partitions = _described(client, selection, known, timeout)
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     brokers = {node.id: node.rack for node in cluster.nodes}
@@ -82,13 +86,20 @@ def look(
                 brokers |= {
                     node.id: node.rack for node in partition.replicas if node.host and node.id not in brokers
                 }
-    return Observation(at=at, brokers=brokers, topics=topics, gone=frozenset(gone), unreadable=unreadable)
+    return Observation(
+        at=at,
+        brokers=brokers,
+        topics=topics,
+        gone=frozenset(gone),
+        unreadable=unreadable,
+        commit_partitions=commit_partitions,
+    )
 
 
 def _described(
     client: AdminClient, selection: Selection, known: Collection[str], timeout: float
-) -> tuple[Mapping[str, Any], Any]:
-    """Ask for topics and cluster: the answers for each topic, and the cluster's.
+) -> tuple[Mapping[str, Any], Any, int]:
+    """Ask for topics and cluster: the answers for each topic, and the cluster's; and of the offsets topic its partitions.
 
     librdkafka sends these to the broker that the newest list of topics, which any broker may answer, names as controller.
     Brokers name any that they believe alive: the one that has just died too, for seconds, so a second list may do better.
@@ -98,7 +109,8 @@ def _described(
         names = sorted({name for name in (*listed, *known) if name in selection})
         asked = client.describe_topics(TopicCollection(names), request_timeout=timeout) if names else {}
         try:
-            return asked, client.describe_cluster(request_timeout=timeout).result()
+            commits = listed[COMMITS].partitions if COMMITS in listed else ()
+            return asked, client.describe_cluster(request_timeout=timeout).result(), len(commits)
         except KafkaException:
             if last:
                 raise
@@ -119,23 +131,30 @@ def _topic(description: Any) -> ObservedTopic:
 
 
 def read_offsets(
-    client: AdminClient, places: Iterable[Place], begins: Iterable[Place], timeout: float
+    client: AdminClient,
+    places: Iterable[Place],
+    begins: Iterable[Place],
+    timeout: float,
+    *,
+    commit_partitions: int = 0,
 ) -> Offsets:
-    """Ask for the ends of some partitions, and for the begins of some.
+    """Ask for the ends of some partitions and of the offsets topic's, and for the begins of some.
 
     Raises:
         UnansweredError: not one partition could be read, and not for want of a right.
     """
     latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()
     wanted = {TopicPartition(*place): latest for place in places}
+    commits = {TopicPartition(COMMITS, number): latest for number in range(commit_partitions)}
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     # All three are under way before the first answer is waited for.
     asked = (
-        clients.offsets(client, wanted, committed, timeout),
+        clients.offsets(client, wanted | commits, committed, timeout),
         clients.offsets(client, wanted, uncommitted, timeout),
         clients.offsets(client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout),
     )
     failed: dict[Place, str] = {}
+    commit_ends: dict[int, int] = {}
     refused = False
     answers: list[dict[Place, int]] = []
     for kind in asked:
@@ -146,17 +165,21 @@ def read_offsets(
                 offset = answer.result().offset
             except KafkaException as exception:
                 error = clients.kafka_error(exception)
+                if partition.topic == COMMITS:
+                    continue  # a right that an observer may lack
                 refused = refused or error.code() in clients.REFUSED
                 failed[place] = error.str()
             else:
-                if offset < 0:
+                if partition.topic == COMMITS:
+                    commit_ends |= {partition.partition: offset} if offset >= 0 else {}
+                elif offset < 0:
                     failed[place] = "the leader did not answer in time"
                 else:
                     answers[-1][place] = offset
     stable, high, begin = answers
     if wanted and not stable and not refused:
         raise UnansweredError(next(iter(failed.values())))
-    return Offsets(begin=begin, stable=stable, high=high, failed=failed)
+    return Offsets(begin=begin, stable=stable, high=high, failed=failed, commits=commit_ends)
 
 
 def begins_due(

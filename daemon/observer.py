@@ -25,6 +25,7 @@ from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.metadata_topic import MetadataTopic
 from daemon.observation import UnansweredError, begins_due, look, read_offsets
 from daemon.once import Outage, Throttle, changes
+from daemon.tails import Tails, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +57,8 @@ class ObserverSettings:
     """Topics are observed that one of these regular expressions matches in full, …"""
     exclude: tuple[str, ...] = ("__.*",)
     """… and none of these. Our own are not observed."""
+    tails: bool = True
+    """Whether the last records of partitions that stand still are read, to tell transaction markers from lag."""
 
 
 class Observer:
@@ -79,11 +82,14 @@ class Observer:
         self._state: ClusterState | None = None
         self._unreadable: Mapping[str, str] = {}
         self._never_seen: frozenset[int] = frozenset()
+        self._commit_partitions = 0
         # Of the samples' job alone.
         self._samples = 0
         self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
         self._missed: frozenset[Place] = frozenset()  # not read the last time
         self._unknown: Mapping[str, tuple[int, ...]] = {}  # not read at least twice, by topic
+        self._commits: dict[int, int] = {}  # the last known stable ends of the offsets topic
+        self._tails = Tails(client_config)
         # One for each job, written by it alone.
         self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
 
@@ -113,6 +119,7 @@ class Observer:
             for job in (METADATA_JOB, OFFSETS_JOB):
                 if self._scheduler.get_job(job) is not None:
                     self._scheduler.remove_job(job)
+        self._tails.close()
         self._topic.close()
 
     def tick_metadata(self) -> None:
@@ -151,6 +158,7 @@ class Observer:
         if news:
             self._topic.publish(news)
         self._state = state
+        self._commit_partitions = observed.commit_partitions
         self._tell(recovered, news)
         self._tell_of_the_unseen(observed, state)
 
@@ -200,10 +208,19 @@ class Observer:
             if leader != UNKNOWN
         ]
         at = _now()
-        offsets = read_offsets(self._client, places, due, self._settings.timeout)
+        count = self._commit_partitions
+        offsets = read_offsets(self._client, places, due, self._settings.timeout, commit_partitions=count)
         self._begins = _begins(state.topics, self._begins, offsets)
+        known = {number: end for number, end in self._commits.items() if number < count}
+        self._commits = {**known, **offsets.commits}
+        self._tails.sampled(
+            {(state.topics[name].id, number): end for (name, number), end in offsets.stable.items()}
+        )
         self._tell_of_unknown(readable, offsets)
         self._topic.offer([self._sampled(topic, at, offsets) for topic in state.topics.values()])
+        if self._settings.tails:  # what is found goes with the next sample: none waits for it
+            named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)
+            self._tails.look(named, self._begins, self._settings.timeout)
 
     def _sampled(self, topic: TopicRecord, at: int, offsets: Offsets) -> OffsetsRecord:
         numbers = range(topic.partitions)
@@ -213,6 +230,10 @@ class Observer:
             [self._begins.get((topic.id, number), UNKNOWN) for number in numbers],
             [offsets.stable.get((topic.topic, number), UNKNOWN) for number in numbers],
             [offsets.high.get((topic.topic, number), UNKNOWN) for number in numbers],
+            [self._tails.data((topic.id, number)) for number in numbers],
+            [self._commits[number] for number in sorted(self._commits)]
+            if len(self._commits) == self._commit_partitions
+            else (),
         )
 
     def _tell_of_unknown(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:

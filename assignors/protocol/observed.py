@@ -99,7 +99,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsRecord:
-    """A sample of a topic's offsets; every list is indexed by partition, -1 where it could not be read."""
+    """A sample of a topic's offsets; the lists but `commits` are indexed by partition, -1 where it could not be read."""
 
     KIND: ClassVar = "offsets"
     V: ClassVar = 1
@@ -110,13 +110,19 @@ class OffsetsRecord:
     begin: tuple[int, ...]
     stable: tuple[int, ...]
     high: tuple[int, ...]
+    data: tuple[int, ...] | None = None
+    """Where the records end that a read_committed consumer is given, below `stable` where only markers and aborted
+    transactions follow; -1 where nobody has looked."""
+    commits: tuple[int, ...] | None = None
+    """The stable end of each partition of the offsets topic at that time: the commits below it had been made."""
 
     @property
     def key(self) -> Key:
         return ("offsets", self.topic)
 
     def value(self) -> dict[str, object]:
-        return {
+        later = {"data": self.data, "commits": self.commits}
+        return {name: column for name, column in later.items() if column is not None} | {
             "v": self.V,
             "at": self.at,
             "id": self.id,
@@ -135,8 +141,15 @@ class OffsetsRecord:
             begin=fields.integers("begin", low=-1),
             stable=fields.integers("stable", low=-1),
             high=fields.integers("high", low=-1),
+            data=fields.optional_integers("data", low=-1),
+            commits=fields.optional_integers("commits"),
         )
-        same_length(begin=record.begin, stable=record.stable, high=record.high)
+        same_length(
+            begin=record.begin,
+            stable=record.stable,
+            high=record.high,
+            **({} if record.data is None else {"data": record.data}),
+        )
         return record
 
 

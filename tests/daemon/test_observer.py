@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -22,9 +22,11 @@ from confluent_kafka.admin import (
 from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
 from assignors.protocol.topics import Topics
 from daemon import clients
+from daemon.cluster_state import UNKNOWN
 from daemon.observation import UnansweredError, read_offsets
 from daemon.observer import Observer, ObserverSettings
 from daemon.reading import read_to_end
+from daemon.tails import STILL
 from daemon.topics import TopicSettings, ensure
 from deploy.cluster import Cluster
 
@@ -153,6 +155,40 @@ def test_samples_tell_begin_stable_and_high_apart(observe, published, kafka, min
     observer._topic._producer.flush(10)
     (sample,) = of(OffsetsRecord, published())
     assert (sample.begin, sample.stable, sample.high) == ((0, 0), (0, 0), (0, 5))
+
+
+def test_a_sample_tells_where_the_records_end_below_a_marker(observe, published, kafka, mine, client_config):
+    kafka.create(mine, 2, 1)
+    producer = Producer({**client_config, "transactional.id": mine})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(mine, b"x", partition=1)
+    producer.commit_transaction(20)
+    observer = observe()
+    observer.tick_metadata()
+    for _ in range(STILL + 4):  # the marker may come a tick late
+        observer.tick_offsets()
+    observer._topic._producer.flush(10)
+    first, *_, last = of(OffsetsRecord, published())
+    assert first.data is None
+    assert (last.stable, last.data) == ((0, 2), (UNKNOWN, 1))
+
+
+def test_a_sample_tells_how_far_the_commits_had_come(observe, published, kafka, mine, client_config):
+    kafka.create(mine, 1, 1)
+    consumer = Consumer({**client_config, "group.id": mine})
+    consumer.commit(offsets=[TopicPartition(mine, 0, 1)], asynchronous=False)
+    observer = observe()
+    observer.tick_metadata()
+    observer.tick_offsets()
+    consumer.commit(offsets=[TopicPartition(mine, 0, 2)], asynchronous=False)
+    observer.tick_offsets()
+    observer._topic._producer.flush(10)
+    consumer.close()
+    before, after = of(OffsetsRecord, published())
+    assert len(before.commits) == len(after.commits) == 4  # the tests' cluster has so many
+    grown = [now - then for then, now in zip(before.commits, after.commits, strict=True)]
+    assert sum(step >= 1 for step in grown) >= 1
 
 
 def test_begin_offsets_are_read_again_with_each_so_manieth_sample(

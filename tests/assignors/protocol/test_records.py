@@ -53,8 +53,11 @@ def topic_records(draw):
 
 @st.composite
 def offsets_records(draw):
-    lists = columns(draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset)
-    return r.OffsetsRecord(topic=draw(name), at=draw(whole), id=draw(name), **lists)
+    lists = columns(draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data=offset)
+    if draw(st.booleans()):
+        del lists["data"]
+    commits = draw(st.none() | st.lists(whole, max_size=3).map(tuple))
+    return r.OffsetsRecord(topic=draw(name), at=draw(whole), id=draw(name), commits=commits, **lists)
 
 
 @st.composite
@@ -73,13 +76,12 @@ def lag_records(draw):
         velocity=figure,
         seconds=figure,
         ends_at=offset,
+        owner=st.integers(-1, 1),
+        local=st.none() | st.booleans(),
     )
-    said = draw(st.sets(st.sampled_from(["rate", "velocity", "seconds", "ends_at"])))
-    lists = {
-        field: values
-        for field, values in lists.items()
-        if field in said or field not in ("rate", "velocity", "seconds", "ends_at")
-    }
+    optional = ["rate", "velocity", "seconds", "ends_at", "owner", "local"]
+    said = draw(st.sets(st.sampled_from(optional)))
+    lists = {field: values for field, values in lists.items() if field in said or field not in optional}
     return r.LagRecord(
         group=draw(name),
         topic=draw(name),
@@ -89,6 +91,7 @@ def lag_records(draw):
         stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         at_least=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         source=draw(source),
+        members=draw(st.tuples(name, name)) if "owner" in said else (),
         **lists,
     )
 
@@ -200,7 +203,10 @@ RECORDS = {
         r.OperatorRecord, group=name, at=whole, by=text, action=st.just("rebalance"), reason=text
     ),
 }
-LATER = {r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at")}
+LATER = {
+    r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at", "members", "owner", "local"),
+    r.OffsetsRecord: ("data", "commits"),
+}
 """Fields that records of an earlier day lack."""
 each = pytest.mark.parametrize(("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part))
 a_record = st.sampled_from(sorted(RECORDS, key=str)).flatmap(
@@ -468,3 +474,20 @@ def test_a_plan_from_before_racks_were_told_is_read_without_them(racks):
 def test_a_partition_of_a_set_that_is_not_there_is_refused():
     read = planned({"at": 5, "sets": [["a"]], "of": [0, 1]})
     assert read == r.Rejection("racks.of: a number that is not in racks.sets")
+
+
+def test_an_owner_that_is_no_member_is_refused():
+    record = r.LagRecord(
+        group="g",
+        topic="t",
+        at=1,
+        id="i",
+        end_kind="stable",
+        **dict.fromkeys(("committed", "committed_at", "begin", "end", "lag", "lost"), (0, 0)),
+        stale=(),
+        racks=((), ()),
+        source={},
+        members=("m0",),
+        owner=(0, 1),
+    )
+    assert r.decode("lag", *r.encode(record)) == r.Rejection("owner: a number that is not in members")

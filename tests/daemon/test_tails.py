@@ -1,0 +1,93 @@
+"""Where records end, below markers and aborted records: the rule, and the look at real logs."""
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from daemon.cluster_state import UNKNOWN
+from daemon.tails import STILL, STILL_MAX, WINDOWS, Tail, last_records
+
+
+def stood(end, samples, tail=None):
+    tail = tail or Tail(end=end)
+    for _ in range(samples):
+        tail = tail.sampled(end)
+    return tail
+
+
+def test_a_partition_is_looked_at_once_its_end_has_stood_still():
+    assert not stood(10, STILL - 1).due
+    assert stood(10, STILL).due
+    assert not stood(10, STILL).sampled(11).due
+
+
+def test_what_was_found_holds_until_the_end_moves():
+    found = stood(10, STILL).found(8, 0)
+    assert found.data == 9
+    assert not stood(10, 100, found).due
+    assert found.sampled(11).data == UNKNOWN
+
+
+def test_a_window_without_records_makes_the_next_one_larger_and_the_last_one_ends_the_search():
+    tail = stood(100_000, STILL)
+    for window in WINDOWS:
+        assert tail.due
+        assert tail.start(0) == 100_000 - window
+        tail = tail.found(None, 0)
+    assert not tail.due
+    assert tail.data == UNKNOWN
+
+
+def test_a_log_without_any_record_ends_where_it_begins():
+    assert stood(10, STILL).found(None, 7).data == 7
+    assert stood(10, STILL).start(7) == 7
+
+
+def test_who_ends_with_a_record_is_looked_at_less_often_and_who_ends_with_a_marker_is_not():
+    tail = stood(10, STILL).found(9, 0)
+    assert tail.data == 10
+    assert not stood(11, 2 * STILL - 1, tail.sampled(11)).due
+    assert stood(11, 2 * STILL, tail.sampled(11)).due
+    marker = stood(11, 2 * STILL, tail.sampled(11)).found(9, 0)
+    assert stood(12, STILL, marker.sampled(12)).due
+    for end in range(20, 40):
+        tail = stood(end, STILL_MAX, tail.sampled(end)).found(end - 1, 0)
+    assert tail.patience == STILL_MAX
+
+
+@pytest.mark.integration
+def test_the_last_records_of_real_logs(kafka, fresh, client_config):
+    topic = fresh("tails")
+    kafka.create(topic, 5)
+    plain = Producer(client_config)
+    for partition in (0, 1, 2):
+        plain.produce(topic, b"x", partition=partition)
+    plain.flush(20)
+    producer = Producer({**client_config, "transactional.id": topic})
+    producer.init_transactions(20)
+    for partition, end in ((1, producer.commit_transaction), (2, producer.abort_transaction)):
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(topic, b"y", partition=partition)
+        end(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"z", partition=3)
+    producer.flush(20)
+    consumer = Consumer(
+        {
+            **client_config,
+            "group.id": topic,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    found = last_records(consumer, {(topic, number): 0 for number in range(5)}, 30)
+    producer.abort_transaction(20)
+    consumer.close()
+    assert found == {
+        (topic, 0): 0,
+        (topic, 1): 3,  # and a marker at 4
+        (topic, 2): 0,  # three records that never were, and a marker
+        (topic, 3): None,  # a transaction that is still open
+        (topic, 4): None,
+    }
