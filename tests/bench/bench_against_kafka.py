@@ -1,10 +1,14 @@
 """Strategies beside Kafka's classes of the same name, interleaved in one run: milliseconds, the least of the repeats.
 
-    python tests/bench/bench_against_kafka.py [--cells 100x100x10,1000x100x100] [--strategies range,sticky] [--repeat 5]
+    python tests/bench/bench_against_kafka.py                      # the whole grid: about an hour
+    python tests/bench/bench_against_kafka.py --cells 100x100x10,1000x100x100 --strategies range,sticky --topics all --racks 3
 
 A cell is members x topics x partitions of a topic. Each is run with equal subscriptions and with one fifth of the topics for
 each member, with 2 and 3 racks of replicas of 3, from scratch and after one member left. Kafka's time is its assign() alone,
-warmed up; ours is the plan alone, and names to names. A Kafka call beyond the budget is not repeated, nor are larger ones.
+warmed up; ours is the plan alone, and names to names. The server's classes know no racks; ours of that name do.
+
+`> 60`: Kafka's call was given up after so many seconds. `unrun`: a cell that is no larger, of the same strategy and
+subscriptions, was given up before. The last column marks what is slower than Kafka: P the plan alone, N names to names.
 """
 
 import argparse
@@ -13,18 +17,26 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "assignors"))
 
-from kafka_oracle import Kafka
+from coordinator_cases import CoordinatorCases
+from kafka_oracle import CLIENT_SIDE, Kafka
 
 from assignors.group import Group, Member, Topic
 from assignors.strategies import STRATEGIES, Strategy
 
+CELLS = "100x100x10,1000x100x100,1000x1000x10,10000x100x100,1000x1000x100"
+COMPARED = "range,roundrobin,sticky,cooperative-sticky,uniform,server-range"
 RACKS = ["a", "b", "c"]
 WARM_UP = 30
+ENOUGH = 1.0
+"""Seconds that a cell is repeated for, beyond the least number of repeats; noise has a harder time with short ones."""
+MOST_REPEATS = 40
+HEAD = f"{'strategy':19}{'cell':>14} {'topics':>6} {'racks':>5} {'state':>9}{'plan':>10}{'names':>10}{'kafka':>12}"
 
 
 class Case(NamedTuple):
@@ -35,29 +47,83 @@ class Case(NamedTuple):
     topics: dict[str, Topic]
     members: list[Member]
 
+    def __str__(self) -> str:
+        return f"{self.cell:>14} {self.wishes:>6} {self.racks:>5} {self.state:>9}"
+
+
+class Java:
+    """Kafka's assignors in a process of their own, which a call that takes too long costs its life."""
+
+    def __init__(self, strategies: list[str], limit: float) -> None:
+        self._strategies = strategies
+        self._limit = limit
+        self._start()
+
+    def _start(self) -> None:
+        self._kafka = Kafka("-Xmx6g")
+        coordinator = CoordinatorCases(self._kafka)
+        self._side: dict[str, Any] = {
+            name: self._kafka if name in CLIENT_SIDE else coordinator for name in self._strategies
+        }
+        for case in cases(["30x30x10"], ["all", "1/5"], [2, 3], ["scratch", "one left"]):
+            for name in self._strategies:
+                call = self.prepared(name, case)
+                for _ in range(WARM_UP):
+                    call()
+
+    def prepared(self, name: str, case: Case) -> Callable[[], Any]:
+        """The call of the problem's assignor; the problem stands in the Java process already."""
+        side = self._side[name]
+        problem = side.prepared(name, case.topics, case.members)
+        return lambda: side.call(name, *problem)
+
+    def timed(self, call: Callable[[], Any]) -> float | None:
+        """Milliseconds, or None: it was given up."""
+        took: list[float] = []
+        thread = Thread(target=lambda: took.append(timed(call)), daemon=True)
+        thread.start()
+        thread.join(self._limit)
+        if not thread.is_alive() and took:
+            return took[0]
+        process = self._kafka.gateway.java_process
+        process.kill()
+        process.wait()
+        self._start()
+        return None
+
+    def close(self) -> None:
+        self._kafka.close()
+
 
 def main() -> None:
     arguments = parsed()
-    kafka = Kafka("-Xmx8g")
-    warm_up(kafka, arguments.strategies)
-    print(
-        f"{'strategy':20}{'cell':>15} {'topics':>6} {'racks':>5} {'state':>9}{'plan':>10}{'names':>10}{'kafka':>12}{'ratio':>8}"
-    )
-    slow: set[str] = set()
-    for case in cases(arguments.cells):
+    java = Java(arguments.strategies, arguments.limit)
+    print(f"{HEAD}{'x plan':>9}{'x names':>9}", flush=True)
+    slow: dict[tuple[str, str], int] = {}
+    marked = []
+    for case in cases(arguments.cells, arguments.topics, arguments.racks, arguments.states):
         for name in arguments.strategies:
-            report(kafka, case, name, arguments, slow)
-    kafka.close()
+            mark = report(java, case, name, arguments, slow)
+            if mark:
+                marked.append(f"{name:19}{case} {mark}")
+    java.close()
+    print(f"\nslower than Kafka in {len(marked)} cells", *marked, sep="\n")
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cells", type=listed, default=listed("100x100x10,1000x100x100,1000x1000x10"))
-    parser.add_argument(
-        "--strategies", type=listed, default=listed("range,roundrobin,sticky,cooperative-sticky")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--cells", type=listed, default=listed(CELLS))
+    parser.add_argument("--strategies", type=listed, default=listed(COMPARED))
+    parser.add_argument("--topics", type=listed, default=listed("all,1/5"), help="of each member")
+    parser.add_argument("--racks", type=lambda text: [int(one) for one in listed(text)], default=[2, 3])
+    parser.add_argument("--states", type=listed, default=listed("scratch,one left"))
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--budget", type=float, default=10.0, help="seconds of one call of Kafka's")
+    parser.add_argument(
+        "--once", type=float, default=5.0, help="seconds of a call of Kafka's that is not repeated"
+    )
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which one is given up")
     return parser.parse_args()
 
 
@@ -65,68 +131,82 @@ def listed(text: str) -> list[str]:
     return text.split(",")
 
 
-def cases(cells: list[str]) -> Iterator[Case]:
+def cases(cells: list[str], wishes: list[str], racks: list[int], states: list[str]) -> Iterator[Case]:
     for cell in cells:
-        members, topics, partitions = map(int, cell.split("x"))
-        for fifth in (False, True):
-            for racks in (2, 3):
-                draw = random.Random(4)
-                names = [f"topic-{number:04}" for number in range(topics)]
-                described = {
-                    name: Topic(
-                        partitions=partitions,
-                        replica_racks=[draw.sample(RACKS, racks) for _ in range(partitions)],
-                    )
-                    for name in names
-                }
-                people = [
-                    Member(
-                        id=f"member-{number:05}",
-                        topics=draw.sample(names, topics // 5) if fifth else names,
-                        rack=RACKS[number % 3],
-                    )
-                    for number in range(members)
-                ]
-                wishes = "1/5" if fifth else "all"
-                yield Case(cell, wishes, racks, "scratch", described, people)
-                group = Group.build(described, people)
-                owned = STRATEGIES["sticky"](group).to_names(group)
-                stayed = [replace(member, owned=owned[member.id], generation=1) for member in people[1:]]
-                yield Case(cell, wishes, racks, "one left", described, stayed)
+        for wish in wishes:
+            for count in racks:
+                topics, people = problem(cell, wish, count)
+                if "scratch" in states:
+                    yield Case(cell, wish, count, "scratch", topics, people)
+                if "one left" in states:
+                    group = Group.build(topics, people)
+                    owned = STRATEGIES["sticky"](group).to_names(group)
+                    stayed = [replace(member, owned=owned[member.id], generation=1) for member in people[1:]]
+                    yield Case(cell, wish, count, "one left", topics, stayed)
 
 
-def report(kafka: Kafka, case: Case, name: str, arguments: argparse.Namespace, slow: set[str]) -> None:
+def problem(cell: str, wish: str, racks: int) -> tuple[dict[str, Topic], list[Member]]:
+    members, topics, partitions = map(int, cell.split("x"))
+    draw = random.Random(4)
+    names = [f"topic-{number:04}" for number in range(topics)]
+    described = {
+        name: Topic(
+            partitions=partitions, replica_racks=[draw.sample(RACKS, racks) for _ in range(partitions)]
+        )
+        for name in names
+    }
+    people = [
+        Member(
+            id=f"member-{number:05}",
+            topics=names if wish == "all" else draw.sample(names, topics // 5),
+            rack=RACKS[number % 3],
+        )
+        for number in range(members)
+    ]
+    return described, people
+
+
+def report(
+    java: Java, case: Case, name: str, arguments: argparse.Namespace, slow: dict[tuple[str, str], int]
+) -> str:
+    """Measure and print one line; the answer is its mark."""
     strategy = STRATEGIES[name]
     group = Group.build(case.topics, case.members)
-    theirs = None if f"{name} {case.wishes}" in slow else kafka.prepared(name, case.topics, case.members)
-    plan, names, java = [], [], []
-    for _ in range(arguments.repeat):
+    kind = name, case.wishes
+    given_up_at = slow.get(kind)
+    call = None if given_up_at is not None and given_up_at <= size(case.cell) else java.prepared(name, case)
+    theirs = "unrun" if call is None else ""
+    plan, names, kafka = [], [], []
+    begun = perf_counter()
+    while len(plan) < arguments.repeat or (len(plan) < MOST_REPEATS and perf_counter() - begun < ENOUGH):
         plan.append(timed(lambda: strategy(group)))
         names.append(timed(lambda: names_to_names(strategy, case)))
-        if theirs is not None:
-            java.append(timed(lambda theirs=theirs: kafka.call(name, *theirs)))
-            if java[-1] > 1000 * arguments.budget:
-                slow.add(f"{name} {case.wishes}")
-                theirs = None
-    measured = f"{min(java):12.1f}{min(java) / min(plan):8.1f}" if java else f"{'beyond':>12}{'':8}"
-    print(
-        f"{name:20}{case.cell:>15} {case.wishes:>6} {case.racks:>5} {case.state:>9}"
-        f"{min(plan):10.1f}{min(names):10.1f}{measured}",
-        flush=True,
-    )
+        if call is None or (kafka and min(kafka) > 1000 * arguments.once):
+            continue
+        took = java.timed(call)
+        if took is not None:
+            kafka.append(took)
+        else:
+            call, theirs = None, f"> {arguments.limit * 1000:.0f}"
+            slow[kind] = min(slow.get(kind, sys.maxsize), size(case.cell))
+    mark = ""
+    ratios = f"{'':18}"
+    if kafka:
+        theirs = f"{min(kafka):.2f}"
+        mark = ("P" if min(plan) > min(kafka) else "") + ("N" if min(names) > min(kafka) else "")
+        ratios = f"{min(kafka) / min(plan):9.2f}{min(kafka) / min(names):9.2f}"
+    print(f"{name:19}{case}{min(plan):10.2f}{min(names):10.2f}{theirs:>12}{ratios} {mark}", flush=True)
+    return mark
+
+
+def size(cell: str) -> int:
+    members, topics, partitions = map(int, cell.split("x"))
+    return members * topics * partitions
 
 
 def names_to_names(strategy: Strategy, case: Case) -> dict[str, dict[str, list[int]]]:
     group = Group.build(case.topics, case.members)
     return strategy(group).to_names(group)
-
-
-def warm_up(kafka: Kafka, strategies: list[str]) -> None:
-    for case in cases(["30x30x10"]):
-        for name in strategies:
-            theirs = kafka.prepared(name, case.topics, case.members)
-            for _ in range(WARM_UP):
-                kafka.call(name, *theirs)
 
 
 def timed(work: Callable[[], object]) -> float:
