@@ -1,8 +1,9 @@
 """Over which tags the copies of a task are spread.
 
 Law: the copies of a task, its active one first, cover as many distinct values of the tags as can be: the sum over the tags
-of their distinct values is the greatest that the processes allow. Each standby may go to the classes (processes of equal
-tags) that still lead there. Where following all ways is too long, a standby goes where it adds most.
+of their distinct values is the greatest that the processes allow. Each standby may go to those classes (processes of equal
+tags) that still lead there, and of them to those that add most at once: the first standby is the farthest from the active
+one. Where following all ways is too long, each standby goes where it adds most.
 Cost: classes to the power of the standbys that are left, up to `MAX_WAYS`, once for each set of classes met.
 Source: KIP-708, which drops a tag once its values are used up; the sum says the same and more: with two tags it also finds
 the pairs that a choice one by one walks past.
@@ -50,8 +51,11 @@ class Spreading:
         return min(ahead, left)
 
     def _found(self, used: tuple[int, ...], left: int) -> tuple[int, ...]:
-        worth = {each: self._value((*used, each), left - 1) for each in self._free(used)}
-        best = max(worth.values(), default=0)
+        worth = {
+            each: (self._value((*used, each), left - 1), sum(self.distinct((*used, each))))
+            for each in self._free(used)
+        }
+        best = max(worth.values(), default=None)
         return tuple(each for each, value in worth.items() if value == best)
 
     def _value(self, used: tuple[int, ...], left: int) -> int:

@@ -42,19 +42,17 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
     work = []
     for subtopology in range(random.randint(1, 4)):
         stateful = random.random() < 0.75
-        for partition in range(random.randint(1, tasks)):
-            work.append(
-                Task(
-                    subtopology=str(subtopology),
-                    partition=partition,
-                    stateful=stateful,
-                    input_racks=[
-                        random.sample(RACKS, random.randint(0, 2)) for _ in range(random.randint(0, 2))
-                    ],
-                    changelog_racks=[random.sample(RACKS, random.randint(0, 2))] if stateful else [],
-                    end_offset_sum=random.choice([None, 0, 50_000, 1_000_000]),
-                )
+        work += [
+            Task(
+                subtopology=str(subtopology),
+                partition=partition,
+                stateful=stateful,
+                input_racks=[random.sample(RACKS, random.randint(0, 2)) for _ in range(random.randint(0, 2))],
+                changelog_racks=[random.sample(RACKS, random.randint(0, 2))] if stateful else [],
+                end_offset_sum=random.choice([None, 0, 50_000, 1_000_000]),
             )
+            for partition in range(random.randint(1, tasks))
+        ]
     names = [task.id for task in work] + ["9_9"]
     people = []
     for number in range(random.randint(1, processes)):
