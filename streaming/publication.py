@@ -13,6 +13,7 @@ from streaming.tables import SinkRow
 if TYPE_CHECKING:
     from assignors.protocol.records import EndKind
     from assignors.protocol.topics import Topics
+    from streaming.group_state import Ownership
     from streaming.group_turn import Outcome
 
 MAX_KEPT = 256 * 1024
@@ -33,7 +34,9 @@ def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
     """A group's records: lag, the end of lag, and triggers in the order of their events."""
     topics = places.topics
     lag_at, triggers_at = partition_for(group, places.lag), partition_for(group, places.triggers)
-    records = [SinkRow(topics.lag, *encode(_lag_record(group, row)), lag_at) for row, _ in outcome.lags]
+    records = [
+        SinkRow(topics.lag, *encode(_lag_record(group, row, owners)), lag_at) for row, owners in outcome.lags
+    ]
     records += [
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at) for topic in outcome.gone
     ]
@@ -45,7 +48,9 @@ def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
     return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
 
 
-def _lag_record(group: str, row: LagRow) -> LagRecord:
+def _lag_record(group: str, row: LagRow, owners: Ownership) -> LagRecord:
+    owned = bool(owners.members)
+    local = _local(row, owners)
     return LagRecord(
         group=group,
         topic=row.topic,
@@ -61,6 +66,19 @@ def _lag_record(group: str, row: LagRow) -> LagRecord:
         stale=tuple(row.stale.tolist()),
         racks=row.racks,
         source=row.source,
+        members=tuple(name for name, _ in owners.members),
+        owner=tuple(owners.owner.tolist()) if owned else None,
+        local=local if any(one is not None for one in local) else None,
+    )
+
+
+def _local(row: LagRow, owners: Ownership) -> tuple[bool | None, ...]:
+    """By partition, whether its owner's rack holds a replica; None where either is not known."""
+    racks = [rack for _, rack in owners.members]
+    of = [racks[number] if number >= 0 else None for number in owners.owner.tolist()]
+    return tuple(
+        rack in replicas if rack is not None and replicas else None
+        for rack, replicas in zip(of, row.racks, strict=True)
     )
 
 

@@ -61,6 +61,12 @@ class LagRecord:
     """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
     ends_at: tuple[int, ...] | None = None
     """When each end was last read, -1: never; None: each at `at`."""
+    members: tuple[str, ...] = ()
+    """Those that own some of the partitions, and"""
+    owner: tuple[int, ...] | None = None
+    """which of them owns each, -1: nobody; None: nobody owns any, as far as is known."""
+    local: tuple[bool | None, ...] | None = None
+    """Whether the owner's rack holds a replica; None where it has none, or racks are not known."""
 
     @property
     def key(self) -> Key:
@@ -75,6 +81,10 @@ class LagRecord:
             said["at_least"] = self.at_least
         if self.ends_at is not None:
             said["ends_at"] = self.ends_at
+        if self.owner is not None:
+            said |= {"members": self.members, "owner": self.owner}
+        if self.local is not None:
+            said["local"] = self.local
         return said | {
             "v": self.V,
             "at": self.at,
@@ -114,12 +124,19 @@ class LagRecord:
             seconds=fields.optional_numbers("seconds"),
             at_least=fields.optional_integers("at_least") or (),
             ends_at=fields.optional_integers("ends_at", low=-1),
+            members=fields.optional_texts("members") or (),
+            owner=fields.optional_integers("owner", low=-1) if fields.has("members") else None,
+            local=fields.optional_flags("local"),
         )
+        if max(record.owner or (), default=-1) >= len(record.members):
+            raise WireError("owner: a number that is not in members")
         optional: dict[str, tuple[object, ...] | None] = {
             "rate": record.rate,
             "velocity": record.velocity,
             "seconds": record.seconds,
             "ends_at": record.ends_at,
+            "owner": record.owner,
+            "local": record.local,
         }
         same_length(
             committed=record.committed,

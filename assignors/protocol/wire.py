@@ -153,6 +153,19 @@ class Fields:
             raise self._fail(name, "finite numbers from 0", self._get(name))
         return read
 
+    def optional_texts(self, name: str) -> tuple[str, ...] | None:
+        """A field that records of an earlier day lack."""
+        return None if self._document.get(name) is None else self.texts(name)
+
+    def optional_flags(self, name: str) -> tuple[bool | None, ...] | None:
+        """True, false, or null where nobody knows; a field that records of an earlier day lack."""
+        if self._document.get(name) is None:
+            return None
+        read = tuple(self._list(name))
+        if not set(map(type, read)) <= {bool, type(None)}:
+            raise self._fail(name, "true, false or null", self._get(name))
+        return cast("tuple[bool | None, ...]", read)
+
     def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
         def refuse(value: object) -> WireError:
             return self._fail(name, "lists of integers from 0", value)
