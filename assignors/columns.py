@@ -49,3 +49,18 @@ def numbered(keys: Longs) -> Longs:
     there = np.zeros(top, dtype=np.int64)
     there[keys] = 1
     return (np.cumsum(there) - 1)[keys]
+
+
+def distinct(keys: Longs, top: int) -> Longs:
+    """The distinct keys below `top`, ascending: where they are dense, by a table, which no sort keeps up with."""
+    if top > 32 * len(keys) + 1024:
+        return np.unique(keys)
+    there = np.zeros(top, dtype=np.bool_)
+    there[keys] = True
+    return np.flatnonzero(there)
+
+
+def radix(column: Ints | Longs, top: int) -> Longs:
+    """The stable order of integers from -1 to below `top`; of 16 bits numpy sorts by radix, ten times as fast as of 32."""
+    narrow = column.astype(np.int16) if top <= np.iinfo(np.int16).max else column
+    return np.argsort(narrow, kind="stable")

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from assignors import intake
+from assignors import intake, wishes
 from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, starts
 from assignors.intake import ProblemError
 
@@ -29,6 +29,7 @@ class Topic:
     replica_racks: Sequence[Collection[str]] | None = None
     lags: Sequence[int] | None = None
     rates: Sequence[float] | None = None
+    bytes: Sequence[float] | None = None  # a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,7 @@ class Group:
     partition_topic: Ints  # P: the topic of a dense partition
     lag: Longs  # P: records behind; 0 where it was not given
     rate: Floats  # P: records a second; 0 where it was not given
+    traffic: Floats  # P: bytes a second, what reading it from another rack costs; 1 where it was not given
     replica_start: (
         Longs  # P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]
     )
@@ -112,11 +114,11 @@ class Group:
         container_names, container = intake.interned(
             "container", [member.container for member in people], ids
         )
-        subscription, subscribed_start, subscribed_topic = intake.subscriptions(topic_names, people)
-        audience, reader_start, reader = intake.audiences(
+        subscription, subscribed_start, subscribed_topic = wishes.subscriptions(topic_names, people)
+        audience, reader_start, reader = wishes.audiences(
             len(topic_names), subscription, subscribed_start, subscribed_topic
         )
-        claim_member, claim_partition = intake.claims(topic_names, topic_start, people)
+        claim_member, claim_partition = wishes.claims(topic_names, topic_start, people)
         instances = intake.instances(people)
 
         group = cls(
@@ -128,6 +130,7 @@ class Group:
             partition_topic=np.repeat(np.arange(len(topic_names), dtype=np.int32), counts),
             lag=intake.lags(topic_names, ordered_topics, topic_start),
             rate=intake.rates(topic_names, ordered_topics, topic_start),
+            traffic=intake.traffic(topic_names, ordered_topics, topic_start),
             replica_start=replica_start,
             replica_rack=replica_rack,
             instances=instances,

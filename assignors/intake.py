@@ -5,13 +5,15 @@ Nothing that the numbers claim is allocated before it is checked against the bou
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from itertools import count as counting
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.columns import Floats, Ints, Longs, in_java_order, starts, utf16
+from assignors.columns import Floats, Ints, Longs, in_java_order, starts, utf16, within
 
 if TYPE_CHECKING:
     from assignors.group import Member, Topic
@@ -72,15 +74,12 @@ def lags(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) ->
 
 def rates(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) -> Floats:
     """The rate of each dense partition."""
-    column = np.zeros(topic_start[-1], dtype=np.float64)
-    for index, topic in enumerate(topics):
-        if topic.rates is None:
-            continue
-        values = _per_partition("rates", names[index], topic.partitions, topic.rates)
-        if not _is_number(values) or not bool(np.all(np.isfinite(values) & (values >= 0))):
-            raise ProblemError(f"topic {names[index]!r}: rates must be finite numbers from 0 up")
-        column[topic_start[index] : topic_start[index + 1]] = values
-    return column
+    return _figures("rates", names, topics, [topic.rates for topic in topics], topic_start, 0.0)
+
+
+def traffic(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) -> Floats:
+    """The bytes a second of each dense partition; where nothing is known all weigh the same."""
+    return _figures("bytes", names, topics, [topic.bytes for topic in topics], topic_start, 1.0)
 
 
 def racks(
@@ -93,94 +92,24 @@ def racks(
     own = [member.rack for member in members]
     for member in members:
         _check_name("rack", member.rack, member.id)
-    mentioned = list(chain.from_iterable(per_partition))
-    distinct = _distinct_racks(mentioned)
-    ordered = in_java_order(distinct.union(rack for rack in own if rack is not None))
+    which, rows = _distinct_rows(per_partition)
+    ordered = in_java_order({*chain.from_iterable(rows), *own} - {None})
     code: dict[str | None, int] = {rack: index for index, rack in enumerate(ordered)}
     code[None] = -1
-    sizes = np.fromiter(map(len, per_partition), dtype=np.int64, count=len(per_partition))
-    flat = np.fromiter(map(code.__getitem__, mentioned), dtype=np.int64, count=len(mentioned))
-    start, replica_rack = _ordered_rows(sizes, flat, len(ordered))
+    coded = [sorted({code[rack] for rack in row}) for row in rows]
+    begin, flat = starts([len(row) for row in coded]), np.array([*chain.from_iterable(coded)], dtype=np.int32)
+    sizes = np.diff(begin)[which]
+    replica_rack = flat[within(sizes) + np.repeat(begin[which], sizes)]
+    start = starts(sizes)
     member_rack = np.fromiter(map(code.__getitem__, own), dtype=np.int32, count=len(own))
     return tuple(ordered), start, replica_rack, member_rack
-
-
-def subscriptions(names: Sequence[str], members: Sequence["Member"]) -> tuple[Ints, Longs, Ints]:
-    """Each member's distinct subscription, and the distinct subscriptions as starts and topics.
-
-    Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
-    """
-    code = {name: index for index, name in enumerate(names)}
-    rows: list[Sequence[int]] = []
-    number_of_row: dict[tuple[int, ...], int] = {}
-    number_of_wish: dict[tuple[str, ...] | str, int] = {}
-    number_of_object: dict[int, int] = {}  # members often share the very list, which is then read once
-    subscription = np.zeros(len(members), dtype=np.int32)
-    for index, member in enumerate(members):
-        if id(member.topics) in number_of_object:
-            subscription[index] = number_of_object[id(member.topics)]
-            continue
-        wish = _wish(member)
-        number = number_of_wish.get(wish)
-        if number is None:
-            known = (
-                range(len(names)) if wish == "*" else sorted({code[name] for name in wish if name in code})
-            )
-            number = number_of_row.setdefault(tuple(known), len(rows))
-            number_of_wish[wish] = number
-            if number == len(rows):
-                rows.append(known)
-        subscription[index] = number_of_object[id(member.topics)] = number
-    start = starts([len(row) for row in rows])
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(start[-1]))
-    return subscription, start, flat
-
-
-def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -> tuple[Ints, Longs, Ints]:
-    """Each topic's audience, and the audiences as starts and members. Numbered by their first topic."""
-    rows = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
-    by_topic = rows[np.argsort(subscribed, kind="stable")]
-    bounds = starts(np.bincount(subscribed, minlength=topics)).tolist()
-    number_of: dict[bytes, int] = {}
-    audience = np.zeros(topics, dtype=np.int32)
-    readers: list[Ints] = []
-    for topic in range(topics):
-        wanting = by_topic[bounds[topic] : bounds[topic + 1]]
-        number = number_of.setdefault(wanting.tobytes(), len(readers))
-        audience[topic] = number
-        if number == len(readers):
-            wants = np.zeros(len(start) - 1, dtype=np.bool_)
-            wants[wanting] = True
-            readers.append(np.flatnonzero(wants[subscription]).astype(np.int32))
-    flat = np.concatenate(readers) if readers else np.zeros(0, dtype=np.int32)
-    return audience, starts([len(row) for row in readers]), flat
-
-
-def claims(names: Sequence[str], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
-    """What the members say that they own, as pairs of member and dense partition."""
-    first = dict(zip(names, topic_start[:-1].tolist(), strict=True))
-    count = dict(zip(names, np.diff(topic_start).tolist(), strict=True))
-    claimant: list[int] = []
-    claimed: list[int] = []
-    for index, member in enumerate(members):
-        mine: set[int] = set()
-        for topic, partitions in (member.owned or {}).items():
-            size = count.get(topic, 0)
-            for partition in partitions:
-                if not _is_integer(partition):
-                    raise ProblemError(
-                        f"member {member.id!r}: owned must list partition numbers, not {partition!r}"
-                    )
-                if 0 <= partition < size:
-                    mine.add(first[topic] + partition)
-        claimant.extend([index] * len(mine))
-        claimed.extend(sorted(mine))
-    return np.array(claimant, dtype=np.int32), np.array(claimed, dtype=np.int32)
 
 
 def instances(members: Sequence["Member"]) -> tuple[str | None, ...]:
     """Each member's static identity; two members cannot share one."""
     holder: dict[str, str] = {}
+    if not any(member.instance_id is not None for member in members):
+        return (None,) * len(members)
     for member in members:
         _check_name("instance_id", member.instance_id, member.id)
         if member.instance_id is None:
@@ -203,6 +132,8 @@ def roster(instance_ids: Sequence[str | None]) -> Ints:
 
 def interned(field: str, values: Sequence[str | None], ids: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """Names in order, and each member's index in them or -1."""
+    if not any(value is not None for value in values):
+        return (), np.full(len(values), -1, dtype=np.int32)
     for value, owner in zip(values, ids, strict=True):
         _check_name(field, value, owner)
     ordered = in_java_order({value for value in values if value is not None})
@@ -212,6 +143,8 @@ def interned(field: str, values: Sequence[str | None], ids: Sequence[str]) -> tu
 
 def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
     """A member's 32-bit number, as Kafka's wire has it."""
+    if set(map(type, values)) == {int} and -(2**31) <= min(values) and max(values) < 2**31:
+        return np.array(values, dtype=np.int64)  # as nearly always; what is wrong is looked for one by one
     for value, owner in zip(values, ids, strict=True):
         if not _is_integer(value) or not -(2**31) <= value < 2**31:
             raise ProblemError(f"member {owner!r}: {field} must be a 32-bit integer, not {value!r}")
@@ -220,11 +153,32 @@ def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
 
 def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
     """What each member can carry, relative to the others."""
+    if set(map(type, values)) == {float} and min(values) > 0 and math.isfinite(sum(values)):
+        return np.array(values, dtype=np.float64)
     for value, owner in zip(values, ids, strict=True):
         sound = isinstance(value, int | float) and not isinstance(value, bool)
         if not sound or not math.isfinite(value) or value <= 0:
             raise ProblemError(f"member {owner!r}: capacity must be a finite number above 0, not {value!r}")
     return np.array(values, dtype=np.float64)
+
+
+def _figures(
+    field: str,
+    names: Sequence[str],
+    topics: Sequence["Topic"],
+    given: Sequence[Sequence[float] | None],
+    topic_start: Longs,
+    unknown: float,
+) -> Floats:
+    column = np.full(topic_start[-1], unknown, dtype=np.float64)
+    for index, (name, topic, figures) in enumerate(zip(names, topics, given, strict=True)):
+        if figures is None:
+            continue
+        values = _per_partition(field, name, topic.partitions, figures)
+        if not _is_number(values) or not bool(np.all(np.isfinite(values) & (values >= 0))):
+            raise ProblemError(f"topic {name!r}: {field} must be finite numbers from 0 up")
+        column[topic_start[index] : topic_start[index + 1]] = values
+    return column
 
 
 def _is_integer(value: object) -> bool:
@@ -269,30 +223,14 @@ def _replica_racks(name: str, topic: "Topic") -> Sequence[Collection[str]]:
     return topic.replica_racks
 
 
-def _distinct_racks(mentioned: list[str]) -> set[str]:
-    if not all(issubclass(kind, str) for kind in set(map(type, mentioned))):
+def _distinct_rows(rows: list[Collection[str]]) -> tuple[Longs, list[tuple[str, ...]]]:
+    """Which of the distinct rows each row is, and these: hardly more than there are ways to spread replicas."""
+    number: defaultdict[tuple[str, ...], int] = defaultdict(counting().__next__)
+    try:
+        which = np.fromiter(map(number.__getitem__, map(tuple, rows)), dtype=np.int64, count=len(rows))
+        named = all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(number))))
+    except TypeError:
+        named = False
+    if not named:
         raise ProblemError("topics: replica_racks must hold names of racks, each a string")
-    return set(mentioned)
-
-
-def _ordered_rows(sizes: Longs, flat: Longs, width: int) -> tuple[Longs, Ints]:
-    """Rows of small integers below `width`, each made ascending and distinct."""
-    keys = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * max(width, 1) + flat
-    if not bool(np.all(keys[1:] > keys[:-1])):
-        keys.sort()
-        keys = keys[np.diff(keys, prepend=-1) > 0]
-    row, value = np.divmod(keys, max(width, 1))
-    return starts(np.bincount(row, minlength=len(sizes))), value.astype(np.int32)
-
-
-def _wish(member: "Member") -> tuple[str, ...] | str:
-    if isinstance(member.topics, str):
-        if member.topics == "*":
-            return "*"
-        raise ProblemError(
-            f'member {member.id!r}: topics must be a list of names or "*", not {member.topics!r}'
-        )
-    wish = tuple(member.topics)
-    if not all(issubclass(kind, str) for kind in set(map(type, wish))):
-        raise ProblemError(f"member {member.id!r}: topics must be a list of names")
-    return wish
+    return which, list(number)

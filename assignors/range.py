@@ -4,12 +4,13 @@ Source: Apache Kafka's RangeAssignor (4.x), with KIP-881's rack-awareness.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
-from assignors.columns import Bools, Ints, Longs, within
+from assignors.columns import Bools, Ints, Longs, radix, starts, within
 from assignors.group import Group
 
 RACKLESS = -1
@@ -30,20 +31,30 @@ def range_(group: Group) -> Assignment:
     owner = by_number(group, queue)
     uneven = _uneven(group)
     if uneven.any():
-        for topics in _together(group, uneven):
-            start, end = group.reader_start[group.audience[topics[0]] :][:2]
-            _rematch(group, owner, topics, queue[start:end])
+        together, alone = _together(group, uneven)
+        for topics in together:
+            _match_together(group, owner, topics, queue)
+        if alone:
+            _match_alone(group, owner, alone, queue)
     return Assignment(owner)
 
 
 def queues(group: Group) -> Ints:
     """The readers of each audience in Kafka's order, laid out as `group.reader` is."""
-    place = np.empty(len(group.roster), dtype=np.int64)
-    place[group.roster] = np.arange(len(place))
-    audience = np.repeat(np.arange(len(group.reader_start) - 1), np.diff(group.reader_start))
-    keys = np.sort(audience * max(len(place), 1) + place[group.reader])
-    queues: Ints = group.roster[keys % max(len(place), 1)]
+    queues: Ints = group.roster[seated(group)]
     return queues
+
+
+def seated(group: Group) -> Longs:
+    """The readers' places in Kafka's order, ascending within each audience, laid out as `group.reader` is."""
+    members = np.arange(len(group.roster))
+    if np.array_equal(group.roster, members):
+        return group.reader.astype(np.int64)
+    place = np.empty(len(members), dtype=np.int64)
+    place[group.roster] = members
+    audience = np.repeat(np.arange(len(group.reader_start) - 1), np.diff(group.reader_start))
+    first = audience * len(members)
+    return np.sort(first + place[group.reader]) - first
 
 
 def by_number(group: Group, queue: Ints) -> Ints:
@@ -87,30 +98,52 @@ def _uneven(group: Group) -> Bools:
     return uneven
 
 
-def _together(group: Group, uneven: Bools) -> Iterable[list[int]]:
-    """The topics to match by racks: co-partitioned ones together, lone ones only if they are uneven themselves."""
+def _together(group: Group, uneven: Bools) -> tuple[list[list[int]], list[int]]:
+    """The topics to match by racks: co-partitioned ones, and lone ones only if they are uneven themselves."""
     same: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     readers = np.diff(group.reader_start)[group.audience]
     sizes = np.diff(group.topic_start)
-    for topic in np.flatnonzero((readers > 0) & (sizes > 0)).tolist():
-        same[int(group.audience[topic]), int(sizes[topic])].append(topic)
-    return [topics for topics in same.values() if len(topics) > 1 or uneven[topics[0]]]
+    topics = np.flatnonzero((readers > 0) & (sizes > 0))
+    for topic, *key in zip(
+        topics.tolist(), group.audience[topics].tolist(), sizes[topics].tolist(), strict=True
+    ):
+        same[key[0], key[1]].append(topic)
+    together = [topics for topics in same.values() if len(topics) > 1]
+    return together, [topics[0] for topics in same.values() if len(topics) == 1 and uneven[topics[0]]]
 
 
-def _rematch(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
-    """Assign the topics anew, near first."""
+def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
+    """Assign co-partitioned topics anew, near first."""
+    start, end = group.reader_start[group.audience[topics[0]] :][:2]
     size = int(group.topic_start[topics[0] + 1] - group.topic_start[topics[0]])
-    near = _near(group, topics, size)
-    ranges = _Ranges(size, len(queue))
-    racks = group.member_rack[queue].tolist()
-    if len(topics) > 1:
-        ranges.fill_by_partition(near, racks)
-    else:
-        ranges.fill_by_reader(near, racks)
+    ranges = _Ranges(size, int(end - start))
+    ranges.fill_by_partition(_near(group, topics, size), group.member_rack[queue[start:end]].tolist())
     ranges.fill_up()
-    theirs = queue[ranges.place]
+    theirs = queue[start:end][ranges.place]
     for topic in topics:
         owner[group.topic_start[topic] : group.topic_start[topic + 1]] = theirs
+
+
+def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
+    """Assign topics anew, each for itself, near first."""
+    width = max(len(group.racks), 1)
+    sizes = np.diff(group.replica_start)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    rack_of_topic = group.partition_topic[row].astype(np.int64) * width + group.replica_rack
+    row = row[radix(rack_of_topic, len(group.topics) * width)]
+    there = (
+        row - group.topic_start[group.partition_topic[row]]
+    ).tolist()  # numbers by topic and rack, ascending
+    edges = starts(np.bincount(rack_of_topic, minlength=len(group.topics) * width)).tolist()
+    racks, audience = group.member_rack[queue].tolist(), group.audience.tolist()
+    bounds, first = group.reader_start.tolist(), group.topic_start.tolist()
+    for topic in topics:
+        start, end = bounds[audience[topic]], bounds[audience[topic] + 1]
+        ranges = _Ranges(first[topic + 1] - first[topic], end - start)
+        edge = edges[topic * width : (topic + 1) * width + 1]
+        ranges.fill_by_reader([there[b:e] for b, e in pairwise(edge)], racks[start:end])
+        ranges.fill_up()
+        owner[first[topic] : first[topic + 1]] = queue[start:end][ranges.place]
 
 
 def _near(group: Group, topics: list[int], size: int) -> list[list[int]]:
@@ -149,20 +182,22 @@ class _Ranges:
 
     def fill_by_reader(self, near: list[list[int]], racks: list[int]) -> None:
         """Each reader in turn takes the first partitions that are near to it, as many as its range holds."""
-        left: dict[int, list[int]] = defaultdict(list)  # by rack: partitions to take, the next one last
-        for partition in reversed(range(len(near))):
-            left[RACKLESS].append(partition)
-            for rack in near[partition]:
-                left[rack].append(partition)
+        left = [numbers[::-1] for numbers in near]  # by rack: partitions to take, the next one last
+        left.append([*range(len(self.place))][::-1] if RACKLESS in racks else [])
+        place = self.place
         for reader, rack in enumerate(racks):
-            room, stack = self.room(reader), left[rack]
-            taken: list[int] = []
-            while room > len(taken) and stack:
+            stack, room = left[rack], self.quota + (self.extra > 0)
+            taken = 0
+            while stack and taken < room:
                 partition = stack.pop()
-                if self.place[partition] == NOBODY:
-                    taken.append(partition)
+                if place[partition] == NOBODY:
+                    place[partition] = reader
+                    taken += 1
             if taken:
-                self.give(reader, taken)
+                self.filled[reader] = taken
+                self.extra -= taken > self.quota
+            elif not room:
+                break
 
     def fill_by_partition(self, near: list[list[int]], racks: list[int]) -> None:
         """Each partition in turn goes to the first reader that is near to it and has room."""

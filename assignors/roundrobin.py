@@ -6,8 +6,9 @@ Source: Apache Kafka's RoundRobinAssignor.
 import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
-from assignors.columns import Ints
+from assignors.columns import Ints, within
 from assignors.group import Group
+from assignors.range import seated
 
 
 def roundrobin(group: Group) -> Assignment:
@@ -27,21 +28,20 @@ def roundrobin(group: Group) -> Assignment:
 
 def _unequal(group: Group, circle: Ints) -> Ints:
     """Each topic's readers are a smaller circle; only where it is entered depends on the topic before."""
-    place = np.empty_like(circle)
-    place[circle] = np.arange(len(circle), dtype=np.int32)
-    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-    seats_of: dict[int, Ints] = {}  # by audience: its members' places in the circle, ascending
-    bounds = group.topic_start.tolist()
+    seats, bounds = seated(group), group.reader_start.tolist()
+    sizes = np.diff(group.topic_start)
+    entries = np.zeros(len(sizes), dtype=np.int64)
     hand = 0
-    for topic, audience in enumerate(group.audience.tolist()):
-        if audience not in seats_of:
-            seats_of[audience] = np.sort(place[group.readers(topic)])
-        seats = seats_of[audience]
-        count = bounds[topic + 1] - bounds[topic]
-        if not len(seats) or not count:
-            continue
-        entry = int(np.searchsorted(seats, hand))
-        taken = seats[(np.arange(entry, entry + count)) % len(seats)]
-        owner[bounds[topic] : bounds[topic + 1]] = circle[taken]
-        hand = int(taken[-1]) + 1
+    for topic, (audience, size) in enumerate(zip(group.audience.tolist(), sizes.tolist(), strict=True)):
+        theirs = seats[bounds[audience] : bounds[audience + 1]]
+        if len(theirs) and size:
+            entry = int(theirs.searchsorted(hand))
+            entries[topic] = entry
+            hand = int(theirs[(entry + size - 1) % len(theirs)]) + 1
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    readers = np.diff(group.reader_start)[group.audience]
+    turn = (np.repeat(entries, sizes) + within(sizes)) % np.repeat(np.maximum(readers, 1), sizes)
+    read = np.repeat(readers > 0, sizes)
+    seat = np.repeat(group.reader_start[group.audience], sizes) + turn
+    owner[read] = circle[seats[seat[read]]]
     return owner

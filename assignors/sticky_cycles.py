@@ -111,14 +111,14 @@ class _Search:
         """From each member to its load, and from each load to the members that have one more."""
         group = self._group
         count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-        loads, load = np.unique(count, return_inverse=True)
         first = len(group.members) + len(self._network.far) + len(self._network.seat_start) - 1
+        there = np.bincount(count) > 0  # by load: somebody has it
         member = np.arange(len(count))
-        lower = np.flatnonzero(np.isin(count - 1, loads))
+        lower = np.flatnonzero((count > 0) & there[count - 1])
         free = np.zeros(len(count), dtype=np.int64)
         return [
-            _Arcs.of(tail=member, head=first + load, cost=free),
-            _Arcs.of(tail=first + load[lower] - 1, head=lower, cost=free[lower]),
+            _Arcs.of(tail=member, head=first + count, cost=free),
+            _Arcs.of(tail=first + count[lower] - 1, head=lower, cost=free[lower]),
         ]
 
     def circles(self, owner: Ints) -> list[list[tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """Bring far partitions near along chains of hand-overs, without a change of the loads.
 
-Law: what is far is taken up, which leaves its owner a place. Each goes to a near reader with a place, or to one that passes a
-partition of its own on to a reader near to that, and so on to a place. What finds no such chain goes back, or along a chain
+Law: what is far is taken up, which leaves a place: at its owner, or at any member that has as many partitions now. Each goes to
+a near reader with a place, or to one that passes a partition of its own on to a reader near to that, and so on to a place. What finds no such chain goes back, or along a chain
 that is not near. In a phase all the shortest chains are carried out that do not hinder each other (Dinic's maximum flow).
 Cost: O(S + P log P) a phase and a little for each chain; there are seldom more than a few phases.
 """
@@ -9,7 +9,7 @@ Cost: O(S + P log P) a phase and a little for each chain; there are seldom more 
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Bools, Ints, Longs, starts
+from assignors.columns import Bools, Ints, Longs, starts, within
 from assignors.group import Group
 from assignors.near import nonlocal_at
 from assignors.sticky_network import Network
@@ -23,7 +23,7 @@ def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
     if not len(far):
         return
     desk = _Desk(network, owner.copy(), held, far)
-    while desk.phase(~network.far):
+    while desk.phase(~network.far, claims_stay=True) or desk.phase(~network.far):
         pass
     desk.put_back()
     while desk.phase(np.ones_like(network.far)):
@@ -35,15 +35,19 @@ def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
 class _Desk:
     """The partitions that are taken up, and the places that they left."""
 
-    __slots__ = ("_before", "_bounds", "_network", "_order", "_piles", "owner", "places", "up")
+    __slots__ = ("_before", "_bounds", "_network", "_order", "_piles", "count", "held", "left", "owner", "up")
 
     def __init__(self, network: Network, owner: Ints, held: Ints, partitions: Longs) -> None:
-        self._network, self.owner = network, owner
+        self._network, self.owner, self.held = network, owner, held
         self.up = partitions.tolist()
         self._before = owner[partitions].tolist()
-        owner[partitions] = NOBODY
         members = int(network.sitting.max()) + 1
-        self.places = np.bincount(self._before, minlength=members)
+        loads = np.bincount(owner[owner >= 0], minlength=members)
+        owner[partitions] = NOBODY
+        self.count = np.bincount(owner[owner >= 0], minlength=members)
+        self.left = np.zeros(int(loads.max()) + 2, dtype=np.int64)  # by load: members that may have it again
+        highest = np.repeat(loads, loads - self.count)
+        np.add.at(self.left, highest - within(loads - self.count), 1)
         # By owner; what its owner held is first, so that it is passed on last.
         order = np.lexsort((owner != held, owner))[np.count_nonzero(owner < 0) :]
         self._order, self._bounds = order, starts(np.bincount(owner[order], minlength=members))
@@ -59,23 +63,31 @@ class _Desk:
             self._piles[member] = pile
         return self._piles[member]
 
+    def takes(self, member: int) -> bool:
+        """Take a place of a member, if it has one."""
+        load = self.count[member] + 1
+        if not self.left[load]:
+            return False
+        self.left[load] -= 1
+        self.count[member] = load
+        return True
+
     def put_back(self) -> None:
         """To whom it was taken from, where that has a place still."""
         left = []
         for partition, member in zip(self.up, self._before, strict=True):
-            if self.places[member]:
-                self.places[member] -= 1
+            if self.takes(member):
                 self.owner[partition] = member
                 self.pile(member).setdefault(int(self._network.kind[partition]), []).append(partition)
             else:
                 left.append((partition, member))
         self.up, self._before = [pair[0] for pair in left], [pair[1] for pair in left]
 
-    def phase(self, near: Bools) -> bool:
+    def phase(self, near: Bools, *, claims_stay: bool = False) -> bool:
         """Carry out the shortest chains over seats that are near; whether there was one."""
         if not self.up:
             return False
-        chains = _Chains(self, self._network, near)
+        chains = _Chains(self, self._network, near, claims_stay=claims_stay)
         kinds = self._network.kind[self.up].tolist()
         stays = [not chains.place(partition, kind) for partition, kind in zip(self.up, kinds, strict=True)]
         found = not all(stays)
@@ -87,15 +99,15 @@ class _Desk:
 class _Chains:
     """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
 
-    __slots__ = ("_desk", "_kind", "_member", "_network", "_seats", "_takers")
+    __slots__ = ("_claims_stay", "_desk", "_kind", "_member", "_network", "_seats", "_takers")
 
-    def __init__(self, desk: _Desk, network: Network, near: Bools) -> None:
-        self._desk, self._network = desk, network
+    def __init__(self, desk: _Desk, network: Network, near: Bools, *, claims_stay: bool) -> None:
+        self._desk, self._network, self._claims_stay = desk, network, claims_stay
         kinds = len(network.seats)
-        placed = np.flatnonzero(desk.owner >= 0)
+        placed = np.flatnonzero((desk.owner >= 0) & ((desk.owner != desk.held) | (not claims_stay)))
         keys = np.unique(desk.owner[placed].astype(np.int64) * kinds + network.kind[placed])
         passer, passed = np.divmod(keys, kinds)
-        self._member = np.where(desk.places > 0, 0, NOBODY)
+        self._member = np.where(desk.left[desk.count + 1] > 0, 0, NOBODY)
         seat = np.full(len(network.seat_start) - 1, NOBODY)
         self._kind = np.full(kinds, NOBODY)
         wanted = np.unique(network.kind[desk.up])
@@ -142,11 +154,12 @@ class _Chains:
 
     def _makes_place(self, member: int, level: int) -> bool:
         if level == 0:
-            there = bool(self._desk.places[member])
-            self._desk.places[member] -= there
-            return there
+            return self._desk.takes(member)
         for kind, mine in self._desk.pile(member).items():
-            if mine and self._kind[kind] == level - 1 and self.place(mine[-1], kind):
+            if self._kind[kind] == level - 1 and self._passes(member, mine) and self.place(mine[-1], kind):
                 mine.pop()
                 return True
         return False
+
+    def _passes(self, member: int, mine: list[int]) -> bool:
+        return bool(mine) and not (self._claims_stay and self._desk.held[mine[-1]] == member)

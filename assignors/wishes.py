@@ -1,0 +1,136 @@
+"""What members read and claim, in columns: the part of a problem's door that names pass through by the hundred thousand.
+
+Law: all names are looked up in one pass, and whose field is wrong is looked for only once something is. A list that members
+share is read once, and an audience that topics share is kept once.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assignors.columns import Ints, Longs, distinct, radix, starts
+from assignors.intake import ProblemError
+
+if TYPE_CHECKING:
+    from assignors.group import Member
+
+UNKNOWN = -1
+
+
+def subscriptions(names: Sequence[str], members: Sequence["Member"]) -> tuple[Ints, Longs, Ints]:
+    """Each member's distinct subscription, and the distinct subscriptions as starts and topics.
+
+    Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
+    """
+    objects = [id(member.topics) for member in members]
+    place = {key: index for index, key in enumerate(dict.fromkeys(objects))}
+    said_by = dict(zip(reversed(objects), reversed(members), strict=True))  # the first one's is last
+    wishes = [_wish(said_by[key], names) for key in place]
+    sizes = np.fromiter(map(len, wishes), dtype=np.int64, count=len(wishes))
+    code = _codes(names, wishes, int(sizes.sum()))
+    if (code == UNKNOWN).any():
+        for key, wish in zip(place, wishes, strict=True):
+            _check_names(said_by[key], wish)
+    width = max(len(names), 1)
+    row = np.repeat(np.arange(len(wishes)) * width, sizes)
+    keys = distinct((row + code)[code >= 0], len(wishes) * width)
+    start = np.searchsorted(keys, np.arange(len(wishes) + 1) * width)
+    topic = (keys - np.repeat(np.arange(len(wishes)) * width, np.diff(start))).astype(np.int32)
+    number, start, topic = _once(start, topic)
+    wish_of = np.fromiter(map(place.__getitem__, objects), dtype=np.int64, count=len(objects))
+    return number[wish_of], start, topic
+
+
+def _once(start: Longs, column: Ints) -> tuple[Ints, Longs, Ints]:
+    """Each row's number among the distinct ones, by first appearance, and these as starts and a column."""
+    rows: dict[bytes, int] = {}
+    number = np.fromiter(
+        (rows.setdefault(column[begin:end].tobytes(), len(rows)) for begin, end in pairwise(start.tolist())),
+        dtype=np.int32,
+        count=len(start) - 1,
+    )
+    if len(rows) == len(number):
+        return number, start, column
+    flat = np.frombuffer(b"".join(rows), dtype=np.int32)
+    return number, starts([len(row) // flat.itemsize for row in rows]), flat.copy()
+
+
+def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -> tuple[Ints, Longs, Ints]:
+    """Each topic's audience, and the audiences as starts and members. Numbered by their first topic."""
+    wish = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    by_topic = wish[radix(subscribed, topics)]
+    audience, start, wanting = _once(starts(np.bincount(subscribed, minlength=topics)), by_topic)
+    if len(wish) and int(subscription.max(initial=0)) == len(subscription) - 1:
+        return audience, start, wanting  # no two members share a subscription, and both go by one number
+    readers = []
+    wants = np.zeros(int(subscription.max(initial=-1)) + 1, dtype=np.bool_)
+    for begin, end in pairwise(start.tolist()):
+        wants[wanting[begin:end]] = True
+        readers.append(np.flatnonzero(wants[subscription]).astype(np.int32))
+        wants[wanting[begin:end]] = False
+    flat = np.concatenate(readers) if readers else np.zeros(0, dtype=np.int32)
+    return audience, starts([len(row) for row in readers]), flat
+
+
+def claims(names: Sequence[str], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
+    """What the members say that they own, as pairs of member and dense partition."""
+    owned = [member.owned or {} for member in members]
+    lists = list(chain.from_iterable(topics.values() for topics in owned))
+    if not lists:
+        return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
+    sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+    number = _numbers(list(chain.from_iterable(lists)), members)
+    topic = np.repeat(_codes(names, owned, len(lists)), sizes)
+    claimant = np.repeat(np.repeat(np.arange(len(owned)), list(map(len, owned))), sizes)
+    known = (topic >= 0) & (number >= 0)
+    known[known] = number[known] < np.diff(topic_start)[topic[known]]
+    width = max(int(topic_start[-1]), 1)
+    keys = claimant[known] * width + topic_start[topic[known]] + number[known]
+    if not bool(np.all(keys[1:] > keys[:-1])):
+        keys = np.unique(keys)
+    member, partition = np.divmod(keys, width)
+    return member.astype(np.int32), partition.astype(np.int32)
+
+
+def _codes(names: Sequence[str], wishes: Iterable[Iterable[str]], count: int) -> Longs:
+    code = {name: index for index, name in enumerate(names)}
+    wished = map(code.get, chain.from_iterable(wishes), repeat(UNKNOWN))
+    return np.fromiter(wished, dtype=np.int64, count=count)
+
+
+def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
+    """The claimed partition numbers; those that no topic can have are -1."""
+    if set(map(type, claimed)) == {int}:
+        try:
+            return np.array(claimed, dtype=np.int64)
+        except OverflowError:
+            pass
+    for member in members:
+        for partition in chain.from_iterable((member.owned or {}).values()):
+            if not isinstance(partition, int | np.integer) or isinstance(partition, bool):
+                raise ProblemError(
+                    f"member {member.id!r}: owned must list partition numbers, not {partition!r}"
+                )
+    return np.array([n if 0 <= n < 2**31 else UNKNOWN for n in claimed], dtype=np.int64)
+
+
+def _wish(member: "Member", names: Sequence[str]) -> Sequence[str]:
+    if isinstance(member.topics, str):
+        if member.topics == "*":
+            return names
+        raise ProblemError(
+            f'member {member.id!r}: topics must be a list of names or "*", not {member.topics!r}'
+        )
+    wish = tuple(member.topics)
+    try:
+        hash(wish)
+    except TypeError:
+        _check_names(member, wish)
+    return wish
+
+
+def _check_names(member: "Member", wish: Sequence[str]) -> None:
+    if not all(isinstance(name, str) for name in wish):
+        raise ProblemError(f"member {member.id!r}: topics must be a list of names")
