@@ -6,7 +6,8 @@ Law, in this order:
    `min_traffic`). Where no assignment does both, the tasks beyond the part are as few as can be.
 3. The cost is the least: `traffic_cost` for each source partition without a replica in the process's rack (under a rack
    strategy), `non_overlap_cost` for each task that is not where it ran.
-4. Of all such, most tasks are where they ran, then where their state is caught up, then where there is some.
+4. Of all such, most tasks are where they ran, then where their state is caught up (or the nearest to it), then where there
+   is some. A task that ran where it is behind, while another process is caught up, has no place that it would stay at.
 An assignment that is such an answer is the answer to itself: nothing moves where nothing changed.
 Ties: the solver's, which sees the same arcs in the same order whatever the order of the input.
 Cost: one flow of least cost. Racks stand between tasks and processes, and equal tasks are one node, so that it has
@@ -19,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Longs, numbered, within
-from assignors.streams.application import Application
+from assignors.streams.application import UNKNOWN, Application
 from assignors.streams.flow import Arcs, cheapest
 from assignors.streams.model import Settings
 from assignors.streams.shares import Shares, shares
 
-RAN, CAUGHT_UP, BEHIND, NOTHING = range(4)  # what a process has of a task: less is better
+RAN, BEST, BEHIND, NOTHING = range(4)  # what a process has of a task: less is better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,15 +62,31 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
 
 
 def _ties(app: Application, chosen: Longs) -> Ties:
-    rows = []
-    for place, task in enumerate(chosen.tolist()):
-        owner = int(app.owner[task])
-        held = {copy.process: CAUGHT_UP if copy.caught_up else BEHIND for copy in app.copies[task]}
-        if owner >= 0:
-            held[owner] = RAN
-        rows += [(place, process, state) for process, state in sorted(held.items())]
+    rows = [
+        (place, process, state)
+        for place, task in enumerate(chosen.tolist())
+        for process, state in sorted(_states(app, task).items())
+    ]
     task, process, state = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     return Ties(task=task, process=process, state=state)
+
+
+def _states(app: Application, task: int) -> dict[int, int]:
+    """By process: what it has of a task."""
+    owner = int(app.owner[task])
+    copies = app.copies[task]
+    if not copies:
+        return {owner: RAN} if owner >= 0 else {}
+    served = any(copy.caught_up for copy in copies)
+    least = min(copy.lag for copy in copies)
+    states = {}
+    for copy in copies:
+        if copy.process == owner and (copy.caught_up or not served):
+            states[copy.process] = RAN
+        else:
+            best = copy.caught_up if served else copy.lag == least < UNKNOWN
+            states[copy.process] = BEST if best else BEHIND
+    return states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from assignors.intake import ProblemError
 from assignors.streams.model import Consumer, Process, Settings, Task
 
 NOBODY = -1
-UNKNOWN = 2**62  # a lag that nothing is known of: further behind than any other
+UNKNOWN = 2**63 - 1  # a lag that nothing is known of: further behind than any other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,4 +260,4 @@ def _misses(racks_of_all: Sequence[Sequence[Any]], rack_number: Mapping[str, int
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < UNKNOWN
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= UNKNOWN

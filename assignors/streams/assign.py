@@ -1,20 +1,19 @@
 """`streams`: tasks with their active and standby copies over the processes of a Kafka Streams application.
 
-Law: first where everything belongs, blind to how far anybody is behind (`actives`, `standbys`); then the step towards it
-that loses no state (`movements`); then threads. Stateless tasks follow the stateful ones and even out the active tasks of
-each process. Called again with what became of the last answer, it reaches the place where everything belongs as soon as the
+Law: first where the stateful tasks belong (`actives`, `standbys`); then the step towards it that loses no state
+(`movements`); then the stateless tasks, which even out the active tasks as they run now; then threads. Called again with what became of the last answer, it reaches the place where everything belongs as soon as the
 warm-ups are caught up, and then moves nothing.
 Ties and cost: those of the parts.
 Source: KIP-441, KIP-708, KIP-925.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from assignors.columns import Longs
 from assignors.streams.actives import actives
-from assignors.streams.application import Application
+from assignors.streams.application import NOBODY, Application
 from assignors.streams.model import Process, Settings, Task
 from assignors.streams.movements import movements
 from assignors.streams.plan import Plan
@@ -37,17 +36,25 @@ def planned(app: Application, settings: Settings) -> Plan:
     if not app.processes:
         warning = [f"processes: there are none, so {len(app.tasks)} tasks are nobody's"] if app.tasks else []
         return Plan(processes={}, warnings=tuple(warning))
-    active = where_active(app, settings)
-    followed = standbys(app, active, settings)
-    step = movements(app, active, followed.processes, settings)
-    return Plan(processes=threads(app, step), awaited=step.awaited, warnings=followed.warnings)
+    belongs = where_stateful(app, settings)
+    followed = standbys(app, belongs, settings)
+    step = movements(app, belongs, followed.processes, settings)
+    active = with_stateless(app, step.active, settings)
+    return Plan(processes=threads(app, active, step), awaited=step.awaited, warnings=followed.warnings)
 
 
-def where_active(app: Application, settings: Settings) -> Longs:
-    """The process where each task belongs: the stateful ones first, the others beside them."""
-    active = np.zeros(len(app.tasks), dtype=np.int64)
-    load = np.zeros(len(app.processes), dtype=np.int64)
-    for chosen in (np.flatnonzero(app.stateful), np.flatnonzero(~app.stateful)):
-        active[chosen] = actives(app, chosen, load, settings)
-        load += np.bincount(active[chosen], minlength=len(load))
+def where_stateful(app: Application, settings: Settings) -> Longs:
+    """The process where each stateful task belongs; -1 for the others."""
+    active = np.full(len(app.tasks), NOBODY, dtype=np.int64)
+    chosen = np.flatnonzero(app.stateful)
+    active[chosen] = actives(app, chosen, np.zeros(len(app.processes), dtype=np.int64), settings)
     return active
+
+
+def with_stateless(app: Application, active: Sequence[int], settings: Settings) -> Longs:
+    """The process of each task: the stateless ones beside the stateful ones as they run now."""
+    found = np.array(active, dtype=np.int64)
+    load = np.bincount(found[app.stateful], minlength=len(app.processes))
+    chosen = np.flatnonzero(~app.stateful)
+    found[chosen] = actives(app, chosen, load, settings)
+    return found

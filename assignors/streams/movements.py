@@ -2,7 +2,8 @@
 
 Law: a task that is not caught up where it belongs, while another process is further, runs on the one that is furthest:
 where it ran, then where it is least behind, then where fewest tasks run. If that process was to have a standby of the task,
-the two are swapped, and the standby catches up where the task belongs. Else a warm-up is built there, if the budget has
+the two are swapped, and the standby catches up where the task belongs. A task that is being restored where it ran goes on
+there while nobody is caught up. Else a warm-up is built there, if the budget has
 one left. A standby likewise stays on a caught-up copy while it is built where it belongs. Each such copy is awaited: a
 probing rebalance is wanted until there is none.
 The budget goes first to the copies that are least behind, so that a warm-up once begun is finished.
@@ -14,17 +15,17 @@ Source: KIP-441; the swap is Kafka's.
 from dataclasses import dataclass
 
 from assignors.columns import Longs
-from assignors.streams.application import UNKNOWN, Application, Copy
+from assignors.streams.application import NOBODY, UNKNOWN, Application, Copy
 from assignors.streams.model import Settings
+from assignors.streams.placing import rank
 from assignors.streams.plan import Awaited
-from assignors.streams.standbys import rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movements:
     """Who runs, follows and warms up each task now."""
 
-    active: tuple[int, ...]  # by task
+    active: tuple[int, ...]  # by task; -1 for stateless ones
     standbys: tuple[tuple[int, ...], ...]  # by task
     warmups: tuple[tuple[int, ...], ...]  # by task
     awaited: tuple[Awaited, ...]
@@ -35,8 +36,8 @@ def movements(
 ) -> Movements:
     """The first step towards where active tasks and standbys belong."""
     step = _Step(app, active.tolist(), [list(those) for those in standbys], settings.max_warmups)
-    for task in _least_behind_first(app, [(task, process) for task, process in enumerate(step.active)]):
-        step.run(*task)
+    for pair in _least_behind_first(app, list(enumerate(step.active))):
+        step.run(*pair)
     pairs = [(task, process) for task, those in enumerate(standbys) for process in those]
     for pair in _least_behind_first(app, pairs):
         step.follow(*pair)
@@ -71,13 +72,16 @@ class _Step:
         self._budget = budget
         self._load = [0] * len(app.processes)
         for process in active:
-            self._load[process] += 1
+            if process != NOBODY:
+                self._load[process] += 1
 
     def run(self, task: int, belongs: int) -> None:
         """Let the task run where it is furthest."""
         lag = self._app.lag(task, belongs)
-        further = [copy for copy in self._app.copies[task] if copy.process != belongs and copy.lag < lag]
-        if not further:
+        copies = self._app.copies[task]
+        further = [copy for copy in copies if copy.process != belongs and copy.lag < lag]
+        restoring = belongs == self._app.owner[task] and not any(copy.caught_up for copy in copies)
+        if not further or restoring:
             return
         source = min(further, key=self._serves).process
         self.active[task] = source

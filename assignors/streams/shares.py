@@ -1,10 +1,11 @@
 """How many tasks each process is due.
 
-Law: the next task goes where the tasks per thread are fewest after it. The sorted loads per thread are then the least that
-can be, from the largest down; with equal threads nobody has two more than another. Processes that are equally due the last
-tasks are told apart by nobody here: who asks has the choice.
-Cost: O(P + threads · log threads).
-Source: D'Hondt's divisors, which never take from one when another leaves.
+Law: the next task goes where the tasks per thread are fewest. So no thread need have two more than another, everybody gets
+a task before anybody with a task for a thread gets more, and with equal threads nobody has two more than another. Which of
+those that are equally due get the last tasks is not told here: who asks has the choice.
+Cost: O(P log(T) + threads).
+Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors they are Adams's, so
+nobody is due less when another leaves.
 """
 
 from dataclasses import dataclass
@@ -39,12 +40,14 @@ def shares(count: int, load: Longs, threads: Longs) -> Shares:
         return Shares(sure=sure, tied=nobody, spare=0)
     room = _up_to(low + 1, load, threads) - sure
     process = np.repeat(np.arange(len(load)), room)
-    after = ((load + sure)[process] + within(room) + 1) / threads[process]  # load per thread, were it given
-    last = np.partition(after, left - 1)[left - 1]
-    sure += np.bincount(process[after < last], minlength=len(load))
+    before = ((load + sure)[process] + within(room)) / threads[
+        process
+    ]  # the load per thread that it is added to
+    last = np.partition(before, left - 1)[left - 1]
+    sure += np.bincount(process[before < last], minlength=len(load))
     tied = nobody
-    tied[process[after == last]] = True
-    return Shares(sure=sure, tied=tied, spare=left - int(np.count_nonzero(after < last)))
+    tied[process[before == last]] = True
+    return Shares(sure=sure, tied=tied, spare=left - int(np.count_nonzero(before < last)))
 
 
 def _up_to(level: int, load: Longs, threads: Longs) -> Longs:

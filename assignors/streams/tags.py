@@ -39,6 +39,13 @@ class Spreading:
             len({value for value in column if value is not None}) for column in zip(*rows, strict=True)
         )
 
+    def covered(self, used: Sequence[int]) -> int:
+        """How many values the copies cover, over all tags."""
+        key = tuple(sorted(used)), 0
+        if key not in self._best:
+            self._best[key] = sum(self.distinct(used))
+        return self._best[key]
+
     def possible(self) -> tuple[int, ...]:
         """By tag: how many values there are."""
         return self.distinct(range(len(self._values)))
@@ -52,7 +59,7 @@ class Spreading:
 
     def _found(self, used: tuple[int, ...], left: int) -> tuple[int, ...]:
         worth = {
-            each: (self._value((*used, each), left - 1), sum(self.distinct((*used, each))))
+            each: (self._value((*used, each), left - 1), self.covered((*used, each)))
             for each in self._free(used)
         }
         best = max(worth.values(), default=None)

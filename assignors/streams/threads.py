@@ -13,6 +13,7 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
+from assignors.columns import Longs
 from assignors.streams.application import NOBODY, Application
 from assignors.streams.movements import Movements
 from assignors.streams.plan import Assigned
@@ -21,11 +22,11 @@ from assignors.streams.shares import shares
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 
 
-def threads(app: Application, moved: Movements) -> dict[str, dict[str, Assigned]]:
+def threads(app: Application, active: Longs, moved: Movements) -> dict[str, dict[str, Assigned]]:
     """By process and consumer: what each runs, follows and warms up."""
     work: list[tuple[list[int], list[int], list[int], list[int]]] = [([], [], [], []) for _ in app.processes]
     stateful = app.stateful.tolist()
-    for task, process in enumerate(moved.active):
+    for task, process in enumerate(active.tolist()):
         work[process][STATEFUL if stateful[task] else STATELESS].append(task)
     for kind, by_task in ((STANDBY, moved.standbys), (WARMUP, moved.warmups)):
         for task, those in enumerate(by_task):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignors.streams import Settings, assign
 from assignors.streams.application import Application
-from assignors.streams.assign import where_active
+from assignors.streams.assign import where_stateful
 from assignors.streams.invariants import violations
 
 MANY = 150
@@ -120,10 +120,11 @@ def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(rando
     app = Application.build(case.tasks, case.processes, case.settings)
     belongs = {
         name: app.processes[process]
-        for name, process in zip(app.tasks, where_active(app, case.settings).tolist(), strict=True)
+        for name, process in zip(app.tasks, where_stateful(app, case.settings).tolist(), strict=True)
+        if process >= 0
     }
     plan = planned(case)
-    away = {name for name, process in places(plan).items() if process != belongs[name]}
+    away = {name for name, process in places(plan).items() if process != belongs.get(name, process)}
     assert away == {each.task for each in plan.awaited if each.role == "active"}
     warming = sum(each.warming for each in plan.awaited)
     warmups = sum(kind == "warmup" for _, _, kind, _ in plan.rows())

@@ -1,0 +1,168 @@
+"""Standbys being placed: kept where they are, then put where the fewest copies are.
+
+Law and cost are those of `standbys`. This is the state in between: each step reads it and adds one copy.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from assignors.streams.application import Application, Copy
+from assignors.streams.model import Settings
+from assignors.streams.shares import Shares
+from assignors.streams.tags import Spreading
+
+
+def rank(copy: Copy) -> tuple[bool, bool, int, int]:
+    """Which copy serves best: caught up, already a standby, least behind, process by id."""
+    return not copy.caught_up, not copy.standby, copy.lag, copy.process
+
+
+class Placing:
+    """The standbys so far, the room that is left, and the processes in order of their loads."""
+
+    def __init__(
+        self,
+        *,
+        app: Application,
+        active: Sequence[int],
+        load: Sequence[int],
+        due: Shares,
+        wanted: int,
+        spreading: Spreading,
+        settings: Settings,
+    ) -> None:
+        """Take where the stateful tasks belong, the load that they are, and each process's share of the standbys."""
+        self.standbys: list[list[int]] = [[] for _ in app.tasks]
+        self._app = app
+        self._active = active
+        self._load = list(load)  # by process: its stateful tasks and its standbys so far
+        self._wanted = wanted
+        self._spreading = spreading
+        self._sure: list[int] = due.sure.tolist()  # by process: what is left of its share
+        self._tied: list[bool] = due.tied.tolist()
+        self._spare = due.spare
+        self._due = due
+        self._threads: list[int] = app.threads.tolist()
+        self._class: list[int] = app.tag_class.tolist()
+        self._rack: list[int] = app.rack.tolist()
+        self._traffic_cost = 0 if settings.rack_strategy == "none" else settings.traffic_cost
+        self._move_cost = settings.non_overlap_cost
+        pairs = list(zip(self._class, self._rack, strict=True))
+        kinds = sorted(set(pairs))  # a kind: the processes of equal tags and rack
+        number = {pair: kind for kind, pair in enumerate(kinds)}
+        self._kind = [number[pair] for pair in pairs]
+        self._kinds_of_class: list[list[tuple[int, int]]] = [[] for _ in app.tag_values]  # (kind, rack)
+        for kind, (tag_class, rack) in enumerate(kinds):
+            self._kinds_of_class[tag_class].append((kind, rack))
+        self._lines: list[list[tuple[float, int]]] = [
+            [] for _ in kinds
+        ]  # by kind: (copies per thread, process)
+
+    def keep(self, task: int) -> None:
+        """Leave the best of the copies that are there where they are, within their processes' shares."""
+        there = self.standbys[task]
+        for copy in sorted(self._app.copies[task], key=rank):
+            if len(there) == self._wanted:
+                return
+            process = copy.process
+            if process == self._active[task] or not self._has_room(process):
+                continue
+            allowed = self._allowed(task)
+            if self._class[process] in allowed and self._near_enough(task, process, allowed):
+                self._place(task, process)
+
+    def line_up(self) -> None:
+        """Put the processes of each kind in order of their loads."""
+        for process, kind in enumerate(self._kind):
+            self._lines[kind].append((self._load[process] / self._threads[process], process))
+        for line in self._lines:
+            heapify(line)
+
+    def fill(self, task: int) -> None:
+        """Place the standbys that are still missing."""
+        while len(self.standbys[task]) < self._wanted:
+            candidates = [
+                (not self._has_room(first[1]), self._traffic(task, rack), *first, kind)
+                for tag_class in self._allowed(task)
+                for kind, rack in self._kinds_of_class[tag_class]
+                if (first := self._first(task, kind)) is not None
+            ]
+            _, _, per_thread, process, kind = min(candidates)
+            self._place(task, process)
+            line = self._lines[kind]
+            if line[0] == (per_thread, process):
+                heappop(line)
+            else:  # those before it have a copy of the task
+                line.remove((per_thread, process))
+                heapify(line)
+            heappush(line, (self._load[process] / self._threads[process], process))
+
+    def as_they_were(self, tasks: Sequence[int]) -> list[tuple[int, ...]] | None:
+        """The standbys that the processes had, if each task had as many as it is to have."""
+        before: list[tuple[int, ...]] = [()] * len(self._app.tasks)
+        for task in tasks:
+            before[task] = tuple(copy.process for copy in self._app.copies[task] if copy.standby)
+            if len(before[task]) != self._wanted or self._active[task] in before[task]:
+                return None
+        return before
+
+    def worth(self, tasks: Sequence[int], found: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
+        """What is better is less: tags not covered, copies beyond the shares, traffic and moves."""
+        covered = 0
+        cost = 0
+        loads: Counter[int] = Counter()
+        for task in tasks:
+            those = found[task]
+            covered += self._spreading.covered([self._class[each] for each in (self._active[task], *those)])
+            had = {copy.process for copy in self._app.copies[task] if copy.standby}
+            cost += sum(self._traffic(task, self._rack[each]) for each in those)
+            cost += self._move_cost * len(set(those) - had)
+            loads.update(those)
+        over = {process: count - int(self._due.sure[process]) for process, count in loads.items()}
+        beyond = sum(max(count - self._tied[process], 0) for process, count in over.items())
+        spares = sum(count > 0 and self._tied[process] for process, count in over.items())
+        return -covered, beyond + max(spares - self._due.spare, 0), cost
+
+    def _allowed(self, task: int) -> tuple[int, ...]:
+        there = self.standbys[task]
+        used = [self._class[self._active[task]], *(self._class[each] for each in there)]
+        return self._spreading.allowed(used, self._wanted - len(there))
+
+    def _has_room(self, process: int) -> bool:
+        left = self._sure[process]
+        return left > 0 or (left == 0 and self._tied[process] and self._spare > 0)
+
+    def _place(self, task: int, process: int) -> None:
+        if self._sure[process] == 0 and self._tied[process]:
+            self._spare -= 1
+        self._sure[process] -= 1
+        self._load[process] += 1
+        self.standbys[task].append(process)
+
+    def _first(self, task: int, kind: int) -> tuple[float, int] | None:
+        """The least loaded process of a kind that has no copy of the task yet."""
+        line = self._lines[kind]
+        there = self.standbys[task]
+        if line and line[0][1] != self._active[task] and line[0][1] not in there:
+            return line[0]
+        passed = []
+        found = None
+        while line and found is None:
+            passed.append(heappop(line))
+            if passed[-1][1] != self._active[task] and passed[-1][1] not in there:
+                found = passed[-1]
+        for each in passed:
+            heappush(line, each)
+        return found
+
+    def _traffic(self, task: int, rack: int) -> int:
+        if not self._traffic_cost:
+            return 0
+        return self._traffic_cost * int(self._app.changelog_misses[task, rack])
+
+    def _near_enough(self, task: int, process: int, allowed: Sequence[int]) -> bool:
+        if not self._traffic_cost:
+            return True
+        nearest = min(self._traffic(task, rack) for each in allowed for _, rack in self._kinds_of_class[each])
+        return self._traffic(task, self._rack[process]) <= nearest + self._move_cost
