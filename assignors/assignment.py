@@ -5,10 +5,11 @@ Law: an assignment is a column over the group's dense partitions and means nothi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from assignors.columns import Ints
+from assignors.columns import Ints, radix
 from assignors.group import Group, ProblemError
 
 NOBODY = -1
@@ -90,19 +91,17 @@ class Assignment:
 
 def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
     """Cut the partitions, sorted by owner, where owner or topic changes, and name each piece."""
-    names: dict[str, dict[str, list[int]]] = {member: {} for member in group.members}
-    # A stable sort of 16-bit integers is a radix sort: ten times as fast as of 32 bits.
-    narrow = owner.astype(np.int16) if len(group.members) < 2**15 else owner
-    order = np.argsort(narrow, kind="stable")
-    order = order[np.searchsorted(owner[order], 0) :]
-    if not len(order):
-        return names
+    order = radix(owner, len(group.members))
+    order = order[np.count_nonzero(owner < 0) :]
     member, topic = owner[order], group.partition_topic[order]
     edges = np.flatnonzero((member[1:] != member[:-1]) | (topic[1:] != topic[:-1])) + 1
-    begins = [0, *edges.tolist()]
+    begins = np.concatenate([[0], edges]) if len(order) else edges
     partitions = (order - group.topic_start[topic]).tolist()
-    whose, which = member[begins].tolist(), topic[begins].tolist()
-    ends = [*begins[1:], len(partitions)]
-    for begin, end, m, t in zip(begins, ends, whose, which, strict=True):
-        names[group.members[m]][group.topics[t]] = partitions[begin:end]
-    return names
+    ends = [*edges.tolist(), len(partitions)]
+    pieces = map(partitions.__getitem__, map(slice, begins.tolist(), ends))
+    named = zip(map(group.topics.__getitem__, topic[begins].tolist()), pieces, strict=False)
+    bounds = np.searchsorted(member[begins], np.arange(len(group.members) + 1))
+    return {
+        name: dict(islice(named, size))
+        for name, size in zip(group.members, np.diff(bounds).tolist(), strict=True)
+    }

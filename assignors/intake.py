@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from assignors.group import Member, Topic
 
 MAX_PARTITIONS = 10_000_000
+ROWS = {
+    list,
+    tuple,
+    set,
+    frozenset,
+}  # plain collections; what else is one is asked of its class, which takes longer
 
 
 class ProblemError(ValueError):
@@ -93,7 +99,7 @@ def racks(
     for member in members:
         _check_name("rack", member.rack, member.id)
     which, rows = _distinct_rows(per_partition)
-    ordered = in_java_order({*chain.from_iterable(rows), *own} - {None})
+    ordered = in_java_order({*chain.from_iterable(rows)}.union(rack for rack in own if rack is not None))
     code: dict[str | None, int] = {rack: index for index, rack in enumerate(ordered)}
     code[None] = -1
     coded = [sorted({code[rack] for rack in row}) for row in rows]
@@ -143,7 +149,7 @@ def interned(field: str, values: Sequence[str | None], ids: Sequence[str]) -> tu
 
 def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
     """A member's 32-bit number, as Kafka's wire has it."""
-    if set(map(type, values)) == {int} and -(2**31) <= min(values) and max(values) < 2**31:
+    if set(map(type, values)) == {int} and min(values) >= -(2**31) and max(values) < 2**31:
         return np.array(values, dtype=np.int64)  # as nearly always; what is wrong is looked for one by one
     for value, owner in zip(values, ids, strict=True):
         if not _is_integer(value) or not -(2**31) <= value < 2**31:
@@ -218,7 +224,9 @@ def _replica_racks(name: str, topic: "Topic") -> Sequence[Collection[str]]:
             f"topic {name!r}: replica_racks must be a list of racks for each of its {topic.partitions} partitions"
         )
     kinds = set(map(type, topic.replica_racks))
-    if not all(issubclass(kind, Collection) and not issubclass(kind, str) for kind in kinds):
+    if not kinds <= ROWS and not all(
+        issubclass(kind, Collection) and not issubclass(kind, str) for kind in kinds
+    ):
         raise ProblemError(f"topic {name!r}: replica_racks must hold a list of racks for each partition")
     return topic.replica_racks
 
