@@ -89,11 +89,12 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
     """
     lags = _object("lags", fields.get("lags") or {})
     rates = _object("rates", fields.get("rates") or {})
+    traffic = _object("bytes", fields.get("bytes") or {})
     return Problem(
         id=_identity(fields),
         strategies=_strategies(fields),
         topics={
-            name: _topic(name, said, lags.get(name), rates.get(name))
+            name: _topic(name, said, lags.get(name), rates.get(name), traffic.get(name))
             for name, said in _object("topics", fields.get("topics")).items()
         },
         members=[_member(name, said) for name, said in _object("members", fields.get("members")).items()],
@@ -160,7 +161,7 @@ def _identity(fields: Mapping[str, Any]) -> str | float | None:
     return identity if sound else None
 
 
-def _topic(name: str, said: Any, lags: Any, rates: Any) -> Topic:
+def _topic(name: str, said: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
     fields = _object(f"topic {name!r}", said)
     if "partitions" not in fields:
         raise ProblemError(f"topic {name!r}: partitions is missing; say how many it has")
@@ -169,6 +170,7 @@ def _topic(name: str, said: Any, lags: Any, rates: Any) -> Topic:
         replica_racks=_list_or_none(f"topic {name!r}: replica_racks", fields.get("replica_racks")),
         lags=_list_or_none(f"topic {name!r}: lags", lags),
         rates=_list_or_none(f"topic {name!r}: rates", rates),
+        bytes=_list_or_none(f"topic {name!r}: bytes", traffic),
     )
 
 

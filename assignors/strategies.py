@@ -1,6 +1,5 @@
 """The table of strategies: a name, and the function from a problem to its answer."""
 
-import math
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -14,6 +13,8 @@ from assignors.fair import fair
 from assignors.group import Group, ProblemError
 from assignors.lag import lag
 from assignors.lag_global import lag_global
+from assignors.optimal import optimal
+from assignors.optimal.wishes import CHECKS, number
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
 from assignors.server_range import server_range
@@ -30,6 +31,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "fair": fair,
         "lag": lag,
         "lag-global": lag_global,
+        "optimal": optimal,
         "range": range_,
         "roundrobin": roundrobin,
         "server-range": server_range,
@@ -40,9 +42,14 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-# By strategy: the options that it takes, each with its least value and whether it must be whole.
-OPTIONS: Mapping[str, Mapping[str, tuple[float, bool]]] = MappingProxyType(
-    {"lag-global": {"max_count_skew": (1, True), "stick_within": (1.0, False)}}
+Check: TypeAlias = Callable[[str, Any], Any]  # an option's sound value, from its name and what was given
+
+# By strategy: the options that it takes, each with what makes a sound value of it or says what is wrong.
+OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
+    {
+        "lag-global": {"max_count_skew": number(1, whole=True), "stick_within": number(1.0, whole=False)},
+        "optimal": CHECKS,
+    }
 )
 
 
@@ -59,18 +66,8 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
             f"strategy {name!r} is unknown; the nearest is {near[0]!r}, all are {', '.join(STRATEGIES)}"
         )
     known = {
-        option: _checked(option, options[option], *bounds)
-        for option, bounds in OPTIONS.get(str(name), {}).items()
+        option: check(option, options[option])
+        for option, check in OPTIONS.get(str(name), {}).items()
         if option in options
     }
     return partial(strategy, **known) if known else strategy
-
-
-def _checked(option: str, value: Any, least: float, whole: bool) -> float:
-    sound = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not sound or not least <= value < math.inf:
-        raise ProblemError(
-            f"option {option}: must be {'an integer' if whole else 'a number'} from {least} up, not {value!r}"
-        )
-    checked: float = value
-    return checked

@@ -1,0 +1,194 @@
+"""How good a plan is, provably: for each objective its value, what no plan can do better than, and why.
+
+Law: a bound is never above the best value of any plan that is as good in the objectives before it, so value and bound together
+say how much could be left to gain. Names instead of numbers: a certificate is for people and for records.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.columns import Ints
+from assignors.optimal.bounds import Bound, moves_bound
+from assignors.optimal.reference import Reference
+from assignors.optimal.terms import Terms
+from assignors.optimal.transport import crossing_bound
+
+TOLD = 3  # partitions of a bound that are named; more say no more
+COMPARED = "every plan was compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What a plan is worth in one respect; less is better."""
+
+    name: str
+    value: float
+    bound: float
+    kind: str  # what the bound rests on
+    partitions: tuple[tuple[str, int], ...] = ()  # that alone make it so
+
+    @property
+    def met(self) -> bool:
+        """No plan is better."""
+        return self.value <= self.bound * (1 + 1e-9)
+
+    def as_json(self) -> dict[str, object]:
+        """By name."""
+        return {
+            "value": _plain(self.value),
+            "bound": _plain(self.bound),
+            "kind": self.kind,
+            "partitions": [f"{topic}-{number}" for topic, number in self.partitions],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A plan's objectives in their order, and whether it was cut short."""
+
+    counts: Objective  # partitions of the member that has most
+    load: Objective  # the longest time to drain
+    crossing: Objective  # the weight of what crosses racks
+    moves: Objective  # partitions that change hands
+    traffic: int  # the weight of all that could cross racks
+    unit: str  # of load
+    tolerance: float  # of load
+    cut_by_time: bool
+    cut_by_moves: bool
+
+    @property
+    def complete(self) -> bool:
+        """Nothing that could be tried was left out for want of time, and no move was put off."""
+        return not (self.cut_by_time or self.cut_by_moves)
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """In their order."""
+        return self.counts, self.load, self.crossing, self.moves
+
+    def as_json(self) -> Mapping[str, object]:
+        """By name."""
+        return {objective.name: objective.as_json() for objective in self.objectives} | {
+            "complete": self.complete,
+            "cut_by": [
+                name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut
+            ],
+        }
+
+    def lines(self) -> tuple[str, ...]:
+        """In an operator's words, a line for each objective."""
+        told = [
+            f"largest count {self.counts.value:,.0f}, {_reason(self.counts, 'no plan is more even')}",
+            f"largest {self.unit} {_figure(self.load.value)}, {_reason(self.load, 'no plan can do better')}",
+            self._crossing(),
+            f"moves {self.moves.value:,.0f}, {_reason(self.moves, 'no plan needs fewer')}",
+        ]
+        if self.cut_by_time:
+            told.append("the time was up before everything was tried: raise time_budget for a better plan")
+        if self.cut_by_moves:
+            told.append("max_moves put the other moves off: the next plan goes on")
+        return tuple(told)
+
+    def _crossing(self) -> str:
+        if not self.traffic:
+            return "cross-rack: nothing to measure, racks are not known on both sides"
+        value, bound = self.crossing.value / self.traffic, self.crossing.bound / self.traffic
+        if self.crossing.met:
+            return f"cross-rack {value:.1%}, no plan can do better"
+        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.kind}"
+
+
+def certified(
+    terms: Terms, owner: Ints, bound: Bound, goal: Reference, *, exact: bool, cut: bool, late: bool
+) -> Certificate:
+    """Hold a plan against the bounds.
+
+    Args:
+        terms: the problem.
+        owner: the plan.
+        bound: of load.
+        goal: what was found to be within reach.
+        exact: whether nothing better than the goal is there.
+        cut: whether moves were put off.
+        late: whether the time was up.
+    """
+    known = np.flatnonzero((owner >= 0) & (np.diff(terms.group.replica_start) > 0))
+    known = known[terms.group.member_rack[owner[known]] >= 0]
+    moved = int(np.count_nonzero(terms.moved(owner)))
+    count = terms.count(owner)
+    even = terms.blocks.level + (terms.blocks.extras > 0)
+    if exact:
+        load = Bound(goal.drain, COMPARED, bound.partitions if bound.value >= goal.drain else ())
+    else:
+        load = bound
+    return Certificate(
+        counts=Objective(
+            name="counts",
+            value=int(count.max(initial=0)),
+            bound=min(int(even.max(initial=0)), int(count.max(initial=0))),
+            kind="most even flow",
+        ),
+        load=Objective(
+            name="load",
+            value=terms.drain(owner),
+            bound=min(load.value, terms.drain(owner)),
+            kind=load.kind,
+            partitions=tuple(_named(terms, partition) for partition in load.partitions[:TOLD]),
+        ),
+        crossing=_crossing(terms, owner, goal, exact=exact),
+        moves=Objective(
+            name="moves",
+            value=moved,
+            bound=moved if exact and not cut else min(moves_bound(terms), moved),
+            kind=COMPARED if exact and not cut else "kept partitions at these counts",
+        ),
+        traffic=int(terms.weight[known].sum()),
+        unit=_unit(terms),
+        tolerance=terms.wishes.load_tolerance,
+        cut_by_time=late,
+        cut_by_moves=cut,
+    )
+
+
+def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Objective:
+    value = terms.crossed(owner)
+    if exact:
+        bound, kind = goal.crossing, COMPARED
+    elif value == 0 or len(terms.signature) <= 1:
+        bound, kind = value, "one kind of members"
+    else:
+        bound, kind = crossing_bound(terms), "transport at these counts"
+    return Objective(name="cross_rack", value=value, bound=min(bound, value), kind=kind)
+
+
+def _unit(terms: Terms) -> str:
+    if bool((terms.capacity == 1).all()) and not bool(terms.group.rate.any() and terms.wishes.horizon):
+        return "lag"
+    return "time to drain"
+
+
+def _named(terms: Terms, partition: int) -> tuple[str, int]:
+    topic = int(terms.group.partition_topic[partition])
+    return terms.group.topics[topic], partition - int(terms.group.topic_start[topic])
+
+
+def _reason(objective: Objective, best: str) -> str:
+    alone = " and ".join(f"{topic}-{number}" for topic, number in objective.partitions)
+    if objective.met:
+        return best + (
+            f": {alone} alone {'is' if len(objective.partitions) == 1 else 'are'} that" if alone else ""
+        )
+    why = (
+        f"{alone} alone {'is' if len(objective.partitions) == 1 else 'are'} that" if alone else objective.kind
+    )
+    return f"no plan can do better than {_figure(objective.bound)}: {why}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.2f}"
+
+
+def _plain(value: float) -> float:
+    return int(value) if value == int(value) else round(value, 6)

@@ -1,0 +1,195 @@
+"""The most loaded members relieved, by moves and exchanges that keep counts and races where they are.
+
+Law: the most loaded member passes a partition on, or exchanges one, with the taker with which the pair of them comes lowest.
+Below the limit nothing more is asked: of the steps that reach it, the one that moves fewest partitions from their holders and
+least across racks is taken. It ends when nobody is above the limit, the most loaded cannot be lowered, or the effort is spent.
+Ties: members and partitions by number.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from assignors.columns import Floats, Ints, Longs
+from assignors.optimal.effort import Effort
+from assignors.optimal.terms import Terms
+
+WIDEST = 384  # partitions of a member that are tried against another's
+TAKERS = 6  # members that are tried before the best step is taken
+MORE_TAKERS = 48  # and when none of them will do
+
+
+class Step(NamedTuple):
+    """A partition to a taker, perhaps one back; better ones are smaller."""
+
+    peak: float  # what the more loaded of the two has then, at least the limit
+    moves: int
+    crossing: int
+    exact: float  # the same below the limit too
+    taker: int
+    partition: int
+    back: int  # -1 none
+
+
+@dataclass(slots=True)
+class Bench:
+    """Who has what while it is changed."""
+
+    terms: Terms
+    owner: Ints
+    held: Ints
+    count: Longs
+    work: Floats
+    crossed: int
+    mine: dict[int, Longs]
+    order: Longs
+    begin: Longs
+
+    @classmethod
+    def of(cls, terms: Terms, owner: Ints, held: Ints) -> "Bench":
+        """Lay out a plan; its column is copied."""
+        count = terms.count(owner)
+        order = np.argsort(owner, kind="stable")
+        begin = np.concatenate([[0], np.cumsum(count)]) + int(np.count_nonzero(owner < 0))
+        return cls(
+            terms=terms,
+            owner=owner.copy(),
+            held=held,
+            count=count,
+            work=terms.work(owner),
+            crossed=terms.crossed(owner),
+            mine={},
+            order=order,
+            begin=begin,
+        )
+
+    def of_member(self, member: int) -> Longs:
+        """A member's partitions, ascending."""
+        if member not in self.mine:
+            self.mine[member] = self.order[self.begin[member] : self.begin[member + 1]]
+        return self.mine[member]
+
+    def give(self, partition: int, member: int) -> None:
+        """Change one partition's owner."""
+        before = int(self.owner[partition])
+        mine, theirs = self.of_member(before), self.of_member(member)
+        self.mine[before] = mine[mine != partition]
+        self.mine[member] = np.insert(theirs, np.searchsorted(theirs, partition), partition)
+        load = self.terms.load[partition]
+        self.work[before] -= load
+        self.work[member] += load
+        self.count[before] -= 1
+        self.count[member] += 1
+        change = self.terms.crossing(np.array([partition]), np.array([member, before]))
+        self.crossed += int(change[0]) - int(change[1])
+        self.owner[partition] = member
+
+    def drain(self) -> Floats:
+        """By member: its time to drain."""
+        return self.work / self.terms.capacity
+
+
+def levelled(
+    terms: Terms, owner: Ints, held: Ints, limit: float, effort: Effort, *, crossing: int | None
+) -> Ints:
+    """A plan with the most loaded members relieved.
+
+    Args:
+        terms: the problem.
+        owner: the plan.
+        held: by partition, who should keep it; -1 nobody.
+        limit: the time to drain that is good enough.
+        effort: how much may be tried.
+        crossing: the weight that may cross racks; None: as much as it takes.
+    """
+    if terms.drain(owner) <= limit:
+        return owner
+    bench = Bench.of(terms, owner, held)
+    while True:
+        drain = bench.drain()
+        giver = int(np.argmax(drain))
+        if drain[giver] <= limit:
+            break
+        step = _best(bench, giver, drain, limit, effort, crossing)
+        if step is None:
+            break
+        bench.give(step.partition, step.taker)
+        if step.back >= 0:
+            bench.give(step.back, giver)
+    return bench.owner
+
+
+def _best(
+    bench: Bench, giver: int, drain: Floats, limit: float, effort: Effort, crossing: int | None
+) -> Step | None:
+    block = bench.terms.block
+    takers = np.flatnonzero((block == block[giver]) & (drain < drain[giver]))
+    takers = takers[np.argsort(drain[takers], kind="stable")][:MORE_TAKERS]
+    best: Step | None = None
+    for number, taker in enumerate(takers.tolist()):
+        if best is not None and (number >= TAKERS or (best.peak <= limit and best.moves <= 0)):
+            break
+        mine, theirs = bench.of_member(giver), bench.of_member(taker)
+        if not effort.spend(min(len(mine), WIDEST) * min(len(theirs) + 1, WIDEST)):
+            return best
+        step = _step(bench, giver, taker, limit, crossing)
+        if step is not None and (best is None or step < best):
+            best = step
+    return best
+
+
+def _step(bench: Bench, giver: int, taker: int, limit: float, crossing: int | None) -> Step | None:
+    """The best step between two members, if any lowers the higher of them."""
+    terms = bench.terms
+    gone = bench.of_member(giver)
+    gone = _thinned(terms, gone[terms.may(gone, np.full(1, taker)) & (terms.load[gone] > 0)])
+    come = bench.of_member(taker)
+    come = _thinned(terms, come[terms.may(come, np.full(1, giver))])
+    shift = bench.count[giver] > terms.least[giver] and bench.count[taker] < terms.most[taker]
+    if not len(gone) or not (len(come) or shift):
+        return None
+    gain = terms.load[gone][:, None] - np.append(terms.load[come], 0.0)[None, :]
+    if not shift:
+        gain[:, -1] = -1.0
+    peak = np.maximum(
+        (bench.work[giver] - gain) / terms.capacity[giver], (bench.work[taker] + gain) / terms.capacity[taker]
+    )
+    now = bench.work[giver] / terms.capacity[giver]
+    good = (gain > 0) & (peak < now * (1 - 1e-12))
+    far = _change(terms, gone, giver, taker)[:, None] + np.append(_change(terms, come, taker, giver), 0)
+    if crossing is not None:
+        good &= far <= max(crossing - bench.crossed, 0)
+    if not good.any():
+        return None
+    moves = _moves(bench, gone, giver, taker)[:, None] + np.append(_moves(bench, come, taker, giver), 0)
+    row, column = np.nonzero(good)
+    exact, peak = peak[row, column], np.maximum(peak[row, column], limit)
+    moves, far = moves[row, column], far[row, column]
+    left = np.flatnonzero(peak == peak.min())
+    for key in (moves, far, exact):
+        left = left[key[left] == key[left].min()]
+    at = int(left[0])
+    back = int(come[column[at]]) if column[at] < len(come) else -1
+    return Step(
+        float(peak[at]), int(moves[at]), int(far[at]), float(exact[at]), taker, int(gone[row[at]]), back
+    )
+
+
+def _thinned(terms: Terms, partitions: Longs) -> Longs:
+    """So few that all pairs can be tried, evenly over their loads."""
+    if len(partitions) <= WIDEST:
+        return partitions
+    order = partitions[np.argsort(terms.load[partitions], kind="stable")]
+    return np.sort(order[np.linspace(0, len(order) - 1, WIDEST).astype(np.int64)])
+
+
+def _change(terms: Terms, partitions: Longs, before: int, after: int) -> Longs:
+    there = terms.crossing(partitions, np.full(1, after))
+    return np.asarray(there - terms.crossing(partitions, np.full(1, before)))
+
+
+def _moves(bench: Bench, partitions: Longs, before: int, after: int) -> Longs:
+    """By partition: how many more are away from their holders if it changes hands."""
+    held = bench.held[partitions]
+    return np.asarray((held == before).astype(np.int64) - (held == after))

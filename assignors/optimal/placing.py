@@ -1,0 +1,130 @@
+"""A plan made: from nobody's claims, or from what members hold with as few moves as counts and racks allow.
+
+Law: counts are met, and of those plans the least weight crosses racks, and of those the fewest partitions change hands that
+the classes of the flow can tell apart. Load decides everything that is left open.
+Ties: members by id, partitions by number.
+"""
+
+import numpy as np
+
+from assignors.assignment import NOBODY
+from assignors.columns import Floats, Ints, Longs, within
+from assignors.optimal.dealing import dealt
+from assignors.optimal.kinds import levelled_kinds
+from assignors.optimal.terms import Terms, summed
+from assignors.optimal.transport import Classes, classes, shipped
+
+
+def place(terms: Terms, held: Ints, *, racks: bool = True) -> Ints:
+    """The owners.
+
+    Args:
+        terms: the problem.
+        held: by partition, the member that should keep it where that costs nothing else; -1 nobody.
+        racks: whether the weight across racks counts.
+    """
+    there = np.flatnonzero(terms.taken)
+    owner = np.full(len(terms.audience), NOBODY, dtype=np.int32)
+    if not len(there):
+        return owner
+    fresh = not bool((held >= 0).any())
+    kind = np.zeros(len(owner), dtype=np.int64)
+    if len(terms.signature) > 1:
+        classed = classes(terms, held)
+        kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, held, racks=racks))
+        if fresh:
+            levelled_kinds(terms, there, kind, racks=racks)
+    if not fresh:
+        stays = there[(held[there] >= 0)]
+        stays = stays[terms.kind[held[stays]] == kind[stays]]
+        owner[stays] = held[stays]
+        _trim(terms, owner, np.bincount(kind[there], minlength=len(terms.signature)))
+    _deal(terms, there, kind, owner)
+    return owner
+
+
+def _chosen(terms: Terms, there: Longs, held: Ints, classed: Classes, flow: Longs) -> Longs:
+    """By taken partition: the kind that it goes to. Who leaves is first of too full members, then of little load."""
+    kind = np.empty(len(there), dtype=np.int64)
+    single = np.count_nonzero(flow, axis=1) == 1
+    kind[:] = flow.argmax(axis=1)[classed.of]
+    mixed = np.flatnonzero(~single[classed.of])
+    if not len(mixed):
+        return kind
+    keen = _keen(terms, there[mixed], held)
+    order = mixed[np.lexsort((there[mixed], keen, classed.of[mixed]))]
+    klass, to = np.nonzero(np.where(single[:, None], 0, flow))
+    amount = flow[klass, to]
+    klass_of, kind_of = np.repeat(klass, amount), np.repeat(to, amount)
+    owners = held[classed.sample]
+    home = np.where(owners >= 0, terms.kind[owners], -1)
+    stays = kind_of == home[klass_of]  # after those who leave
+    spread = (within(amount) + 0.5) / np.repeat(amount, amount)
+    kind[order] = kind_of[np.lexsort((kind_of, spread, stays, klass_of))]
+    return kind
+
+
+def _keen(terms: Terms, partitions: Longs, held: Ints) -> Floats:
+    """What leaves first is lowest: what its owner has too many of, then the least load; with nobody, the heaviest first."""
+    load = terms.load[partitions]
+    owner = held[partitions]
+    keen = np.where(owner >= 0, load, -load)
+    if (owner >= 0).any():
+        count = terms.count(held)
+        over = np.maximum(count - terms.most, 0)
+        order = np.lexsort((partitions, load, owner))
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = within(np.bincount(owner + 1, minlength=len(count) + 1))
+        surplus = (owner >= 0) & (rank < over[owner])
+        keen = np.where(surplus, keen - (float(load.max(initial=0.0)) + 1), keen)
+    return keen
+
+
+def _trim(terms: Terms, owner: Ints, total: Longs) -> None:
+    """Take from members what they have too many of, so that their kind's total fits."""
+    count, work = terms.count(owner), terms.work(owner)
+    kinds = len(terms.signature)
+    size = np.bincount(terms.kind, minlength=kinds)
+    least = np.bincount(terms.kind, weights=terms.least, minlength=kinds).astype(np.int64)
+    pool = total - least
+    wish = np.clip(count - terms.least, 0, terms.most - terms.least)
+    order = np.lexsort((np.arange(len(count)), work / terms.capacity, terms.kind))
+    ahead = np.cumsum(wish[order]) - wish[order]
+    first = np.repeat(ahead[np.concatenate([[0], np.cumsum(size)[:-1]])], size)
+    granted = np.empty(len(count), dtype=np.int64)
+    granted[order] = np.clip(pool[terms.kind[order]] - (ahead - first), 0, wish[order])
+    surplus = count - np.minimum(count, terms.least + granted)
+    if not surplus.any():
+        return
+    capacity = summed(terms.kind, terms.capacity, kinds)
+    goal = terms.capacity * (summed(terms.kind, work, kinds) / capacity)[terms.kind]
+    each = np.maximum(work - goal, 0) / np.maximum(surplus, 1)
+    mine = np.flatnonzero((owner >= 0) & (surplus[owner] > 0))
+    gap = np.abs(terms.load[mine] - each[owner[mine]])
+    order = np.lexsort((mine, terms.load[mine], gap, owner[mine]))
+    there = np.bincount(owner[mine], minlength=len(count))
+    gone = mine[order[within(there[there > 0]) < np.repeat(surplus[there > 0], there[there > 0])]]
+    owner[gone] = NOBODY
+
+
+def _deal(terms: Terms, there: Longs, kind: Longs, owner: Ints) -> None:
+    free = there[owner[there] < 0]
+    if not len(free):
+        return
+    order = np.lexsort((free, -terms.load[free], kind[free]))
+    free = free[order]
+    kinds = len(terms.signature)
+    total = summed(kind[there], terms.load[there], kinds)
+    capacity = summed(terms.kind, terms.capacity, kinds)
+    share = total / capacity
+    count, work = terms.count(owner), terms.work(owner)
+    by_kind = np.argsort(terms.kind, kind="stable")
+    ends = np.cumsum(np.bincount(terms.kind, minlength=kinds)).tolist()
+    begins = [0, *ends[:-1]]
+    waiting = np.searchsorted(kind[free], np.arange(kinds + 1)).tolist()
+    for number in np.unique(kind[free]).tolist():
+        mine = by_kind[begins[number] : ends[number]]
+        parts = free[waiting[number] : waiting[number + 1]]
+        room = terms.capacity[mine] * share[number] - work[mine]
+        taker = dealt(terms.load[parts], room, count[mine], terms.least[mine], terms.most[mine])
+        owner[parts] = mine[taker]

@@ -1,0 +1,106 @@
+"""From what members hold to a plan that reaches the reference, with as few moves as can be found.
+
+Law: what is held stays as it is if counts are even and load and racks are within tolerance of the reference. Otherwise several
+plans that are within it are compared: the held one mended, the reference given to those who have most of it already, and the
+answers of other strategies; fewest moves win, then weight across racks, then time to drain.
+"""
+
+import numpy as np
+
+from assignors.assignment import NOBODY
+from assignors.columns import Ints, Longs
+from assignors.lag import lag
+from assignors.optimal.effort import Effort
+from assignors.optimal.levelling import levelled
+from assignors.optimal.placing import place
+from assignors.optimal.reference import SEEDED, Reference
+from assignors.optimal.settling import settled
+from assignors.optimal.terms import Terms
+from assignors.range import range_
+from assignors.sticky import sticky
+from assignors.uniform import uniform
+
+
+def limits(terms: Terms, goal: Reference) -> tuple[float, int]:
+    """The time to drain and the weight across racks that are good enough."""
+    drain = goal.drain * (1 + terms.wishes.load_tolerance)
+    return drain, int(goal.crossing * (1 + terms.wishes.cross_tolerance))
+
+
+def fits(terms: Terms, owner: Ints, goal: Reference) -> bool:
+    """Whether a plan is as good as it has to be, moves aside."""
+    drain, crossing = limits(terms, goal)
+    return terms.even(owner) and terms.drain(owner) <= drain and terms.crossed(owner) <= crossing
+
+
+def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
+    """The plan."""
+    if fits(terms, terms.held, goal):
+        return terms.held
+    if not bool((terms.held >= 0).any()):
+        return _best(terms, [goal.owner, *_answers(terms, goal)])
+    drain, crossing = limits(terms, goal)
+    mended = place(terms, terms.held)
+    room = max(crossing, terms.crossed(mended))
+    mended = levelled(terms, mended, terms.held, drain, effort, crossing=room)
+    plans = [mended]
+    if terms.drain(mended) <= drain and terms.crossed(mended) > crossing:
+        plans = [settled(terms, mended, terms.held, drain, crossing, effort, "crossing")]
+    plans.append(relabelled(terms, goal.owner))
+    plans += _answers(terms, goal)
+    plans = [plan for plan in plans if fits(terms, plan, goal)]
+    chosen = _best(terms, plans)
+    again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
+    return again if fits(terms, again, goal) else chosen
+
+
+def _best(terms: Terms, plans: list[Ints]) -> Ints:
+    def cost(owner: Ints) -> tuple[int, int, float, float]:
+        moved = terms.moved(owner)
+        return (
+            int(np.count_nonzero(moved)),
+            terms.crossed(owner),
+            terms.drain(owner),
+            float(terms.load[moved].sum()),
+        )
+
+    return min(plans, key=cost)
+
+
+def _answers(terms: Terms, goal: Reference) -> list[Ints]:
+    """What other strategies answer, as far as it will do."""
+    if len(terms.audience) > SEEDED:
+        return []
+    answers = (strategy(terms.group).owner for strategy in (lag, range_, sticky, uniform))
+    return [owner for owner in answers if fits(terms, owner, goal)]
+
+
+def relabelled(terms: Terms, owner: Ints) -> Ints:
+    """The same shares, each to the member among interchangeable ones that holds most of it.
+
+    Members are interchangeable that are of one kind and of one capacity. Pairs are taken by what they have in common.
+    """
+    there = np.flatnonzero((owner >= 0) & (terms.held >= 0))
+    members = len(terms.kind)
+    _, sort = np.unique(np.column_stack([terms.kind, terms.capacity]), axis=0, return_inverse=True)
+    sort = sort.ravel()
+    there = there[sort[owner[there]] == sort[terms.held[there]]]
+    pair = owner[there].astype(np.int64) * members + terms.held[there]
+    pairs, common = np.unique(pair, return_counts=True)
+    order = np.lexsort((pairs, -common))
+    name = np.full(members, NOBODY, dtype=np.int64)
+    used = np.zeros(members, dtype=np.bool_)
+    for share, holder in zip(*(column.tolist() for column in np.divmod(pairs[order], members)), strict=True):
+        if name[share] < 0 and not used[holder]:
+            name[share] = holder
+            used[holder] = True
+    _rest(name, used, sort)
+    return np.where(owner >= 0, name[owner], NOBODY).astype(np.int32)
+
+
+def _rest(name: Longs, used: np.ndarray, sort: Longs) -> None:
+    """Give what nobody holds anything of to the members that are left, in order."""
+    shares, holders = np.flatnonzero(name < 0), np.flatnonzero(~used)
+    shares = shares[np.argsort(sort[shares], kind="stable")]
+    holders = holders[np.argsort(sort[holders], kind="stable")]
+    name[shares] = holders
