@@ -49,6 +49,7 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
         chosen=chosen,
         subtopology=numbered(app.subtopology[chosen]) if spread else np.zeros(len(chosen), dtype=np.int64),
         rack=app.rack if by_rack else np.zeros(len(app.rack), dtype=np.int64),
+        spread=spread,
         misses=app.input_misses[chosen] if by_rack else np.zeros((len(chosen), 1), dtype=np.int64),
         traffic_cost=settings.traffic_cost,
         non_overlap_cost=settings.non_overlap_cost,
@@ -99,6 +100,7 @@ class _Network:
     app: Application
     chosen: Longs
     subtopology: Longs  # by place: dense, 0 for all where they are not to be spread
+    spread: bool
     rack: Longs  # by process; 0 for all where racks do not count
     misses: Longs  # by place and rack
     traffic_cost: int
@@ -191,7 +193,9 @@ class _Network:
         return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
     def _parts(self, subtopologies: int) -> Longs:
-        """By subtopology and process: its part by threads, rounded up."""
+        """By subtopology and process: its part by threads, rounded up; all where they are not to be spread."""
+        if not self.spread:
+            return np.full(len(self.rack), len(self.chosen))
         tasks = np.bincount(self.subtopology, minlength=subtopologies)
         return -(-np.multiply.outer(tasks, self.app.threads) // int(self.app.threads.sum())).ravel()
 
