@@ -6,7 +6,7 @@ Claims of tasks that are not there are left out: a topology changes while its pr
 claim to have had active is nobody's: which of them wrote last is not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,8 +84,8 @@ class Application:
             tasks=tuple(number),
             subtopology=np.array([subtopologies[task.subtopology] for task in work], dtype=np.int64),
             stateful=np.array([task.stateful for task in work], dtype=np.bool_),
-            input_misses=_misses([task.input_racks for task in work], rack_number),
-            changelog_misses=_misses([task.changelog_racks for task in work], rack_number),
+            input_misses=_misses(work, "input_racks", rack_number),
+            changelog_misses=_misses(work, "changelog_racks", rack_number),
             base_lag=base_lag,
             acceptable_lag=settings.acceptable_recovery_lag,
             processes=tuple(process.id for process in people),
@@ -241,21 +241,23 @@ def _checked(process: str, field: str, task: str, value: Any) -> bool:
     return True
 
 
-def _misses(racks_of_all: Sequence[Sequence[Any]], rack_number: Mapping[str, int]) -> Longs:
+def _misses(work: Sequence[Task], field: str, rack_number: Mapping[str, int]) -> Longs:
     """For each task and rack: how many of its partitions have no replica there."""
-    misses = np.zeros((len(racks_of_all), len(rack_number) + 1), dtype=np.int64)
+    misses = np.zeros((len(work), len(rack_number) + 1), dtype=np.int64)
     rows: dict[frozenset[str], Ints] = {}
-    for task, partitions in enumerate(racks_of_all):
-        for racks in partitions:
-            if isinstance(racks, str):
-                raise ProblemError(f"replica racks {racks!r}: must be a list of racks, not a string")
+    for index, task in enumerate(work):
+        for racks in getattr(task, field):
+            if isinstance(racks, str) or not isinstance(racks, Collection):
+                raise ProblemError(
+                    f"task {task.id!r}: {field} must be a list of racks for each partition, but has {racks!r}"
+                )
             key = frozenset(racks)
             if not key:
                 continue
             if key not in rows:
                 rows[key] = np.ones(len(rack_number) + 1, dtype=np.int32)
                 rows[key][[rack_number[rack] for rack in key if rack in rack_number]] = 0
-            misses[task] += rows[key]
+            misses[index] += rows[key]
     return misses
 
 

@@ -3,9 +3,9 @@
 Law and cost are those of `standbys`. This is the state in between: each step reads it and adds one copy.
 """
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
 
 from assignors.streams.application import Application, Copy
 from assignors.streams.model import Settings
@@ -77,26 +77,19 @@ class Placing:
         for process, kind in enumerate(self._kind):
             self._lines[kind].append((self._load[process] / self._threads[process], process))
         for line in self._lines:
-            heapify(line)
+            line.sort()
 
     def fill(self, task: int) -> None:
-        """Place the standbys that are still missing."""
-        while len(self.standbys[task]) < self._wanted:
-            candidates = [
-                (not self._has_room(first[1]), self._traffic(task, rack), *first, kind)
-                for tag_class in self._allowed(task)
-                for kind, rack in self._kinds_of_class[tag_class]
-                if (first := self._first(task, kind)) is not None
-            ]
-            _, _, per_thread, process, kind = min(candidates)
-            self._place(task, process)
-            line = self._lines[kind]
-            if line[0] == (per_thread, process):
-                heappop(line)
-            else:  # those before it have a copy of the task
-                line.remove((per_thread, process))
-                heapify(line)
-            heappush(line, (self._load[process] / self._threads[process], process))
+        """Place the standbys that are still missing, where all of them together find the most room."""
+        there = self.standbys[task]
+        while len(there) < self._wanted:
+            ways = self._spreading.ways(self._used(task), self._wanted - len(there))
+            best = min(self._found(task, way) for way in ways)
+            for process in best[3]:
+                line = self._lines[self._kind[process]]
+                del line[bisect_left(line, (self._load[process] / self._threads[process], process))]
+                self._place(task, process)
+                insort(line, (self._load[process] / self._threads[process], process))
 
     def as_they_were(self, tasks: Sequence[int]) -> list[tuple[int, ...]] | None:
         """The standbys that the processes had, if each task had as many as it is to have."""
@@ -124,10 +117,28 @@ class Placing:
         spares = sum(count > 0 and self._tied[process] for process, count in over.items())
         return -covered, beyond + max(spares - self._due.spare, 0), cost
 
+    def _used(self, task: int) -> list[int]:
+        return [self._class[self._active[task]], *(self._class[each] for each in self.standbys[task])]
+
     def _allowed(self, task: int) -> tuple[int, ...]:
-        there = self.standbys[task]
-        used = [self._class[self._active[task]], *(self._class[each] for each in there)]
-        return self._spreading.allowed(used, self._wanted - len(there))
+        return self._spreading.allowed(self._used(task), self._wanted - len(self.standbys[task]))
+
+    def _found(self, task: int, way: Sequence[int]) -> tuple[int, int, float, tuple[int, ...]]:
+        """The best processes of some classes: without room, traffic, copies per thread, and who they are."""
+        taken = [self._active[task], *self.standbys[task]]
+        without_room = traffic = 0
+        per_thread = 0.0
+        for tag_class in way:
+            no_room, cost, load, process = min(
+                (not self._has_room(first[1]), self._traffic(task, rack), *first)
+                for kind, rack in self._kinds_of_class[tag_class]
+                if (first := self._first(kind, taken)) is not None
+            )
+            without_room += no_room
+            traffic += cost
+            per_thread += load
+            taken.append(process)
+        return without_room, traffic, per_thread, tuple(taken[-len(way) :])
 
     def _has_room(self, process: int) -> bool:
         left = self._sure[process]
@@ -140,21 +151,9 @@ class Placing:
         self._load[process] += 1
         self.standbys[task].append(process)
 
-    def _first(self, task: int, kind: int) -> tuple[float, int] | None:
-        """The least loaded process of a kind that has no copy of the task yet."""
-        line = self._lines[kind]
-        there = self.standbys[task]
-        if line and line[0][1] != self._active[task] and line[0][1] not in there:
-            return line[0]
-        passed = []
-        found = None
-        while line and found is None:
-            passed.append(heappop(line))
-            if passed[-1][1] != self._active[task] and passed[-1][1] not in there:
-                found = passed[-1]
-        for each in passed:
-            heappush(line, each)
-        return found
+    def _first(self, kind: int, taken: Sequence[int]) -> tuple[float, int] | None:
+        """The least loaded process of a kind that is not taken."""
+        return next((each for each in self._lines[kind] if each[1] not in taken), None)
 
     def _traffic(self, task: int, rack: int) -> int:
         if not self._traffic_cost:

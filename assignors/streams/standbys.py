@@ -93,8 +93,7 @@ def _too_close(
             for tag, covered in zip(settings.rack_aware_tags, spreading.distinct(classes), strict=False):
                 short[tag] += covered < len(classes)
     return [
-        f"tag {tag!r}: {short[tag]} tasks have copies that share a value of it, and it has {values} values in all; start"
-        " processes on other values of it"
+        f"tag {tag!r}: the copies of {short[tag]} tasks share a value of it; it has {values} in all, start processes on others"
         for tag, values in zip(settings.rack_aware_tags, spreading.possible(), strict=False)
         if short[tag]
     ]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 MAX_WAYS = 2_000
+MAX_CHOICES = 64
 
 
 class Spreading:
@@ -24,6 +25,7 @@ class Spreading:
         self._room = room
         self._best: dict[tuple[tuple[int, ...], int], int] = {}
         self._allowed: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+        self._ways: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], ...]] = {}
 
     def allowed(self, used: Sequence[int], left: int) -> tuple[int, ...]:
         """The classes that the next of `left` standbys may go to, after copies on the `used` classes; ascending."""
@@ -31,6 +33,26 @@ class Spreading:
         if key not in self._allowed:
             self._allowed[key] = self._found(*key)
         return self._allowed[key]
+
+    def ways(self, used: Sequence[int], left: int) -> tuple[tuple[int, ...], ...]:
+        """The classes of all standbys that are left, each way that is allowed; of the next one alone where they are many."""
+        key = tuple(sorted(used)), left
+        if key not in self._ways:
+            self._ways[key] = self._followed_through(*key)
+        return self._ways[key]
+
+    def _followed_through(self, used: tuple[int, ...], left: int) -> tuple[tuple[int, ...], ...]:
+        ways: dict[tuple[int, ...], None] = {(): None}
+        for step in range(left):
+            further = {
+                tuple(sorted((*way, each))): None
+                for way in ways
+                for each in self.allowed((*used, *way), left - step)
+            }
+            if step and len(further) > MAX_CHOICES:
+                return tuple((each,) for each in self.allowed(used, left))
+            ways = further
+        return tuple(ways)
 
     def distinct(self, used: Sequence[int]) -> tuple[int, ...]:
         """By tag: how many values the copies cover."""
