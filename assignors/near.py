@@ -53,22 +53,21 @@ def classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list
 
 
 def rack_sets(group: Group) -> tuple[Longs, Bools]:
-    """The set of racks that each partition's replicas are in, and which racks are far from each set, the unknown one last."""
+    """The set of racks that each partition's replicas are in, and by set which racks that is; none where they are unknown."""
     sizes = np.diff(group.replica_start)
-    kind = np.zeros(len(sizes), dtype=np.int64)
+    number = np.zeros(len(sizes), dtype=np.int64)
     for slot in range(int(sizes.max(initial=0))):
         there = np.flatnonzero(sizes > slot)
         rack = np.zeros(len(sizes), dtype=np.int64)
         rack[there] = group.replica_rack[group.replica_start[there] + slot] + 1
-        kind = numbered(kind * (len(group.racks) + 1) + rack)
-    sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
-    sample[kind] = np.arange(len(kind))
-    far = np.zeros((len(sample), len(group.racks) + 1), dtype=np.bool_)
-    far[:, :-1] = (sizes[sample] > 0)[:, None]
+        number = numbered(number * (len(group.racks) + 1) + rack)
+    sample = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
+    sample[number] = np.arange(len(number))
+    near = np.zeros((len(sample), len(group.racks)), dtype=np.bool_)
     rows = np.repeat(np.arange(len(sample)), sizes[sample])
     places = within(sizes[sample]) + np.repeat(group.replica_start[sample], sizes[sample])
-    far[rows, group.replica_rack[places]] = False
-    return kind, far
+    near[rows, group.replica_rack[places]] = True
+    return number, near
 
 
 @dataclass(slots=True)

@@ -6,17 +6,16 @@ bring more partitions near, or as many with fewer moves. But a group at rest, wh
 out, moves no partition that is near: so what Kafka places from scratch stays.
 """
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Bools, Ints, Longs, within
+from assignors.columns import Bools, Ints, Longs, radix, within
 from assignors.group import Group
-from assignors.near import Transport, classes, nonlocal_at, racks_matter
+from assignors.near import Transport, classes, nonlocal_at, rack_sets, racks_matter
+from assignors.sticky_circle import Circle
 from assignors.sticky_cycles import improve
 from assignors.sticky_near import bring_near
 from assignors.sticky_network import Network
@@ -199,88 +198,13 @@ def _from_scratch(group: Group, read: Longs, *, near: bool) -> Ints:
     if not near:
         owner[read] = np.arange(len(read)) % members
         return owner
-    circle = _Circle(group.member_rack.tolist(), *divmod(len(read), members))
-    left = [p for p, racks in _scarcest_first(group, read) if not circle.place_near(owner, p, racks)]
+    circle = Circle(group.member_rack.tolist(), len(group.racks), *divmod(len(read), members))
+    there = np.bincount(group.member_rack[group.member_rack >= 0], minlength=len(group.racks))
+    kind, near_racks = rack_sets(group)
+    scarcity = np.unique(near_racks @ there, return_inverse=True)[1]
+    order = read[radix(scarcity[kind[read]], len(scarcity))]
+    racks = [np.flatnonzero(theirs).tolist() for theirs in near_racks]
+    owner[order] = circle.place_near(kind[order].tolist(), racks)
+    left = order[owner[order] < 0]
     owner[left] = circle.places(len(left))
     return owner
-
-
-def _scarcest_first(group: Group, read: Longs) -> list[tuple[int, list[int]]]:
-    """The partitions with their racks, by the number of members in these, then by partition."""
-    sizes = np.diff(group.replica_start)
-    there = np.bincount(group.member_rack[group.member_rack >= 0], minlength=len(group.racks))
-    row = np.repeat(np.arange(len(sizes)), sizes)
-    near = np.bincount(row, weights=there[group.replica_rack], minlength=len(sizes))[read]
-    ordered = read[np.argsort(near, kind="stable")].tolist()
-    start, rack = group.replica_start.tolist(), group.replica_rack.tolist()
-    return [(p, rack[start[p] : start[p + 1]]) for p in ordered]
-
-
-class _Circle:
-    """Members below the quota, with a hand that goes round; and those at it, in the order in which they came there."""
-
-    __slots__ = ("at_quota", "below", "count", "extras", "hand", "quota", "rack")
-
-    def __init__(self, racks: list[int], quota: int, extras: int) -> None:
-        self.quota, self.extras = quota, extras  # `extras` falls as members get one more
-        self.rack = racks
-        self.count = [0] * len(racks)
-        self.hand = 0
-        self.below: dict[int, list[int]] = defaultdict(list)  # by rack: members, ascending
-        self.at_quota: dict[int, None] = {}
-        for member, rack in enumerate(racks):
-            if quota:
-                self.below[rack].append(member)
-            elif extras:
-                self.at_quota[member] = None
-
-    def place_near(self, owner: Ints, partition: int, racks: list[int]) -> bool:
-        """To the next member below the quota in one of the racks, else to the first one at it."""
-        member = self._next_below(racks)
-        if member is not None:
-            self._raise(member)
-            self.hand = member + 1
-        else:
-            member = next((m for m in self.at_quota if self.rack[m] in racks), None) if self.extras else None
-            if member is None:
-                return False
-            self._lengthen(member)
-        owner[partition] = member
-        return True
-
-    def _next_below(self, racks: list[int]) -> int | None:
-        onward: int | None = None
-        first: int | None = None
-        for rack in racks:
-            members = self.below.get(rack)
-            if not members:
-                continue
-            place = bisect_left(members, self.hand)
-            if place < len(members) and (onward is None or members[place] < onward):
-                onward = members[place]
-            if first is None or members[0] < first:
-                first = members[0]
-        return first if onward is None else onward
-
-    def _raise(self, member: int) -> None:
-        self.count[member] += 1
-        if self.count[member] == self.quota:
-            self.below[self.rack[member]].remove(member)
-            if self.extras:
-                self.at_quota[member] = None
-
-    def _lengthen(self, member: int) -> None:
-        del self.at_quota[member]
-        self.extras -= 1
-
-    def places(self, number: int) -> list[int]:
-        """The members of the next so many partitions, in turns until all are at the quota, then by arrival there."""
-        below = sorted(member for members in self.below.values() for member in members)
-        given: list[int] = []
-        while below and len(given) < number:
-            turn = below[: number - len(given)]
-            for member in turn:
-                self._raise(member)
-            given += turn
-            below = [member for member in below if self.count[member] < self.quota]
-        return given + list(self.at_quota)[: number - len(given)]

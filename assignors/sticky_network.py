@@ -28,7 +28,10 @@ class Network:
     @classmethod
     def of(cls, group: Group) -> "Network":
         """Lay out the kinds and seats of a group."""
-        racks, far = rack_sets(group)
+        racks, near = rack_sets(group)
+        far = np.zeros((len(near), len(group.racks) + 1), dtype=np.bool_)
+        far[:, :-1] = ~near
+        far[~np.asarray(near.any(axis=1))] = False  # racks that are not known are near to everybody
         audiences, width = len(group.reader_start) - 1, far.shape[1]
         keys = group.audience[group.partition_topic].astype(np.int64) * len(far) + racks
         kind = numbered(keys)

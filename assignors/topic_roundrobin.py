@@ -33,7 +33,7 @@ def topic_roundrobin(group: Group) -> Assignment:
             hands[container] = int(taken) + 1
             takers.append(group.roster[taken])
         if takers:
-            owner[bounds[topic] : bounds[topic + 1]] = np.resize(np.array(takers, dtype=np.int32), size)
+            owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[np.arange(size) % len(takers)]
     return Assignment(owner)
 
 
