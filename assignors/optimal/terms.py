@@ -120,7 +120,10 @@ def terms(group: Group, wishes: Wishes) -> Terms:
     sample[kind] = pair
     of_kind = sample // width
     least, most = _limits(cut, signature_of, wishes.count_slack)
-    rackset, far = rack_sets(group)
+    rackset, near = rack_sets(group)
+    # Where a partition's racks or the member's are unknown, nothing is far.
+    far = np.zeros((len(near), near.shape[1] + 1), dtype=np.bool_)
+    far[:, :-1] = ~near & near.any(axis=1, keepdims=True)
     before = Assignment.held(group).owner
     made = Terms(
         group=group,
