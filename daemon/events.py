@@ -30,6 +30,7 @@ VOCABULARY: tuple[Event, ...] = (
         ("daemon.leading", "planner_epoch groups", "It has read everything and plans from now on."),
         ("daemon.stopped", "reason", "It has stopped in good order."),
     ),
+    *_events("info", ("metrics.listening", "address", "Metrics are served there, for Prometheus.")),
     *_events(
         "error", ("daemon.failed", "error", "It stops because it cannot go on; the text says what to do.")
     ),
@@ -193,13 +194,32 @@ VOCABULARY: tuple[Event, ...] = (
     *_events("critical", ("log_reader.died", "error", "The control is deaf: the daemon stops.")),
     # The pipeline's process.
     *_events(
+        "debug",
+        (
+            "pipeline.batch",
+            "batch rows rows_per_second batch_ms durations behind newest delay_ms state_rows state_bytes rejected skipped",
+            "One batch of the query, for the metrics.",
+        ),
+        ("pipeline.trace", "error", "What the query died of, in Spark's words."),
+    ),
+    *_events(
         "info",
         ("pipeline.starting", "attempt", "The pipeline's process is being started."),
         ("pipeline.started", "seconds", "The query runs."),
         (
             "pipeline.progress",
-            "batch rows rows_per_second batch_ms behind state_rows state_bytes skipped",
+            "batch rows rows_per_second batch_ms behind newest state_rows state_bytes skipped",
             "What the query did in a batch; at most every ten seconds.",
+        ),
+        (
+            "pipeline.catching_up",
+            "percent seconds_left behind rows_per_second",
+            "The query is behind its input: until it has caught up, lag is as of what was read so far.",
+        ),
+        (
+            "pipeline.caught_up",
+            "seconds rows rows_per_second rebuilt",
+            "Everything that was there is read; `rebuilt`: state was built anew from the topics.",
         ),
     ),
     *_events(
@@ -211,13 +231,17 @@ VOCABULARY: tuple[Event, ...] = (
         ),
         (
             "pipeline.checkpoint_set_aside",
-            "moved_to",
-            "The checkpoint was another version's or another cluster's; state is rebuilt from the topics.",
+            "moved_to reason",
+            "The checkpoint was damaged, another version's or another cluster's; state is rebuilt from the topics.",
         ),
     ),
     *_events(
         "error",
-        ("pipeline.failed", "error", "The query ended."),
+        (
+            "pipeline.failed",
+            "error blame rebuild",
+            "The query ended: of what, whose fault it is, and whether its checkpoint is given up.",
+        ),
         ("pipeline.died", "exit_code attempt restart_in", "Its process ended; it is started again."),
         ("pipeline.gave_up", "attempts window", "It died too often; the daemon stops."),
     ),

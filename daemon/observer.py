@@ -70,7 +70,10 @@ class Observer:
         topics: Topics,
         settings: ObserverSettings,
         log: Any = None,
+        ticked: Callable[[str, float, bool], None] = lambda *_: None,
     ) -> None:
+        """`ticked` is told of each tick, its seconds and whether the cluster answered."""
+        self._ticked = ticked
         self._settings = settings
         self._log = log or structlog.get_logger()
         self._selection = Selection.of(settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*"))
@@ -137,12 +140,15 @@ class Observer:
         if outage.pausing(time.monotonic()):
             return
         self._client.poll(0)  # hands on what the library has logged
+        begun = time.monotonic()
         try:
             act()
         except (UnansweredError, ClusterUnavailableError, NotFoundError) as error:
+            self._ticked(tick, time.monotonic() - begun, False)
             if outage.lost(time.monotonic()):
                 self._log.warning("observer.unreachable", tick=tick, error=str(error))
         else:
+            self._ticked(tick, time.monotonic() - begun, True)
             lasted = outage.regained(time.monotonic())
             if lasted is not None:
                 self._log.info("observer.resumed", tick=tick, seconds=round(lasted, 3))

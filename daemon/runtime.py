@@ -42,6 +42,7 @@ from daemon.events import level_of
 from daemon.group_state import Say
 from daemon.log_reader import LogReader
 from daemon.mailbox import Mailbox
+from daemon.metrics import Metrics, serve
 from daemon.observer import Observer
 from daemon.publisher import Outgoing, Publisher
 from daemon.supervision import Attempts, PipelineChild
@@ -119,11 +120,18 @@ def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
     )  # makes sure that it exists
     partitions = our_topics.partition_counts(client, settings.topics, settings.topic)
 
+    metrics = Metrics(version("levelwind"), now=time.time)
+    if settings.metrics.listen:
+        served = serve(settings.metrics.listen, metrics.registry)
+        stack.callback(served.close)
+        log.info("metrics.listening", address=served.address)
+
     # Started first, since it takes longest; it needs nothing of what follows.
     child = PipelineChild(
         settings,
         _spark_jars(),
         Attempts(allowed=settings.pipeline.restarts, window=settings.pipeline.restart_window),
+        metrics.piped,
     )
     stack.callback(child.stop)
     child.watch(time.monotonic())
@@ -138,10 +146,12 @@ def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
     stack.callback(mailbox.close)  # before the reader is waited for: it may wait for the mailbox
     reader.start()
 
-    _observe(settings, stack)
+    _observe(settings, stack, metrics)
     stack.callback(child.ask_to_stop)  # runs first, so that the rest is closed while Spark ends
     stop.heeded = True
-    _loop(Daemon(settings, partitions, publisher, stop), mailbox, child, stop)
+    daemon = Daemon(settings, partitions, publisher, stop, metrics)
+    metrics.watch(daemon.planning)
+    _loop(daemon, mailbox, child, stop)
 
 
 def _loop(
@@ -238,8 +248,8 @@ def _misplaced(read: Entry, settings: Settings, partitions: Mapping[str, int]) -
     return True
 
 
-def _observe(settings: Settings, stack: ExitStack) -> None:
-    observer = Observer(settings.client(), settings.topics, settings.observer, log)
+def _observe(settings: Settings, stack: ExitStack, metrics: Metrics) -> None:
+    observer = Observer(settings.client(), settings.topics, settings.observer, log, metrics.ticked)
     stack.callback(observer.close)
     scheduler = BackgroundScheduler(timezone="UTC")
     observer.schedule(scheduler)
@@ -251,8 +261,14 @@ class Daemon:
     """The control's state and the hands that do what it decides; for one thread."""
 
     def __init__(
-        self, settings: Settings, partitions: Mapping[str, int], publisher: Publisher, stop: threading.Event
+        self,
+        settings: Settings,
+        partitions: Mapping[str, int],
+        publisher: Publisher,
+        stop: threading.Event,
+        metrics: Metrics,
     ) -> None:
+        self._metrics = metrics
         self._topics = settings.topics
         self._partitions = partitions
         self._publisher = publisher
@@ -264,6 +280,10 @@ class Daemon:
             timers=settings.timers,
             strategy_of=settings.strategy_of,
         )
+
+    def planning(self) -> ControlState | None:
+        """Return the control's state, None until it leads; for any thread, since it is replaced and never changed."""
+        return self._state if self._leading else None
 
     def handle(self, event: Event) -> None:
         """Let the control take one step, and perform its effects in their order.
@@ -288,6 +308,7 @@ class Daemon:
                     [message for kind, record in records for message in self._outgoing(kind, record)]
                 )
             case Say(event, fields):
+                self._metrics.said(event, fields)
                 getattr(log, level_of(event))(event, **fields)
             case Fenced(planner=planner):
                 raise FencedError(

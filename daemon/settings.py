@@ -51,6 +51,9 @@ class PipelineSection:
     reset_policy: Literal["latest", "earliest"] = "earliest"
     skew_threshold: Annotated[float, Field(ge=1)] = 1.5
     skew_floor: Count = 10_000
+    """Skew counts while a group lags by so many records, or …"""
+    skew_floor_seconds: Seconds = 30.0
+    """… while a record has waited for so long."""
     skew_for: Seconds = 30.0
     trigger_interval: Seconds = 0.0
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 500_000
@@ -90,6 +93,14 @@ class LogSection:
     format: Literal["auto", "json", "console"] = "auto"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSection:
+    """Where metrics are served, for Prometheus."""
+
+    listen: str = ""
+    """ADDRESS:PORT, as in `127.0.0.1:9464` or `[::]:9464`; empty: nowhere. Port 0 takes a free one, which is logged."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set."""
 
@@ -108,6 +119,7 @@ class Settings(BaseSettings):
     topic: TopicSettings = TopicSettings()
     timers: Timers = Timers()
     log: LogSection = LogSection()
+    metrics: MetricsSection = MetricsSection()
 
     @classmethod
     def settings_customise_sources(
@@ -138,6 +150,7 @@ class Settings(BaseSettings):
             reset_policy=section.reset_policy,
             skew_threshold=section.skew_threshold,
             skew_floor=section.skew_floor,
+            skew_floor_seconds=section.skew_floor_seconds,
             skew_for=round(section.skew_for * 1000),
             trigger_interval=round(section.trigger_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -20,7 +20,7 @@ from daemon.pipeline_process import PipelineOrder
 from deploy import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from daemon.settings import Settings
@@ -67,7 +67,15 @@ class Attempts:
 class PipelineChild:
     """The pipeline's process; `watch` is called from the daemon's loop."""
 
-    def __init__(self, settings: Settings, jars: tuple[Path, ...], attempts: Attempts) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        jars: tuple[Path, ...],
+        attempts: Attempts,
+        hear: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> None:
+        """`hear` is given each event of the child, in a thread of its own."""
+        self._hear = hear
         self._file = settings.state_dir / "pipeline-settings.json"
         self._attempts = attempts
         self._child: guard.Guarded | None = None
@@ -101,6 +109,7 @@ class PipelineChild:
                 "its log above says why; settings pipeline.restarts and pipeline.restart_window say when to give up"
             )
         self._start_at = now + self._attempts.pause
+        self._hear({"event": "pipeline.died"})
         log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
 
     def _start(self) -> None:
@@ -108,7 +117,7 @@ class PipelineChild:
         command = [sys.executable, "-m", "daemon.pipeline_process", str(self._file)]
         self._child = guard.start(command, grace=STOP_WITHIN, output=subprocess.PIPE)
         threading.Thread(
-            target=relay, args=(self._child.process.stdout,), name="pipeline-log", daemon=True
+            target=relay, args=(self._child.process.stdout, self._hear), name="pipeline-log", daemon=True
         ).start()
 
     def ask_to_stop(self) -> None:
@@ -123,7 +132,7 @@ class PipelineChild:
             self._child = None
 
 
-def relay(lines: Iterable[bytes] | None) -> None:
+def relay(lines: Iterable[bytes] | None, hear: Callable[[Mapping[str, Any]], None] = lambda _: None) -> None:
     """Say the child's events as ours; what is none is a word of Spark's, or of a runtime that crashes."""
     for line in lines or ():
         text = line.decode(errors="replace").strip()
@@ -136,4 +145,5 @@ def relay(lines: Iterable[bytes] | None) -> None:
             if text and not text.startswith(CHATTER):
                 log.info("library.said", library="spark", text=text)
         else:
+            hear({"event": name, **event})
             say(name, **event)

@@ -15,16 +15,19 @@ from pyspark.sql import functions as sql
 from streaming import brokers, checkpoint, intake, offsets_topic, progress
 from streaming.processors import GroupProcessor, TopicProcessor
 from streaming.publication import Places
+from streaming.rows import PASSING_ROUTE, Kind
 from streaming.tables import KAFKA_COLUMNS, PACKED, ROWS, SINK, Kafka
 from streaming.topic_state import LagRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from assignors.protocol.topics import Topics
+    from streaming.checkpoint import SetAside
     from streaming.progress import Progress, Terminated
     from streaming.settings import PipelineSettings
     from streaming.skew import SkewRule
@@ -48,7 +51,11 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            packed = intake.pack_batch(intake.read(batch, names), topics)
+            records = intake.read(batch, names)
+            packed = intake.pack_batch(records, topics)
+            if records.timestamp.size:
+                newest = int(records.timestamp.max())
+                packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
             yield pa.RecordBatch.from_pydict(
                 {name: getattr(packed, name) for name in PACKED.fieldNames()}, schema=_arrow_schema()
             )
@@ -57,8 +64,9 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
         sql.sum(sql.when(sql.col("reason") == name, sql.col("n"))).alias(column)
         for column, (_, name) in LABELS.items()
     ]
+    newest = sql.max(sql.when(sql.col("reason") == progress.NEWEST, sql.col("n"))).alias(progress.NEWEST)
     packed = records.selectExpr(*KAFKA_COLUMNS).mapInArrow(decode, PACKED)
-    counted = packed.observe(progress.COUNTS, *counts)
+    counted = packed.observe(progress.COUNTS, newest, *counts)
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
 
 
@@ -74,10 +82,13 @@ def _arrow_schema() -> pa.Schema:
     )
 
 
-def by_topic(rows: DataFrame, rule: LagRule) -> DataFrame:
-    """Topics' rows into their state, and out come rows for groups."""
+def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataFrame:
+    """Topics' rows into their state, and out come rows for groups; `query` is the checkpoint."""
     return rows.groupBy("route").transformWithStateInPandas(
-        statefulProcessor=TopicProcessor(rule), outputStructType=ROWS, outputMode="Update", timeMode="None"
+        statefulProcessor=TopicProcessor(rule, query),
+        outputStructType=ROWS,
+        outputMode="Update",
+        timeMode="None",
     )
 
 
@@ -115,7 +126,7 @@ def start(
     spark: SparkSession,
     settings: PipelineSettings,
     tell: Callable[[Progress | Terminated], None] | None = None,
-    set_aside: Callable[[str], None] | None = None,
+    set_aside: Callable[[SetAside], None] | None = None,
 ) -> StreamingQuery:
     """Begin, or go on from the checkpoint.
 
@@ -123,7 +134,7 @@ def start(
         spark: a session of `session.create`.
         settings: what the pipeline depends on.
         tell: told of each batch and of the end, in a thread of Spark's; must not block.
-        set_aside: told where a checkpoint went that could not be gone on from.
+        set_aside: told of a checkpoint that could not be gone on from.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -137,7 +148,7 @@ def start(
     shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
     place = checkpoint.prepare(settings.checkpoint, shape, now=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
     if place.set_aside is not None and set_aside is not None:
-        set_aside(str(place.set_aside))
+        set_aside(place.set_aside)
     name = f"{settings.prefix}pipeline"
     if tell is not None:
         spark.streams.addListener(progress.listener(tell, name, LABELS))
@@ -148,7 +159,7 @@ def start(
         dead_letters=cluster.partitions[topics.dead_letters],
     )
     rows = pack(source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics)
-    rows = by_topic(rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy))
+    rows = by_topic(rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), place.query)
     records = by_group(rows, settings.skew, topics, places)
     return (
         records.writeStream.format("kafka")

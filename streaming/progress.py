@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 COUNTS = "levelwind_counts"
-"""The name under which the counts are observed."""
+"""The name under which the counts are observed, and"""
+NEWEST = "newest"
+"""among them that of the newest record's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +30,11 @@ class Progress:
     """By Spark's name of the phase, milliseconds."""
     state_rows: int
     state_bytes: int
+    """In the state stores' memory."""
     behind: int
-    """Records of the input that this batch has left unread."""
+    """Offsets of the input that this batch has left unread: 0 unless it was cut at `max_offsets_per_trigger`."""
+    newest: int | None
+    """The time of the newest record that was read; the query's clock, since all its rules are in event time."""
     rejected: Mapping[str, int]
     """By reason, in this batch."""
     skipped: Mapping[str, int]
@@ -89,6 +95,7 @@ def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:
     for column, (what, name) in labels.items():
         if observed is not None and (count := observed[column]):
             counts[what][name] = int(count)
+    newest = None if observed is None else observed[NEWEST]
     operators = progress.stateOperators
     return Progress(
         batch=progress.batchId,
@@ -98,12 +105,29 @@ def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:
         durations=dict(progress.durationMs),
         state_rows=sum(operator.numRowsTotal for operator in operators),
         state_bytes=sum(operator.memoryUsedBytes for operator in operators),
-        behind=int(
-            sum(_number((source.metrics or {}).get("avgOffsetsBehindLatest")) for source in progress.sources)
-        ),
+        behind=sum(behind(source.endOffset, source.latestOffset) for source in progress.sources),
+        newest=None if newest is None else int(newest),
         rejected=counts["rejected"],
         skipped=counts["skipped"],
     )
+
+
+def behind(end: str | None, latest: str | None) -> int:
+    """How many offsets lie between where a batch of the Kafka source ended and where its topics did."""
+    read_to, there = _offsets(end), _offsets(latest)
+    return sum(max(offset - read_to.get(place, 0), 0) for place, offset in there.items())
+
+
+def _offsets(text: str | None) -> dict[tuple[str, str], int]:
+    try:
+        topics = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return {
+        (topic, partition): int(offset)
+        for topic, partitions in (topics or {}).items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _number(value: Any) -> float:

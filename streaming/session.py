@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Without Hadoop's native library its own local file system starts a process for each file that it creates or renames,
+# about a hundred a batch. This one asks the JVM instead, and keeps checksums just so; it is a file system of the older
+# interface, which the other checkpoint manager uses.
+FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 
 def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
@@ -30,6 +37,8 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(parallelism),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.hadoop.fs.file.impl": FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # Without it the connector leaves internal topics out of its discovery, and silently reads nothing.

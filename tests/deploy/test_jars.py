@@ -111,6 +111,7 @@ def test_the_lock_holds_the_versions_of_the_pom():
         f"spark-token-provider-kafka-0-10_{scala}": pom["spark.token.provider.version"],
         "kafka-clients": pom["spark.kafka.clients.version"],
         "commons-pool2": pom["spark.commons.pool2.version"],
+        "hadoop-bare-naked-local-fs": pom["spark.bare.local.fs.version"],
     }
 
 

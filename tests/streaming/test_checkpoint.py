@@ -1,15 +1,33 @@
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from streaming.checkpoint import Shape, prepare
+import pytest
+
+from streaming import checkpoint
+from streaming.checkpoint import Shape, damage, prepare
+from streaming.errors import PipelineError
 
 SHAPE = Shape(cluster_id="C", prefix="levelwind.")
 
 
 def used(directory: Path) -> Path:
+    """A checkpoint as Spark leaves it after batch 1, its files with the checksums that Hadoop writes."""
     query = prepare(directory, SHAPE, now="t0").query
-    (query / "offsets").write_text("state")
+    for number in (0, 1):
+        write(query / "offsets" / str(number), b'v1\n{"conf":{}}\n{"t":{"0":%d}}' % (number + 100))
+        write(query / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":0}')
+    write(query / "metadata", b'{"id":"x"}')
+    write(query / "state" / "0" / "1" / "1.changelog", bytes(range(256)) * 5)
     return query
+
+
+def write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    sums = (zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512))
+    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(sums))
 
 
 def test_a_first_start_makes_an_empty_checkpoint(tmp_path: Path) -> None:
@@ -22,25 +40,123 @@ def test_a_checkpoint_of_the_same_shape_is_gone_on_from(tmp_path: Path) -> None:
     query = used(tmp_path)
     found = prepare(tmp_path, SHAPE, now="t1")
     assert (found.query, found.set_aside) == (query, None)
-    assert (query / "offsets").read_text() == "state"
+    assert (query / "offsets" / "1").exists()
 
 
-def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"cluster_id": "D"}, "cluster"), ({"state": "2"}, "version"), ({"prefix": "o."}, "o.")],
+)
+def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
+    tmp_path: Path, change: dict[str, str], word: str
+) -> None:
     used(tmp_path)
-    for change in ({"cluster_id": "D"}, {"state": SHAPE.state + 1}, {"prefix": "other."}):
-        other = replace(SHAPE, **change)
-        found = prepare(tmp_path, other, now="t1")
-        assert found.set_aside is not None, change
-        assert list(found.query.iterdir()) == []
-        assert prepare(tmp_path, other, now="t2").set_aside is None, "the next start agrees"
-        assert prepare(tmp_path, SHAPE, now="t1").set_aside is not None
-    kept = [path for path in tmp_path.glob("query.set-aside-t1*") if (path / "offsets").exists()]
-    assert len(kept) == 1, "nothing is overwritten"
+    found = prepare(tmp_path, replace(SHAPE, **change), now="t1")
+    assert found.set_aside is not None
+    assert word in found.set_aside.reason
+    assert (found.set_aside.place / "offsets" / "1").exists()
+    assert list(found.query.iterdir()) == []
+    assert prepare(tmp_path, replace(SHAPE, **change), now="t2").set_aside is None
 
 
-def test_a_checkpoint_without_or_with_an_unreadable_marker_is_foreign(tmp_path: Path) -> None:
+def test_the_shape_changes_with_the_version_of_either_state() -> None:
+    from streaming import group_codec, topic_state  # noqa: PLC0415 - of this test alone
+
+    assert Shape(cluster_id="C", prefix="p").state == checkpoint.STATE
+    assert checkpoint.STATE.split(".")[-2:] == [str(topic_state.VERSION), str(group_codec.VERSION)]
+
+
+def test_a_checkpoint_without_a_marker_is_not_guessed_at(tmp_path: Path) -> None:
     used(tmp_path)
-    (tmp_path / "shape.json").write_text("{")
-    assert prepare(tmp_path, SHAPE, now="t1").set_aside is not None
-    (tmp_path / "shape.json").unlink()
+    (tmp_path / checkpoint.MARKER).write_text("{")
+    found = prepare(tmp_path, SHAPE, now="t1")
+    assert found.set_aside is not None
+    assert found.set_aside.place.name == "query.set-aside-t1"
+
+
+def test_what_was_set_aside_at_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
+    places = set()
+    for _ in range(3):
+        used(tmp_path)
+        found = prepare(tmp_path, replace(SHAPE, state="0"), now="t")
+        assert found.set_aside is not None
+        places.add(found.set_aside.place.name)
+    assert places == {"query.set-aside-t", "query.set-aside-t-2", "query.set-aside-t-3"}
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def garble(file: Path) -> None:
+    """Change one digit: it is still JSON, and Spark would not see it."""
+    content = file.read_bytes()
+    file.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [cut, garble, empty, Path.unlink])
+@pytest.mark.parametrize("name", ["offsets/1", "commits/1", "metadata", "state/0/1/1.changelog"])
+def test_damage_is_found_before_spark_meets_it(
+    tmp_path: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    query = used(tmp_path)
+    assert damage(query) is None
+    harm(query / name)
+    if harm is Path.unlink and name != "offsets/1":
+        # A lost commit is a batch to be done again; lost state is found by who reads it.
+        assert damage(query) is None
+        return
+    assert damage(query) is not None
+    found = prepare(tmp_path, SHAPE, now="t1")
+    assert found.set_aside is not None
+    assert found.set_aside.reason == damage(found.set_aside.place)
+    assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
+
+
+def test_a_batch_that_was_planned_and_not_done_is_no_damage(tmp_path: Path) -> None:
+    query = used(tmp_path)
+    write(query / "offsets" / "2", b'v1\n{}\n{"t":{"0":1}}')
+    assert damage(query) is None
+    write(query / "offsets" / "3", b'v1\n{}\n{"t":{"0":1}}')
+    assert damage(query) == "batch 3 was planned, but the one before it was never done"
+
+
+def test_damage_without_checksums_is_seen_where_it_is_no_log_any_more(tmp_path: Path) -> None:
+    query = used(tmp_path)
+    for sums in query.rglob(".*.crc"):
+        sums.unlink()
+    assert damage(query) is None
+    cut(query / "offsets" / "1")
+    assert damage(query) == "offsets/1 is cut or garbled"
+
+
+def test_a_condemned_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
+    used(tmp_path)
+    checkpoint.condemn(tmp_path, "the state is damaged")
+    found = prepare(tmp_path, SHAPE, now="t1")
+    assert found.set_aside is not None
+    assert found.set_aside.reason == "the state is damaged"
+    assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
+
+
+def test_two_deaths_that_nobody_can_explain_condemn_a_checkpoint_unless_a_batch_was_between(
+    tmp_path: Path,
+) -> None:
+    used(tmp_path)
+    assert not checkpoint.strike(tmp_path, "?")
+    checkpoint.acquit(tmp_path)
+    assert not checkpoint.strike(tmp_path, "?")
+    assert prepare(tmp_path, SHAPE, now="t1").set_aside is None
+    assert checkpoint.strike(tmp_path, "?")
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is not None
+    assert not checkpoint.strike(tmp_path, "?")
+
+
+def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match="cannot be written"):
+        prepare(tmp_path / "file" / "below", SHAPE, now="t")

@@ -1,0 +1,119 @@
+import json
+from dataclasses import replace
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from daemon.pipeline_process import Teller
+from daemon.supervision import relay
+from streaming import checkpoint
+from streaming.checkpoint import SetAside, Shape
+from streaming.progress import Progress, Terminated, behind
+
+BATCH = Progress(
+    batch=7,
+    rows=100,
+    rows_per_second=50.0,
+    batch_ms=2000,
+    durations={"addBatch": 1900},
+    state_rows=3,
+    state_bytes=4,
+    behind=0,
+    newest=1_000,
+    rejected={},
+    skipped={"planner": 2},
+)
+DAMAGED = Terminated(error="[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.")
+FULL = Terminated(error="Caused by: java.io.IOException: No space left on device")
+UNKNOWN = Terminated(error="java.lang.NullPointerException")
+
+
+@pytest.fixture
+def teller(tmp_path):
+    return Teller(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+
+
+def said(teller, *news):
+    structlog.reset_defaults()  # a command that was tested before may have set its own level
+    with capture_logs() as events:
+        for one in news:
+            teller.tell(one)
+    return {event["event"]: event for event in events}
+
+
+def test_every_batch_is_emitted_and_a_line_of_progress_is_said_now_and_then(tmp_path):
+    emitted, times = [], iter((0.0, 5.0, 11.0))
+    teller = Teller(tmp_path, begun=0.0, clock=lambda: next(times), emit=emitted.append)
+    structlog.reset_defaults()
+    with capture_logs() as events:
+        for number in range(3):
+            teller.tell(replace(BATCH, batch=number))
+    assert [event["batch"] for event in emitted] == [0, 1, 2]
+    assert [e["batch"] for e in events if e["event"] == "pipeline.progress"] == [0, 2]
+    assert json.loads(json.dumps(emitted[0])) == emitted[0]
+
+
+def test_a_backlog_is_told_in_percent_with_the_time_left_until_it_is_read(teller):
+    events = said(teller, replace(BATCH, behind=300))
+    assert events["pipeline.catching_up"]["percent"] == 25
+    assert events["pipeline.catching_up"]["seconds_left"] == 6
+    events = said(teller, replace(BATCH, rows=300))
+    assert events["pipeline.caught_up"]["rows"] == 400
+    assert not events["pipeline.caught_up"]["rebuilt"]
+    assert "pipeline.caught_up" not in said(teller, BATCH)
+
+
+def test_how_long_it_took_to_build_the_state_anew_is_said(teller, tmp_path):
+    structlog.reset_defaults()
+    with capture_logs() as events:
+        teller.set_aside(SetAside(place=tmp_path / "query.set-aside-t", reason="its cluster is another"))
+        teller.tell(BATCH)
+    by_name = {event["event"]: event for event in events}
+    assert by_name["pipeline.checkpoint_set_aside"]["reason"] == "its cluster is another"
+    assert by_name["pipeline.caught_up"]["rebuilt"]
+    assert by_name["pipeline.caught_up"]["seconds"] == 10.0
+
+
+def given_up(directory):
+    return checkpoint.prepare(directory, Shape(cluster_id="C", prefix="p"), now="t").set_aside
+
+
+def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(teller, tmp_path):
+    assert given_up(tmp_path) is None
+    event = said(teller, BATCH, DAMAGED)["pipeline.failed"]
+    assert (event["blame"], event["rebuild"]) == ("checkpoint", True)
+    assert teller.ended.is_set()
+    assert "CANNOT_LOAD_STATE_STORE" in given_up(tmp_path).reason
+
+
+def test_a_full_disk_costs_no_checkpoint_however_often(teller, tmp_path):
+    given_up(tmp_path)
+    for _ in range(5):
+        event = said(teller, FULL)["pipeline.failed"]
+        assert (event["blame"], event["rebuild"]) == ("machine", False)
+    assert given_up(tmp_path) is None
+
+
+def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second_time(tmp_path):
+    given_up(tmp_path)
+    verdicts = []
+    for batches in ([], [BATCH], [], []):
+        starts = Teller(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+        verdicts.append(said(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
+    assert verdicts == [False, False, False, True]
+    assert given_up(tmp_path) is not None
+
+
+def test_what_is_left_unread_is_counted_over_all_partitions():
+    end, latest = {"a": {"0": 5, "1": 7}, "b": {"0": 1}}, {"a": {"0": 9, "1": 7, "2": 3}, "b": {"0": 0}}
+    assert behind(json.dumps(end), json.dumps(latest)) == 7
+    assert behind(None, "null") == 0
+
+
+def test_the_parent_hears_each_event_of_the_child():
+    heard = []
+    structlog.reset_defaults()
+    with capture_logs():
+        relay([b'{"event": "pipeline.batch", "level": "debug", "rows": 3}\n', b"noise\n"], heard.append)
+    assert heard == [{"event": "pipeline.batch", "rows": 3}]

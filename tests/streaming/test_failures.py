@@ -1,0 +1,59 @@
+"""The texts are those that Spark 4.2 died with on damaged files, a full disk, and a cluster that was gone."""
+
+import pytest
+
+from streaming.failures import Blame, explain
+
+CAUSES = [
+    (Blame.CHECKPOINT, "Failed to read log file file:/c/query/offsets/2. Incomplete log file"),
+    (Blame.CHECKPOINT, "Unexpected end-of-input in field name\n=== Streaming Query ===\nIdentifier: x"),
+    (Blame.CHECKPOINT, "Multiple streaming queries are concurrently using file:/c/query/commits."),
+    (
+        Blame.CHECKPOINT,
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
+    ),
+    (Blame.CHECKPOINT, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."),
+    (
+        Blame.CHECKPOINT,
+        "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator",
+    ),
+    (Blame.CHECKPOINT, "streaming.packing.PackingError: topic state of version 1, not 2"),
+    (
+        Blame.CHECKPOINT,
+        "java.lang.IllegalStateException: Partition t-0's offset was changed from 9 to 0, some data may have been missed",
+    ),
+    (
+        Blame.MACHINE,
+        "[CANNOT_WRITE_STATE_STORE] An error\nCaused by: java.io.IOException: No space left on device",
+    ),
+    (Blame.MACHINE, "org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"),
+    (
+        Blame.CLUSTER,
+        "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
+    ),
+    (Blame.UNKNOWN, "java.lang.NullPointerException"),
+]
+
+
+@pytest.mark.parametrize(("blame", "text"), CAUSES)
+def test_a_death_is_blamed_on_who_did_it(blame: Blame, text: str) -> None:
+    assert explain(text).blame is blame
+
+
+def test_the_summary_is_one_line_with_the_innermost_cause() -> None:
+    text = """Job aborted due to stage failure
+\tat org.apache.spark.Scheduler.run(Scheduler.scala:1)
+Caused by: org.apache.spark.SparkException: Task failed
+\tat org.apache.spark.Task.run(Task.scala:1)
+\t... 3 more
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
+    summary = explain(text).summary
+    assert "\n" not in summary
+    assert summary.endswith("(java.io.IOException: No space left on device)")
+    assert "make room" in summary
+
+
+def test_even_an_empty_text_has_a_summary() -> None:
+    assert explain("").summary == "no reason given"
