@@ -1,9 +1,9 @@
 """How many tasks each process is due.
 
-Law: the next task goes where the tasks per thread are fewest. So no thread need have two more than another, everybody gets
+Law: the next task goes where the tasks per thread are fewest, then where the threads are most. So no thread need have two more than another, everybody gets
 a task before anybody with a task for a thread gets more, and with equal threads nobody has two more than another. Which of
 those that are equally due get the last tasks is not told here: who asks has the choice.
-Cost: O(P log(T) + threads).
+Cost: O(P log T + threads log threads).
 Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors they are Adams's, so
 nobody is due less when another leaves.
 """
@@ -43,11 +43,13 @@ def shares(count: int, load: Longs, threads: Longs) -> Shares:
     before = ((load + sure)[process] + within(room)) / threads[
         process
     ]  # the load per thread that it is added to
-    last = np.partition(before, left - 1)[left - 1]
-    sure += np.bincount(process[before < last], minlength=len(load))
+    more = threads[process]
+    last = np.lexsort((-more, before))[left - 1]
+    ahead = (before < before[last]) | ((before == before[last]) & (more > more[last]))
     tied = nobody
-    tied[process[before == last]] = True
-    return Shares(sure=sure, tied=tied, spare=left - int(np.count_nonzero(before < last)))
+    tied[process[(before == before[last]) & (more == more[last])]] = True
+    sure += np.bincount(process[ahead], minlength=len(load))
+    return Shares(sure=sure, tied=tied, spare=left - int(np.count_nonzero(ahead)))
 
 
 def _up_to(level: int, load: Longs, threads: Longs) -> Longs:

@@ -88,7 +88,7 @@ def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
     due = shares(count, np.array(load), np.array(threads))
     got = list(load)
     for _ in range(count):
-        got[min(range(len(got)), key=lambda each: got[each] / threads[each])] += 1
+        got[min(range(len(got)), key=lambda each: (got[each] / threads[each], -threads[each]))] += 1
     given_ = [after - before for after, before in zip(got, load, strict=True)]
     assert sum(due.sure.tolist()) + due.spare == count
     assert all(0 <= one - sure <= tied for one, sure, tied in zip(given_, due.sure, due.tied, strict=True))
