@@ -21,7 +21,7 @@ import numpy as np
 
 from assignors.columns import Longs, numbered, within
 from assignors.streams.application import UNKNOWN, Application
-from assignors.streams.flow import Arcs, cheapest
+from assignors.streams.flow import MAX_COST, Arcs, cheapest
 from assignors.streams.model import Settings
 from assignors.streams.shares import Shares, shares
 
@@ -155,7 +155,8 @@ class _Network:
             (np.array([pool]), np.array([sink]), np.array([due.spare]), np.array([0])),
         ]
         if not strict:
-            beyond = unit * (count * (int(loose.max()) // unit + 1) + 1)
+            # Dearer than all else together; with a hundred thousand tasks and large costs, than thousands of them.
+            beyond = min(unit * (count * (int(loose.max()) // unit + 1) + 1), MAX_COST // (sink + 2) - 1)
             pieces.append(
                 (
                     cell_node + cells,

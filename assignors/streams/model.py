@@ -133,17 +133,17 @@ class Settings:
         Raises:
             ProblemError: one is out of its range.
         """
-        least = {
-            "standby_replicas": 0,
-            "max_warmups": 1,
-            "acceptable_recovery_lag": 0,
-            "traffic_cost": 0,
-            "non_overlap_cost": 0,
+        bounds = {
+            "standby_replicas": (0, 2**31 - 1),
+            "max_warmups": (1, 2**31 - 1),
+            "acceptable_recovery_lag": (0, 2**63 - 2),
+            "traffic_cost": (0, MAX_COST),
+            "non_overlap_cost": (0, MAX_COST),
         }
-        for name, bound in least.items():
+        for name, (least, most) in bounds.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not bound <= value < 2**63:
-                raise ProblemError(f"option {name}: must be an integer from {bound} up, not {value!r}")
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise ProblemError(f"option {name}: must be an integer from {least} to {most}, not {value!r}")
         if self.rack_strategy not in RACK_STRATEGIES:
             raise ProblemError(
                 f"option rack_strategy: must be one of {', '.join(RACK_STRATEGIES)}, not {self.rack_strategy!r}"
@@ -155,4 +155,5 @@ class Settings:
             raise ProblemError(f"option rack_aware_tags: {tags!r} names a tag twice; name each once")
 
 
+MAX_COST = 1_000_000
 RACK_STRATEGIES: tuple[RackStrategy, ...] = ("none", "min_traffic", "balance_subtopology")
