@@ -25,3 +25,8 @@ def test_equal_votes_go_to_the_first_name():
 def test_without_a_common_strategy_the_group_is_inconsistent(offers):
     with pytest.raises(InconsistentGroupProtocolError, match="none is offered by all"):
         chosen(offers)
+
+
+def test_who_offers_a_name_twice_counts_once():
+    with pytest.raises(InconsistentGroupProtocolError, match=r"lag by 1, range by 2\)"):
+        chosen([["range", "range"], ["range"], ["lag"]])

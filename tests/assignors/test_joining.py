@@ -110,6 +110,8 @@ def test_whose_subscription_is_wrong_is_named():
     with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
         members([Joiner(id="m", offers={"range": b"\0\2\0"})])
     with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+        members([Joiner(id="m", offers={"range": b"\0\2" + Subscription(topics=()).encode(0)[2:]})])
+    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
         one("failover", Subscription(topics=("t0",), user_data=b"10"))
     with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
         members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")

@@ -26,6 +26,14 @@ def test_what_is_withheld_moves_too():
     assert moves(Assignment.held(group), cooperative_sticky(group)).assigned(group) == {"b": {"t": [1]}}
 
 
+def test_what_somebody_waited_for_is_given_up_by_who_has_it_still():
+    group = Group.build({"t": Topic(partitions=1)}, [Member(id=name, topics="*") for name in "abc"])
+    before = Assignment(np.array([0], dtype=np.int32), withheld=np.array([1], dtype=np.int32))
+    change = moves(before, Assignment(np.array([2], dtype=np.int32)))
+    assert change.revoked(group) == {"a": {"t": [0]}}
+    assert change.assigned(group) == {"c": {"t": [0]}}
+
+
 @given(problem=problems())
 def test_carried_out_they_lead_from_the_one_to_the_other(problem):
     group = problem.group

@@ -50,6 +50,13 @@ def test_members_without_a_container_are_in_one_together_and_last():
     assert planned(topics, members) == {"a": {"t": [1]}, "b": {"u": [1]}, "c": {"t": [0, 2], "u": [0]}}
 
 
+def test_a_container_that_a_small_topic_does_not_reach_keeps_its_turn():
+    topics = {"t": Topic(partitions=1), "u": Topic(partitions=2)}
+    members = [Member(id=f"{box}{n}", topics="*", container=box) for box in "AB" for n in "01"]
+    planned_names = planned(topics, members)
+    assert planned_names == {"A0": {"t": [0]}, "A1": {"u": [0]}, "B0": {"u": [1]}, "B1": {}}
+
+
 @given(problem=problems())
 def test_within_a_container_a_topic_has_one_owner(problem):
     group = problem.group

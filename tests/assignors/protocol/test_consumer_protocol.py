@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignors.protocol.consumer_protocol import NEWEST, Assignment, Subscription
@@ -91,6 +91,7 @@ def kept(value, version):
 
 
 @given(subscriptions | assignments, versions)
+@example(Subscription(topics=("\ue000", "😀")), 0)
 def test_any_value_comes_back(value, version):
     assert type(value).decode(value.encode(version)) == kept(value, version)
 
@@ -122,6 +123,13 @@ def test_a_topic_that_is_named_twice_is_one():
     once = struct.pack(">h1si2i", 1, b"t", 2, 5, 1)
     raw = struct.pack(">hi", 0, 2) + once + once + struct.pack(">i", -1)
     assert Assignment.decode(raw) == Assignment(partitions={"t": (1, 5)})
+
+
+def test_one_assignment_has_one_form():
+    assert (
+        Assignment(partitions={"\ue000": (2, 1), "😀": ()}).encode()
+        == Assignment(partitions={"😀": (), "\ue000": (1, 2)}).encode()
+    )
 
 
 def test_an_empty_rack_and_a_negative_generation_are_none():
