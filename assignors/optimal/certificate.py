@@ -86,7 +86,9 @@ class Certificate:
             f"moves {self.moves.value:,.0f}, {_reason(self.moves, 'no plan needs fewer')}",
         ]
         if self.cut_by_time:
-            told.append("the time was up before everything was tried: raise time_budget for a better plan")
+            told.append(
+                "not everything was tried: a larger time_budget may find better, and the next plan goes on"
+            )
         if self.cut_by_moves:
             told.append("max_moves put the other moves off: the next plan goes on")
         return tuple(told)
@@ -101,7 +103,7 @@ class Certificate:
 
 
 def certified(
-    terms: Terms, owner: Ints, bound: Bound, goal: Reference, *, exact: bool, cut: bool, late: bool
+    terms: Terms, owner: Ints, bound: Bound, goal: Reference, *, exact: bool, cut: bool, spent: bool
 ) -> Certificate:
     """Hold a plan against the bounds.
 
@@ -112,7 +114,7 @@ def certified(
         goal: what was found to be within reach.
         exact: whether nothing better than the goal is there.
         cut: whether moves were put off.
-        late: whether the time was up.
+        spent: whether something was left untried.
     """
     known = np.flatnonzero((owner >= 0) & (np.diff(terms.group.replica_start) > 0))
     known = known[terms.group.member_rack[owner[known]] >= 0]
@@ -147,7 +149,7 @@ def certified(
         traffic=int(terms.weight[known].sum()),
         unit=_unit(terms),
         tolerance=terms.wishes.load_tolerance,
-        cut_by_time=late,
+        cut_by_time=spent,
         cut_by_moves=cut,
     )
 

@@ -1,7 +1,7 @@
 """How much more a plan may be refined.
 
 Law: the limit is work, counted the same on every machine; the clock only comes in where a machine is so slow that its time is
-up first, and then it is said.
+up first. Either way it is said. What must be done for a whole plan is never cut, so the time is that of refinement alone.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,18 @@ class Effort:
 
     seconds: float
     left: int = WORK
-    late: bool = False  # the time was up before the work was done
-    begun: float = field(default_factory=perf_counter)
+    spent: bool = False  # something was left untried
+    until: float = field(default=0.0)
 
     def spend(self, pairs: int) -> bool:
         """Take so much of it; False: there is none left."""
-        if self.left <= 0 or self.late:
-            return False
+        now = perf_counter()
+        if not self.until:
+            self.until = now + self.seconds
+        self.spent = self.spent or self.left <= 0 or now > self.until
         self.left -= pairs + STEP
-        self.late = perf_counter() - self.begun > self.seconds
-        return not self.late
+        return not self.spent
+
+    def shared(self) -> tuple["Effort", "Effort"]:
+        """The half of it for what comes first, and the other half."""
+        return Effort(self.seconds / 2, self.left // 2), Effort(self.seconds / 2, self.left // 2)

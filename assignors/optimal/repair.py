@@ -2,7 +2,8 @@
 
 Law: what is held stays as it is if counts are even and load and racks are within tolerance of the reference. Otherwise several
 plans that are within it are compared: the held one mended, the reference given to those who have most of it already, and the
-answers of other strategies; fewest moves win, then weight across racks, then time to drain.
+answers of other strategies; fewest moves win, then weight across racks, then time to drain. Only where the effort was spent
+before the held one was mended is that returned although it is not within it: the next plan goes on from there.
 """
 
 import numpy as np
@@ -40,18 +41,25 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     if not bool((terms.held >= 0).any()):
         return _best(terms, [goal.owner, *_answers(terms, goal)])
     drain, crossing = limits(terms, goal)
-    mended = place(terms, terms.held)
-    room = max(crossing, terms.crossed(mended))
-    mended = levelled(terms, mended, terms.held, drain, effort, crossing=room)
-    plans = [mended]
-    if terms.drain(mended) <= drain and terms.crossed(mended) > crossing:
-        plans = [settled(terms, mended, terms.held, drain, crossing, effort, "crossing")]
-    plans.append(relabelled(terms, goal.owner))
-    plans += _answers(terms, goal)
-    plans = [plan for plan in plans if fits(terms, plan, goal)]
-    chosen = _best(terms, plans)
+    plans = [_mended(terms, drain, crossing, effort)]
+    if effort.spent and not fits(terms, plans[0], goal):
+        return plans[0]  # better than most of it moved: the next plan goes on
+    plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
+    chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
     again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
     return again if fits(terms, again, goal) else chosen
+
+
+def _mended(terms: Terms, drain: float, crossing: int, effort: Effort) -> Ints:
+    """What is held, with counts made even, then the most loaded relieved, and racks looked after again if that needs it."""
+    begun = place(terms, terms.held)
+    room = max(crossing, terms.crossed(begun))
+    plan = levelled(terms, begun, terms.held, drain, effort, crossing=room)
+    if terms.drain(plan) > drain:
+        plan = levelled(terms, plan, terms.held, drain, effort, crossing=None)
+    if terms.drain(plan) <= drain and terms.crossed(plan) > crossing:
+        plan = settled(terms, plan, terms.held, drain, crossing, effort, "crossing")
+    return plan
 
 
 def _best(terms: Terms, plans: list[Ints]) -> Ints:

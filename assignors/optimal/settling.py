@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from assignors.columns import Bools, Ints, Longs
+from assignors.optimal.bench import Bench
 from assignors.optimal.effort import Effort
-from assignors.optimal.levelling import Bench
 from assignors.optimal.terms import Terms
 
 Aim: TypeAlias = Literal["crossing", "moves"]
