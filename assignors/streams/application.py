@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from assignors.columns import Bools, Ints, Longs, in_java_order, starts, utf16
+from assignors.columns import Bools, Longs, in_java_order, starts, utf16
 from assignors.intake import ProblemError
 from assignors.streams.model import Consumer, Process, Settings, Task
 
@@ -243,21 +243,23 @@ def _checked(process: str, field: str, task: str, value: Any) -> bool:
 
 def _misses(work: Sequence[Task], field: str, rack_number: Mapping[str, int]) -> Longs:
     """For each task and rack: how many of its partitions have no replica there."""
-    misses = np.zeros((len(work), len(rack_number) + 1), dtype=np.int64)
-    rows: dict[frozenset[str], Ints] = {}
+    kinds: dict[frozenset[str], int] = {}  # distinct sets of racks
+    at: list[int] = []
+    of: list[int] = []
     for index, task in enumerate(work):
         for racks in getattr(task, field):
             if isinstance(racks, str) or not isinstance(racks, Collection):
                 raise ProblemError(
                     f"task {task.id!r}: {field} must be a list of racks for each partition, but has {racks!r}"
                 )
-            key = frozenset(racks)
-            if not key:
-                continue
-            if key not in rows:
-                rows[key] = np.ones(len(rack_number) + 1, dtype=np.int32)
-                rows[key][[rack_number[rack] for rack in key if rack in rack_number]] = 0
-            misses[index] += rows[key]
+            if racks:
+                at.append(index)
+                of.append(kinds.setdefault(frozenset(racks), len(kinds)))
+    missed = np.ones((len(kinds), len(rack_number) + 1), dtype=np.int64)
+    for racks, kind in kinds.items():
+        missed[kind, [rack_number[rack] for rack in racks if rack in rack_number]] = 0
+    misses = np.zeros((len(work), len(rack_number) + 1), dtype=np.int64)
+    np.add.at(misses, np.array(at, dtype=np.int64), missed[np.array(of, dtype=np.int64)])
     return misses
 
 

@@ -11,13 +11,10 @@ Source: Kafka's StreamsPartitionAssignor (stateful first, sticky, then interleav
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 
-import numpy as np
-
 from assignors.columns import Longs
 from assignors.streams.application import NOBODY, Application
 from assignors.streams.movements import Movements
 from assignors.streams.plan import Assigned
-from assignors.streams.shares import shares
 
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 
@@ -69,13 +66,15 @@ def _dealt(
 
 def _shared(tasks: Sequence[int], had: Mapping[int, int], load: list[int]) -> dict[int, int]:
     """The thread of each task; their loads grow by what they get."""
-    due = shares(len(tasks), np.array(load), np.ones(len(load), dtype=np.int64))
-    room = due.sure.tolist()
-    mine = [0] * len(load)
+    if not tasks:
+        return {}
+    level, spare = _filled(len(tasks), load)
+    room = [max(level - each, 0) for each in load]
+    more = [thread for thread, each in enumerate(load) if each <= level]
+    wish = [0] * len(load)
     for thread in had.values():
-        mine[thread] += 1
-    more = np.flatnonzero(due.tied).tolist()
-    for thread in sorted(more, key=lambda each: (room[each] - mine[each], each))[: due.spare]:
+        wish[thread] += 1
+    for thread in sorted(more, key=lambda each: (room[each] - wish[each], each))[:spare]:
         room[thread] += 1
     dealt = {}
     for task, thread in had.items():
@@ -95,6 +94,18 @@ def _shared(tasks: Sequence[int], had: Mapping[int, int], load: list[int]) -> di
             load[thread] += 1
             heapreplace(line, (load[thread], thread))
     return dealt
+
+
+def _filled(count: int, load: Sequence[int]) -> tuple[int, int]:
+    """The level that so many tasks fill the loads up to, and how many are left above it."""
+    low = sorted(load)
+    below = 0
+    for threads, each in enumerate(low, 1):
+        below += each
+        level, left = divmod(count + below, threads)
+        if threads == len(low) or level < low[threads]:
+            break
+    return level, left
 
 
 def _named(
