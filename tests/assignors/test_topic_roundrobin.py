@@ -50,6 +50,16 @@ def test_members_without_a_container_are_in_one_together_and_last():
     assert planned(topics, members) == {"a": {"t": [1]}, "b": {"u": [1]}, "c": {"t": [0, 2], "u": [0]}}
 
 
+def test_static_members_come_in_the_order_of_their_instances():
+    topics = {name: Topic(partitions=1) for name in "tuv"}
+    members = [
+        Member(id="a", topics="*", instance_id="z"),
+        Member(id="b", topics="*", instance_id="y"),
+        Member(id="c", topics="*"),
+    ]
+    assert planned(topics, members) == {"a": {"u": [0]}, "b": {"t": [0]}, "c": {"v": [0]}}
+
+
 def test_a_container_that_a_small_topic_does_not_reach_keeps_its_turn():
     topics = {"t": Topic(partitions=1), "u": Topic(partitions=2)}
     members = [Member(id=f"{box}{n}", topics="*", container=box) for box in "AB" for n in "01"]
