@@ -96,6 +96,7 @@ def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[Topic
         ),
         shape(topics.control, COMPACTED, 1),
         shape(topics.dead_letters, KEPT),
+        shape(topics.replays, {**KEPT, "retention.ms": str(7 * DAY)}),
     )
 
 

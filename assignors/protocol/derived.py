@@ -28,7 +28,7 @@ EXACT = 2.0**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRecord:
-    """A group's lag in a topic, true at `at`; the lists but `stale` are indexed by partition."""
+    """A group's lag in a topic, true at `at`; the lists but `stale`, `at_least` and `members` are indexed by partition."""
 
     KIND: ClassVar = "lag"
     V: ClassVar = 1
@@ -61,6 +61,9 @@ class LagRecord:
     """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
     ends_at: tuple[int, ...] | None = None
     """When each end was last read, -1: never; None: each at `at`."""
+    data: tuple[int, ...] | None = None
+    """Where the records end that are to be read, if that is known to be before the end, where only markers and aborted
+    transactions follow: the lag ends there; -1: at the end."""
     members: tuple[str, ...] = ()
     """Those that own some of the partitions, and"""
     owner: tuple[int, ...] | None = None
@@ -81,6 +84,8 @@ class LagRecord:
             said["at_least"] = self.at_least
         if self.ends_at is not None:
             said["ends_at"] = self.ends_at
+        if self.data is not None:
+            said["data"] = self.data
         if self.owner is not None:
             said |= {"members": self.members, "owner": self.owner}
         if self.local is not None:
@@ -124,6 +129,7 @@ class LagRecord:
             seconds=fields.optional_numbers("seconds"),
             at_least=fields.optional_integers("at_least") or (),
             ends_at=fields.optional_integers("ends_at", low=-1),
+            data=fields.optional_integers("data", low=-1),
             members=fields.optional_texts("members") or (),
             owner=fields.optional_integers("owner", low=-1) if fields.has("members") else None,
             local=fields.optional_flags("local"),
@@ -135,6 +141,7 @@ class LagRecord:
             "velocity": record.velocity,
             "seconds": record.seconds,
             "ends_at": record.ends_at,
+            "data": record.data,
             "owner": record.owner,
             "local": record.local,
         }
@@ -153,7 +160,7 @@ class LagRecord:
 
 def _short(figure: float | None) -> float | None:
     """Whole numbers without their ".0": most are 0."""
-    return int(figure) if figure is not None and figure < EXACT and figure.is_integer() else figure
+    return int(figure) if figure is not None and abs(figure) < EXACT and figure.is_integer() else figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,9 +220,14 @@ class SkewEvidence:
     floor: int
     members: Mapping[str, int]
     """Lag by instance."""
+    seconds: float | None = None
+    """For how long the record has been there that has waited longest, and"""
+    floor_seconds: float | None = None
+    """from when that counts, however small the lag is; None: not said."""
 
     def value(self) -> dict[str, object]:
-        return {
+        said = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
+        return {name: _short(figure) for name, figure in said.items() if figure is not None} | {
             "skew": self.skew,
             "threshold": self.threshold,
             "lag": self.lag,
@@ -231,6 +243,8 @@ class SkewEvidence:
             lag=fields.integer("lag"),
             floor=fields.integer("floor"),
             members=fields.counts("members"),
+            seconds=fields.number("seconds") if fields.has("seconds") else None,
+            floor_seconds=fields.number("floor_seconds") if fields.has("floor_seconds") else None,
         )
 
 
@@ -308,8 +322,8 @@ class DeadLetter:
             "partition": self.partition,
             "offset": self.offset,
             "reason": self.reason,
-            "key": _as_text(self.raw_key),
-            "value": _as_text(self.raw_value),
+            "key": as_text(self.raw_key),
+            "value": as_text(self.raw_value),
         }
 
     @classmethod
@@ -320,19 +334,21 @@ class DeadLetter:
             partition=fields.integer("partition"),
             offset=fields.integer("offset"),
             reason=fields.text("reason"),
-            raw_key=_as_bytes(fields.optional_text("key", empty=True)),
-            raw_value=_as_bytes(fields.optional_text("value", empty=True)),
+            raw_key=as_bytes(fields.optional_text("key", empty=True)),
+            raw_value=as_bytes(fields.optional_text("value", empty=True)),
         )
         if record.key != key:
             raise WireError("topic, partition and offset are not those of the key")
         return record
 
 
-def _as_text(raw: bytes | None) -> str | None:
+def as_text(raw: bytes | None) -> str | None:
+    """Base64 of bytes that may be null."""
     return None if raw is None else base64.b64encode(raw).decode()
 
 
-def _as_bytes(text: str | None) -> bytes | None:
+def as_bytes(text: str | None) -> bytes | None:
+    """From base64 of bytes that may be null."""
     try:
         return None if text is None else base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

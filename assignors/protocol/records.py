@@ -36,6 +36,7 @@ from assignors.protocol.published import (
     Score,
 )
 from assignors.protocol.ranges import Partitions, WireError
+from assignors.protocol.replay import ReplayRecord
 from assignors.protocol.wire import Fields
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ __all__ = [
     "RacksEvidence",
     "Record",
     "Rejection",
+    "ReplayRecord",
     "Score",
     "SkewEvidence",
     "Tombstone",
@@ -90,6 +92,7 @@ Record: TypeAlias = (
     | LagRecord
     | TriggerRecord
     | DeadLetter
+    | ReplayRecord
     | MemberRecord
     | PlannerRecord
     | GroupRecord
@@ -142,8 +145,11 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     },
     "control": {"operator": _kind(OperatorRecord, "name")},
 }
-# Their keys begin with the name of the topic that the letter comes from.
-_DEAD_LETTER = _kind(DeadLetter, "number", "number")
+# Their keys begin with the name of the topic that the record stands in.
+OF_PLACES: Mapping[TopicKind, _Kind] = {
+    "dead_letters": _kind(DeadLetter, "number", "number"),
+    "replays": _kind(ReplayRecord, "number", "number"),
+}
 
 
 def encode(record: Record) -> tuple[bytes, bytes]:
@@ -176,7 +182,7 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     key = wire.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(f"key: expected a list that begins with a text, got {wire.show(key)}")
-    kind = _DEAD_LETTER if topic == "dead_letters" else KINDS.get(topic, {}).get(key[0])
+    kind = OF_PLACES.get(topic) or KINDS.get(topic, {}).get(key[0])
     if kind is None:
         raise WireError(f"key: unknown kind {wire.show(key[0])}")
     if len(key) != 1 + len(kind.parts):

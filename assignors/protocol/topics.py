@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 TopicKind: TypeAlias = Literal[
-    "metadata", "lag", "triggers", "dead_letters", "members", "assignments", "control", "decisions"
+    "metadata", "lag", "triggers", "dead_letters", "replays", "members", "assignments", "control", "decisions"
 ]
 TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
 
@@ -34,6 +34,10 @@ class Topics:
     @property
     def dead_letters(self) -> str:
         return self.prefix + "dead-letters"
+
+    @property
+    def replays(self) -> str:
+        return self.prefix + "replays"
 
     @property
     def members(self) -> str:

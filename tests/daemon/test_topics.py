@@ -27,6 +27,8 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
     policies = {name: shape.settings["cleanup.policy"] for name, shape in expected.items()}
     assert policies.pop("levelwind.dead-letters") == "delete"
     assert expected["levelwind.dead-letters"].settings["retention.ms"] == "2592000000"
+    assert policies.pop("levelwind.replays") == "delete"
+    assert expected["levelwind.replays"].settings["retention.ms"] == "604800000"
     assert set(policies.values()) == {"compact"}
     assert sorted(policies) == [
         "levelwind." + kind for kind in ("assignments", "control", "lag", "members", "metadata", "triggers")

@@ -28,7 +28,7 @@ from assignors.protocol.records import (
 )
 from assignors.protocol.topics import Topics, partition_for
 
-PARTITIONS = {"metadata": 1, "assignments": 2, "lag": 3, "triggers": 2, "dead-letters": 2}
+PARTITIONS = {"metadata": 1, "assignments": 2, "lag": 3, "triggers": 2, "dead-letters": 2, "replays": 2}
 
 
 @dataclass(slots=True)

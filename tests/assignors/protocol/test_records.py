@@ -76,10 +76,11 @@ def lag_records(draw):
         velocity=figure,
         seconds=figure,
         ends_at=offset,
+        data=offset,
         owner=st.integers(-1, 1),
         local=st.none() | st.booleans(),
     )
-    optional = ["rate", "velocity", "seconds", "ends_at", "owner", "local"]
+    optional = ["rate", "velocity", "seconds", "ends_at", "data", "owner", "local"]
     said = draw(st.sets(st.sampled_from(optional)))
     lists = {field: values for field, values in lists.items() if field in said or field not in optional}
     return r.LagRecord(
@@ -109,6 +110,8 @@ evidence = st.builds(
     lag=whole,
     floor=whole,
     members=st.dictionaries(name, whole, max_size=2),
+    seconds=figure,
+    floor_seconds=figure,
 )
 
 RECORDS = {
@@ -128,6 +131,17 @@ RECORDS = {
         partition=whole,
         offset=whole,
         reason=name,
+        raw_key=st.none() | st.binary(max_size=5),
+        raw_value=st.none() | st.binary(max_size=5),
+    ),
+    ("replays", r.ReplayRecord): st.builds(
+        r.ReplayRecord,
+        at=whole,
+        topic=name,
+        partition=whole,
+        offset=st.integers(0, 2**62),
+        timestamp=whole,
+        until=st.integers(2**62 + 1, 2**63 - 1),
         raw_key=st.none() | st.binary(max_size=5),
         raw_value=st.none() | st.binary(max_size=5),
     ),
@@ -204,7 +218,7 @@ RECORDS = {
     ),
 }
 LATER = {
-    r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at", "members", "owner", "local"),
+    r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at", "data", "members", "owner", "local"),
     r.OffsetsRecord: ("data", "commits"),
 }
 """Fields that records of an earlier day lack."""
@@ -297,7 +311,7 @@ def test_unknown_fields_are_ignored_and_an_unknown_version_is_refused(topic, kin
 
 
 @given(
-    topic=st.sampled_from([*sorted(r.KINDS), "dead_letters"]),
+    topic=st.sampled_from([*sorted(r.KINDS), "dead_letters", "replays"]),
     key=st.none() | st.binary(),
     value=st.none() | st.binary(),
 )
@@ -491,3 +505,10 @@ def test_an_owner_that_is_no_member_is_refused():
         owner=(0, 1),
     )
     assert r.decode("lag", *r.encode(record)) == r.Rejection("owner: a number that is not in members")
+
+
+def test_a_replay_reaches_beyond_the_record_itself():
+    record = r.ReplayRecord(
+        at=1, topic="t", partition=0, offset=5, timestamp=1, until=5, raw_key=None, raw_value=None
+    )
+    assert r.decode("replays", *r.encode(record)) == r.Rejection("until is not behind the record itself")
