@@ -158,7 +158,9 @@ def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Obj
     value = terms.crossed(owner)
     if exact:
         bound, kind = goal.crossing, COMPARED
-    elif value == 0 or len(terms.signature) <= 1:
+    elif value == 0:
+        bound, kind = 0, "nothing crosses"
+    elif len(terms.signature) <= 1:
         bound, kind = value, "one kind of members"
     else:
         bound, kind = crossing_bound(terms), "transport at these counts"

@@ -11,6 +11,7 @@ import numpy as np
 from assignors.assignment import NOBODY
 from assignors.columns import Ints, Longs
 from assignors.lag import lag
+from assignors.optimal.bounds import moves_bound
 from assignors.optimal.effort import Effort
 from assignors.optimal.levelling import levelled
 from assignors.optimal.placing import place
@@ -44,10 +45,16 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     plans = [_mended(terms, drain, crossing, effort)]
     if effort.spent and not fits(terms, plans[0], goal):
         return plans[0]  # better than most of it moved: the next plan goes on
+    if len(terms.audience) > SEEDED and fits(terms, plans[0], goal) and _fewest(terms, plans[0]):
+        return plans[0]
     plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
     chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
     again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
     return again if fits(terms, again, goal) else chosen
+
+
+def _fewest(terms: Terms, owner: Ints) -> bool:
+    return int(np.count_nonzero(terms.moved(owner))) <= moves_bound(terms)
 
 
 def _mended(terms: Terms, drain: float, crossing: int, effort: Effort) -> Ints:

@@ -17,6 +17,7 @@ from assignors.optimal.terms import Terms
 
 DISTINCT = 32  # weights told apart as they are, where they are below SMALL
 SMALL = 2**16
+STRANGER = 64  # a change of the kind of owner, in places off a class's even spread
 STEPS = 64  # what more weights are rounded to
 MOST_ARCS = 300_000  # beyond it classes are told apart by less
 
@@ -82,11 +83,11 @@ def shipped(terms: Terms, classed: Classes, held: Ints, *, racks: bool) -> Longs
         return flow
     can = terms.allowed[terms.audience[classed.sample]]
     klass, kind = np.nonzero(can)
-    big = int(classed.size.sum()) + 1
+    big = (STRANGER + 1) * (int(classed.size.sum()) + 1)
     away = terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]] if racks else klass < 0
     owner = held[classed.sample[klass]]
     stranger = (owner >= 0) & (terms.kind[owner] != kind)
-    cost = np.where(away, classed.weight[klass], 0) * big + stranger
+    cost = np.where(away, classed.weight[klass], 0) * big + stranger * STRANGER
     share = _shares(terms, classed, klass, kind, cost, owner)
     ways = joined(
         Arcs(klass, count + kind, share, cost),

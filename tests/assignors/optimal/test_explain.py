@@ -1,0 +1,54 @@
+import pytest
+
+from assignors.group import Group, Member, ProblemError, Topic
+from assignors.optimal import explain, optimal
+
+
+def two_racks():
+    topics = {
+        "t": Topic(partitions=4, lags=[100, 40, 30, 20], replica_racks=[["a"], ["b"], ["b"], ["a"]]),
+    }
+    members = [
+        Member(id="A", topics="*", rack="a", owned={"t": [0, 3]}, generation=1),
+        Member(id="B", topics="*", rack="b", owned={"t": [1, 2]}, generation=1),
+    ]
+    group = Group.build(topics, members)
+    return group, optimal(group)
+
+
+def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
+    group, plan = two_racks()
+    told = explain(group, plan, "t", 0)
+    assert told.owner == "A"
+    assert told.reasons == ("it was there before", "it has a replica in its rack")
+    (place,) = told.places
+    assert (place.member, place.exchange, place.uneven, place.load) == ("B", "t-1", 0, 10)
+    assert (place.crossing, place.moves) == (0.5, 2)
+    assert told.lines() == (
+        "t-0 is with A: it was there before; it has a replica in its rack",
+        "the next best places would cost:",
+        "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks, +2 moves",
+    )
+    assert told.as_json()["places"][0]["cross_rack"] == 0.5
+
+
+def test_alone_it_would_make_counts_uneven_and_that_comes_last():
+    topics = {"t": Topic(partitions=3, lags=[5, 0, 0]), "u": Topic(partitions=1)}
+    members = [Member(id="A", topics=["t", "u"]), Member(id="B", topics=["t"])]
+    group = Group.build(topics, members)
+    plan = optimal(group)
+    only = explain(group, plan, "u", 0)
+    assert only.owner == "A"
+    assert "no other member may have it" in only.reasons
+    assert only.places == ()
+    assert all(place.uneven == 0 for place in explain(group, plan, "t", 1).places)
+
+
+def test_a_partition_that_nobody_reads_and_one_that_is_not_there():
+    group = Group.build({"t": Topic(partitions=1), "u": Topic(partitions=1)}, [Member(id="A", topics=["t"])])
+    plan = optimal(group)
+    assert explain(group, plan, "u", 0).lines() == ("u-0 is with nobody: no member reads it",)
+    with pytest.raises(ProblemError, match="'t': has no partition 7"):
+        explain(group, plan, "t", 7)
+    with pytest.raises(ProblemError, match="'x': not in the group; it has t, u"):
+        explain(group, plan, "x", 0)

@@ -1,0 +1,267 @@
+import sys
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_groups import Shape, problems
+
+from assignors.group import Group, Member, ProblemError, Topic
+from assignors.invariants import violations
+from assignors.optimal import optimal, optimal_plan
+from assignors.optimal.flows import SolverMissingError
+from assignors.score import counts, score
+from assignors.strategies import STRATEGIES, strategy_named
+
+BASELINES = ["lag", "range", "sticky", "uniform"]
+
+
+def owning(members, names):
+    return [replace(member, owned=names[member.id], generation=9) for member in members]
+
+
+def planned(topics, members, **options):
+    group = Group.build(topics, members)
+    return optimal(group, **options).to_names(group)
+
+
+def fleet(partitions, members, seed=0, *, racks=3, topics=4):
+    draw = Random(seed)
+    names = [f"r{n}" for n in range(racks)]
+    each = partitions // topics
+    return {
+        f"t{number}": Topic(
+            partitions=each,
+            replica_racks=[draw.sample(names, min(2, racks)) for _ in range(each)] if racks else None,
+            lags=[draw.randrange(1000) for _ in range(each)],
+        )
+        for number in range(topics)
+    }, [Member(id=f"m{n:04}", topics="*", rack=names[n % racks] if racks else None) for n in range(members)]
+
+
+@given(problem=problems())
+@settings(max_examples=60)
+def test_nothing_moves_when_nothing_changed(problem):
+    group = problem.group
+    answer = optimal(group)
+    again = Group.build(problem.topics, owning(problem.members, answer.to_names(group)))
+    assert optimal(again).owner.tolist() == answer.owner.tolist()
+
+
+@pytest.mark.parametrize(("partitions", "members"), [(40, 7), (120, 9), (400, 24)])
+def test_nothing_moves_in_a_fleet_where_nothing_changed(partitions, members):
+    topics, people = fleet(partitions, members)
+    answer = planned(topics, people)
+    assert planned(topics, owning(people, answer)) == answer
+
+
+def test_lag_comes_before_racks_and_racks_before_moves():
+    # Both of a's partitions are local and heavy: one must go, although that crosses racks and moves it.
+    topics = {"t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["a"], ["b"]])}
+    members = [
+        Member(id="A", topics="*", rack="a", owned={"t": [0, 1]}, generation=1),
+        Member(id="B", topics="*", rack="b", owned={"t": [2, 3]}, generation=1),
+    ]
+    assert planned(topics, members) in (
+        {"A": {"t": [0, 2]}, "B": {"t": [1, 3]}},
+        {"A": {"t": [1, 2]}, "B": {"t": [0, 3]}},
+    )
+
+
+def test_what_crosses_racks_weighs_as_much_as_its_bytes():
+    topics = {"t": Topic(partitions=2, replica_racks=[["a"], ["a"]], bytes=[5.0, 900.0])}
+    members = [Member(id="A", topics="*", rack="a"), Member(id="B", topics="*", rack="b")]
+    assert planned(topics, members) == {"A": {"t": [1]}, "B": {"t": [0]}}
+
+
+def test_arrivals_count_as_load_for_the_horizon():
+    topics = {"t": Topic(partitions=3, lags=[60, 50, 0], rates=[0.0, 0.0, 10.0])}
+    members = [Member(id="A", topics="*"), Member(id="B", topics="*")]
+    wide = {"count_slack": 1}
+    assert sorted(map(str, planned(topics, members, horizon=0, **wide).values())) == [
+        "{'t': [0]}",
+        "{'t': [1, 2]}",
+    ]
+    assert sorted(map(str, planned(topics, members, horizon=60, **wide).values())) == [
+        "{'t': [0, 1]}",
+        "{'t': [2]}",
+    ]
+
+
+def test_count_slack_trades_counts_for_lag():
+    topics = {"t": Topic(partitions=4, lags=[90, 30, 30, 30])}
+    members = [Member(id="a", topics="*"), Member(id="b", topics="*")]
+    assert sorted(len(theirs["t"]) for theirs in planned(topics, members).values()) == [2, 2]
+    loose = planned(topics, members, count_slack=1)
+    assert sorted(theirs["t"] for theirs in loose.values()) == [[0], [1, 2, 3]]
+
+
+def test_pins_drains_and_evacuations_are_kept():
+    topics, members = fleet(24, 6)
+    pins = {"t0": {"0": "m0003", 1: "m0001"}, "unknown": {0: "m0001"}, "t1": {99: "m0001", 0: "nobody"}}
+    answer = planned(topics, members, pins=pins, drain=["m0005", "gone"], evacuate=["r0"])
+    assert answer["m0005"] == {}
+    assert 1 in answer["m0001"]["t0"]
+    assert answer["m0003"] == {"t0": [0]}  # of an evacuated rack, and pinned all the same
+    assert answer["m0000"] == {}
+    held = sorted(sum(map(len, answer[name].values())) for name in ("m0001", "m0002", "m0004"))
+    assert held == [7, 8, 8]
+
+
+def test_a_drained_member_keeps_what_nobody_else_reads():
+    topics = {"t": Topic(partitions=2), "u": Topic(partitions=2)}
+    members = [Member(id="a", topics=["t", "u"]), Member(id="b", topics=["u"])]
+    assert planned(topics, members, drain=["a"]) == {"a": {"t": [0, 1]}, "b": {"u": [0, 1]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pins": {"t": {"x": "m"}}}, "option pins: 't': a partition must be a number"),
+        ({"pins": ["t"]}, "option pins: must be {topic: {partition: member}}"),
+        ({"drain": "m"}, "option drain: must be a list of names"),
+        ({"evacuate": [5]}, "option evacuate: must hold names"),
+        ({"load_tolerance": -1}, "option load_tolerance: must be a number from 0 up"),
+        ({"max_moves": 1.5}, "option max_moves: must be an integer from 0 up"),
+    ],
+)
+def test_a_wish_of_the_wrong_shape_is_named(options, message):
+    group = Group.build(*fleet(8, 2))
+    with pytest.raises(ProblemError, match=message):
+        strategy_named("optimal", options)(group)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("partitions", "members", "racks"), [(30, 4, 0), (48, 7, 3), (200, 9, 2)])
+@pytest.mark.parametrize("change", ["fresh", "left", "drifted"])
+def test_no_other_strategy_is_as_good_in_all_respects_and_better_in_one(
+    partitions, members, racks, seed, change
+):
+    topics, people = fleet(partitions, members, seed, racks=racks)
+    if change != "fresh":
+        people = owning(people, planned(topics, people))
+    if change == "left":
+        people = people[1:]
+    if change == "drifted":
+        draw = Random(seed)
+        topics = {
+            name: replace(topic, lags=[int(lag * draw.uniform(0.5, 1.5)) for lag in topic.lags])
+            for name, topic in topics.items()
+        }
+    group = Group.build(topics, people)
+    ours = respects(group, optimal(group))
+    for name in BASELINES:
+        theirs = respects(group, STRATEGIES[name](group))
+        assert not (theirs != ours and all(b <= a for a, b in zip(ours, theirs, strict=True))), name
+
+
+def respects(group, assignment):
+    figures = score(group, assignment)
+    return figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
+
+
+def departed(partitions, members):
+    """A planned fleet without its last member: the plan, what that member had, and what changes hands."""
+    topics, people = fleet(partitions, members)
+    whole = Group.build(topics, people)
+    before = optimal(whole)
+    group = Group.build(topics, owning(people, before.to_names(whole))[:-1])
+    plan = optimal_plan(group)
+    assert violations(group, plan.assignment) == ()
+    least = int(np.count_nonzero(before.owner == members - 1))
+    return plan, least, int(np.count_nonzero(plan.assignment.owner != before.owner))
+
+
+def test_when_one_of_a_hundred_leaves_only_what_it_had_changes_hands():
+    plan, least, changed = departed(10_000, 100)
+    assert least <= changed <= least * 1.01
+    assert plan.certificate.moves.value == changed - least
+
+
+@pytest.mark.integration
+def test_when_one_of_a_thousand_leaves_only_what_it_had_changes_hands():
+    plan, least, changed = departed(100_000, 1_000)
+    assert least <= changed <= least * 1.01
+    assert plan.certificate.moves.value == changed - least
+
+
+def test_max_moves_puts_the_others_off_until_all_is_done():
+    topics, members = fleet(120, 6)
+    people = owning(members[:3], planned(topics, members[:3])) + members[3:]
+    whole = optimal_plan(Group.build(topics, people)).certificate
+    rounds = 0
+    while True:
+        group = Group.build(topics, people)
+        plan = optimal_plan(group, max_moves=7)
+        assert violations(group, plan.assignment) == ()
+        assert plan.certificate.moves.value <= 7
+        people = owning(people, plan.assignment.to_names(group))
+        rounds += 1
+        if plan.certificate.complete:
+            break
+        assert "max_moves put the other moves off" in plan.certificate.lines()[-1]
+    assert rounds <= -(-whole.moves.value // 7) + 2
+    assert counts(group, plan.assignment.owner).tolist() == [20] * 6
+
+
+def test_what_cannot_wait_is_not_put_off():
+    topics = {"t": Topic(partitions=6)}
+    members = [
+        Member(id="a", topics="*", owned={"t": [0, 1, 2, 3]}, generation=1),
+        Member(id="b", topics="*", owned={"t": [4]}, generation=1),
+    ]
+    answer = planned(topics, members, max_moves=0)
+    assert answer == {"a": {"t": [0, 1, 2, 3]}, "b": {"t": [4, 5]}}
+    assert planned(topics, members, max_moves=0, drain=["a"]) == {"a": {}, "b": {"t": [0, 1, 2, 3, 4, 5]}}
+
+
+def test_a_spent_time_budget_gives_a_right_plan_and_says_so():
+    topics, people = fleet(400, 24, racks=0)
+    topics = {name: replace(topic, lags=[lag**4 for lag in topic.lags]) for name, topic in topics.items()}
+    people = owning(people, planned(topics, people))
+    hot = {name: replace(topic, lags=topic.lags[::-1]) for name, topic in topics.items()}
+    group = Group.build(hot, people)
+    plan = optimal_plan(group, time_budget=0)
+    assert violations(group, plan.assignment) == ()
+    assert plan.certificate.cut_by_time
+    assert "time_budget" in " ".join(plan.certificate.lines())
+    assert not optimal_plan(group, time_budget=60).certificate.cut_by_time
+
+
+def test_the_certificate_names_the_partition_that_no_plan_can_split():
+    topics = {"orders": Topic(partitions=4, lags=[10, 20, 30, 110_000])}
+    members = [Member(id=name, topics="*") for name in "abcd"]
+    told = optimal_plan(Group.build(topics, members)).certificate
+    assert told.lines()[1] == "largest lag 110,000, no plan can do better: orders-3 alone is that"
+    assert told.as_json()["load"] == {
+        "value": 110_000,
+        "bound": 110_000,
+        "kind": "every plan was compared",
+        "partitions": ["orders-3"],
+    }
+
+
+@given(problem=problems(Shape(topics=5, partitions=12)), seed=st.integers(0, 99))
+@settings(max_examples=40)
+def test_bounds_are_never_above_what_a_plan_reaches_and_wishes_hold(problem, seed):
+    group = problem.group
+    draw = Random(seed)
+    drained = [member.id for member in problem.members if draw.randrange(4) == 0]
+    plan = optimal_plan(group, drain=drained, count_slack=draw.randrange(2))
+    assert violations(group, plan.assignment) == ()
+    for objective in plan.certificate.objectives:
+        assert objective.bound <= objective.value
+    for partition, owner in enumerate(plan.assignment.owner.tolist()):
+        if owner >= 0 and group.members[owner] in drained:
+            readers = group.readers(int(group.partition_topic[partition]))
+            assert all(group.members[reader] in drained for reader in readers.tolist())
+
+
+def test_without_the_solver_a_group_that_needs_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
+    simple = Group.build(*fleet(40, 4, racks=0))
+    assert violations(simple, optimal(simple)) == ()
+    with pytest.raises(SolverMissingError, match=r"install levelwind\[solver\]"):
+        optimal(Group.build(*fleet(40, 4)))
