@@ -13,7 +13,7 @@ from assignors.fair import fair
 from assignors.group import Group, ProblemError
 from assignors.lag import lag
 from assignors.lag_global import lag_global
-from assignors.optimal import optimal
+from assignors.optimal import Certificate, optimal, optimal_plan
 from assignors.optimal.wishes import CHECKS, number
 from assignors.range import range_
 from assignors.roundrobin import roundrobin
@@ -71,3 +71,11 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
         if option in options
     }
     return partial(strategy, **known) if known else strategy
+
+
+def certified(name: str, group: Group) -> tuple[Assignment, Certificate | None]:
+    """A strategy's answer, and its certificate where it gives one."""
+    if name == "optimal":
+        plan = optimal_plan(group)
+        return plan.assignment, plan.certificate
+    return STRATEGIES[name](group), None

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol import ranges
 from assignors.protocol.records import (
+    CertifiedObjective,
     GroupRecord,
+    PlanCertificate,
     PlannedMember,
     PlannedRacks,
     PlannedTopic,
@@ -357,6 +359,27 @@ def _record(state: GroupState, cause: Cause, plan: Plan, world: World) -> GroupR
         after=plan.after.as_json(),
         computed_at=world.at,
         digest=digest,
+        certificate=_certificate(plan),
+    )
+
+
+def _certificate(plan: Plan) -> PlanCertificate | None:
+    certificate = plan.certificate
+    if certificate is None:
+        return None
+    return PlanCertificate(
+        complete=certificate.complete,
+        cut_by=certificate.cut_by,
+        objectives={
+            objective.name: CertifiedObjective(
+                value=objective.value,
+                bound=objective.bound,
+                rests_on=objective.rests_on,
+                partitions=objective.named,
+            )
+            for objective in certificate.objectives
+        },
+        told=certificate.lines(),
     )
 
 
@@ -383,6 +406,7 @@ def _canonical(record: GroupRecord, plan: Plan, cause: Cause) -> dict[str, objec
         **_scores(plan),
         "lag_at": record.lag_at,
         "metadata_at": record.metadata_at,
+        "certificate": list(record.certificate.told) if record.certificate else None,
     }
 
 

@@ -39,7 +39,7 @@ VOCABULARY: tuple[Event, ...] = (
         "info",
         (
             "plan.published",
-            "group group_epoch plan_id strategy reason members moved moves before after lag_at metadata_at",
+            "group group_epoch plan_id strategy reason members moved moves before after lag_at metadata_at certificate",
             "A plan was decided and published: why, what moves, the score before and after.",
         ),
         (

@@ -12,11 +12,12 @@ from assignors.assignment import Assignment
 from assignors.group import Group, Member, Topic
 from assignors.invariants import violations
 from assignors.score import score
-from assignors.strategies import STRATEGIES
+from assignors.strategies import certified
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.optimal import Certificate
     from assignors.protocol.ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from assignors.score import Score
@@ -33,6 +34,8 @@ class Plan:
     moved: tuple[TopicPartition, ...]
     heaviest: float
     """The largest lag of one partition over the mean lag of a member: no plan brings the skew below it."""
+    certificate: Certificate | None = None
+    """How good it is, provably; None: the strategy gives none."""
 
 
 def plan(
@@ -55,7 +58,7 @@ def plan(
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
     group = build(members, topics, lags, owners)
-    answer = STRATEGIES[strategy](group)
+    answer, certificate = certified(strategy, group)
     if broken := violations(group, answer):
         raise RuntimeError(
             f"strategy {strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
@@ -75,6 +78,7 @@ def plan(
         after=score(group, answer),
         moved=tuple(moved),
         heaviest=_heaviest(members, lags),
+        certificate=certificate,
     )
 
 
@@ -84,13 +88,14 @@ def build(
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
 ) -> Group:
-    """State the group as a problem: racks from the metadata, lag from the pipeline, ownership from the ledger."""
+    """State the group as a problem: racks from the metadata, lag and arrivals from the pipeline, ownership from the ledger."""
     read = {topic for member in members.values() for topic in member.topics}
     problem = {
         name: Topic(
             partitions=record.partitions,
             replica_racks=record.racks,
             lags=_lags(lags.get(name), record.partitions),
+            rates=_rates(lags.get(name), record.partitions),
         )
         for name, record in topics.items()
         if name in read
@@ -120,6 +125,13 @@ def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
         return None
     # A topic that has grown since the sample has no lag yet in its new partitions.
     return [*record.lag[:partitions], *([0] * (partitions - len(record.lag)))]
+
+
+def _rates(record: LagRecord | None, partitions: int) -> list[float] | None:
+    if record is None or record.rate is None:
+        return None
+    known = [rate or 0.0 for rate in record.rate[:partitions]]
+    return [*known, *([0.0] * (partitions - len(known)))]
 
 
 def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:

@@ -68,7 +68,7 @@ class PipelineSection:
 class ControlSettings:
     """When the control plans, and what a plan must bring; times in seconds."""
 
-    strategy: str = "lag"
+    strategy: str = "optimal"
     settle: Seconds = 1.0
     """A plan for changed membership waits until it has stood still for so long, …"""
     settle_max: Seconds = 5.0

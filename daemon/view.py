@@ -243,6 +243,8 @@ def describe_group(view: GroupView) -> None:
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
             console.print(f"  {name:20} {_figure(before)} → {_figure(after)}", highlight=False)
+        for line in plan.certificate.told if plan.certificate else ():
+            console.print(f"  {line}", highlight=False, soft_wrap=True)
     for kind, trigger in sorted(view.triggers.items()):
         console.print(f"trigger {kind} since {trigger.since}: {trigger.evidence.value()}", highlight=False)
     lags = view.member_lags()

@@ -26,7 +26,7 @@ class Objective:
     name: str
     value: float
     bound: float
-    kind: str  # what the bound rests on
+    rests_on: str  # what the bound rests on
     partitions: tuple[tuple[str, int], ...] = ()  # that alone make it so
 
     @property
@@ -34,13 +34,18 @@ class Objective:
         """No plan is better."""
         return self.value <= self.bound * (1 + 1e-9)
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The partitions as people write them."""
+        return tuple(f"{topic}-{number}" for topic, number in self.partitions)
+
     def as_json(self) -> dict[str, object]:
         """By name."""
         return {
             "value": _plain(self.value),
             "bound": _plain(self.bound),
-            "kind": self.kind,
-            "partitions": [f"{topic}-{number}" for topic, number in self.partitions],
+            "rests_on": self.rests_on,
+            "partitions": list(self.named),
         }
 
 
@@ -68,13 +73,18 @@ class Certificate:
         """In their order."""
         return self.counts, self.load, self.crossing, self.moves
 
+    @property
+    def cut_by(self) -> tuple[str, ...]:
+        """What kept the plan from being better."""
+        return tuple(name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut)
+
     def as_json(self) -> Mapping[str, object]:
         """By name."""
-        return {objective.name: objective.as_json() for objective in self.objectives} | {
+        return {
             "complete": self.complete,
-            "cut_by": [
-                name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut
-            ],
+            "cut_by": list(self.cut_by),
+            "objectives": {objective.name: objective.as_json() for objective in self.objectives},
+            "told": list(self.lines()),
         }
 
     def lines(self) -> tuple[str, ...]:
@@ -99,7 +109,7 @@ class Certificate:
         value, bound = self.crossing.value / self.traffic, self.crossing.bound / self.traffic
         if self.crossing.met:
             return f"cross-rack {value:.1%}, no plan can do better"
-        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.kind}"
+        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.rests_on}"
 
 
 def certified(
@@ -130,13 +140,13 @@ def certified(
             name="counts",
             value=int(count.max(initial=0)),
             bound=min(int(even.max(initial=0)), int(count.max(initial=0))),
-            kind="most even flow",
+            rests_on="most even flow",
         ),
         load=Objective(
             name="load",
             value=terms.drain(owner),
             bound=min(load.value, terms.drain(owner)),
-            kind=load.kind,
+            rests_on=load.kind,
             partitions=tuple(_named(terms, partition) for partition in load.partitions[:TOLD]),
         ),
         crossing=_crossing(terms, owner, goal, exact=exact),
@@ -144,7 +154,7 @@ def certified(
             name="moves",
             value=moved,
             bound=moved if exact and not cut else min(moves_bound(terms), moved),
-            kind=COMPARED if exact and not cut else "kept partitions at these counts",
+            rests_on=COMPARED if exact and not cut else "kept partitions at these counts",
         ),
         traffic=int(terms.weight[known].sum()),
         unit=_unit(terms),
@@ -164,7 +174,7 @@ def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Obj
         bound, kind = value, "one kind of members"
     else:
         bound, kind = crossing_bound(terms), "transport at these counts"
-    return Objective(name="cross_rack", value=value, bound=min(bound, value), kind=kind)
+    return Objective(name="cross_rack", value=value, bound=min(bound, value), rests_on=kind)
 
 
 def _unit(terms: Terms) -> str:
@@ -179,15 +189,12 @@ def _named(terms: Terms, partition: int) -> tuple[str, int]:
 
 
 def _reason(objective: Objective, best: str) -> str:
-    alone = " and ".join(f"{topic}-{number}" for topic, number in objective.partitions)
+    alone = " and ".join(objective.named)
+    if alone:
+        alone += " alone is that" if len(objective.named) == 1 else " together are that"
     if objective.met:
-        return best + (
-            f": {alone} alone {'is' if len(objective.partitions) == 1 else 'are'} that" if alone else ""
-        )
-    why = (
-        f"{alone} alone {'is' if len(objective.partitions) == 1 else 'are'} that" if alone else objective.kind
-    )
-    return f"no plan can do better than {_figure(objective.bound)}: {why}"
+        return f"{best}: {alone}" if alone else best
+    return f"no plan can do better than {_figure(objective.bound)}: {alone or objective.rests_on}"
 
 
 def _figure(value: float) -> str:

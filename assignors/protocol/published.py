@@ -105,6 +105,64 @@ class PlannedMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedObjective:
+    """What a plan is worth in one respect, and what no plan can do better than."""
+
+    value: float
+    bound: float
+    rests_on: str
+    """What the bound rests on."""
+    partitions: tuple[str, ...]
+    """That alone make it so, as topic-number."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> CertifiedObjective:
+        return cls(
+            value=fields.number("value"),
+            bound=fields.number("bound"),
+            rests_on=fields.text("rests_on"),
+            partitions=fields.texts("partitions"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCertificate:
+    """How good a plan is, provably."""
+
+    complete: bool
+    cut_by: tuple[str, ...]
+    """What kept it from being better: time, moves."""
+    objectives: Mapping[str, CertifiedObjective]
+    told: tuple[str, ...]
+    """The same in an operator's words."""
+
+    def value(self) -> dict[str, object]:
+        return {
+            "complete": self.complete,
+            "cut_by": list(self.cut_by),
+            "objectives": {
+                name: {
+                    "value": objective.value,
+                    "bound": objective.bound,
+                    "rests_on": objective.rests_on,
+                    "partitions": list(objective.partitions),
+                }
+                for name, objective in self.objectives.items()
+            },
+            "told": list(self.told),
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlanCertificate:
+        return cls(
+            complete=fields.flag("complete"),
+            cut_by=fields.texts("cut_by"),
+            objectives=fields.by_name("objectives", CertifiedObjective.read),
+            told=fields.texts("told"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
     """A group's plan: why it was made, from what, and what it is worth."""
 
@@ -126,6 +184,8 @@ class GroupRecord:
     after: Score | None
     computed_at: int
     digest: str
+    certificate: PlanCertificate | None = None
+    """None: the strategy gives none, or the plan was written before there were any."""
 
     @property
     def key(self) -> Key:
@@ -157,6 +217,7 @@ class GroupRecord:
             },
             "computed_at": self.computed_at,
             "digest": self.digest,
+            "certificate": None if self.certificate is None else self.certificate.value(),
         }
 
     @classmethod
@@ -180,7 +241,13 @@ class GroupRecord:
             after=score.figures("after"),
             computed_at=fields.integer("computed_at"),
             digest=fields.text("digest", empty=True),
+            certificate=_read_certificate(fields),
         )
+
+
+def _read_certificate(fields: Fields) -> PlanCertificate | None:
+    inner = fields.optional_section("certificate") if fields.has("certificate") else None
+    return None if inner is None else PlanCertificate.read(inner)
 
 
 def _read_topic(fields: Fields) -> PlannedTopic:

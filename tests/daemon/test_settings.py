@@ -24,7 +24,7 @@ def toml(tmp_path):
 def test_without_anything_every_setting_has_its_default():
     settings = load()
     assert settings.bootstrap == "127.0.0.1:9092"
-    assert settings.strategy_of("any") == "lag"
+    assert settings.strategy_of("any") == "optimal"
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml, monkeypatch):
@@ -37,7 +37,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml,
 
 def test_a_group_may_ask_for_a_strategy_of_its_own(toml):
     settings = load(toml('[groups."a.b"]\nstrategy = "range"'))
-    assert (settings.strategy_of("a.b"), settings.strategy_of("other")) == ("range", "lag")
+    assert (settings.strategy_of("a.b"), settings.strategy_of("other")) == ("range", "optimal")
 
 
 def test_budgets_are_by_cause(toml):

@@ -235,10 +235,10 @@ def test_the_certificate_names_the_partition_that_no_plan_can_split():
     members = [Member(id=name, topics="*") for name in "abcd"]
     told = optimal_plan(Group.build(topics, members)).certificate
     assert told.lines()[1] == "largest lag 110,000, no plan can do better: orders-3 alone is that"
-    assert told.as_json()["load"] == {
+    assert told.as_json()["objectives"]["load"] == {
         "value": 110_000,
         "bound": 110_000,
-        "kind": "every plan was compared",
+        "rests_on": "every plan was compared",
         "partitions": ["orders-3"],
     }
 

@@ -196,6 +196,24 @@ RECORDS = {
         after=score,
         computed_at=whole,
         digest=text,
+        certificate=st.none()
+        | st.builds(
+            r.PlanCertificate,
+            complete=st.booleans(),
+            cut_by=st.lists(text, max_size=2).map(tuple),
+            objectives=st.dictionaries(
+                name,
+                st.builds(
+                    r.CertifiedObjective,
+                    value=number,
+                    bound=number,
+                    rests_on=name,
+                    partitions=st.lists(text, max_size=2).map(tuple),
+                ),
+                max_size=2,
+            ),
+            told=st.lists(text, max_size=2).map(tuple),
+        ),
     ),
     ("assignments", r.MemberAssignment): st.builds(
         r.MemberAssignment,
@@ -220,6 +238,7 @@ RECORDS = {
 LATER = {
     r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at", "data", "members", "owner", "local"),
     r.OffsetsRecord: ("data", "commits"),
+    r.GroupRecord: ("certificate",),
 }
 """Fields that records of an earlier day lack."""
 each = pytest.mark.parametrize(("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part))
