@@ -10,7 +10,7 @@ Law, in this order:
    is some. A task that ran where it is behind, while another process is caught up, has no place that it would stay at.
 An assignment that is such an answer is the answer to itself: nothing moves where nothing changed.
 Ties: the solver's, which sees the same arcs in the same order whatever the order of the input.
-Cost: one flow of least cost. Racks stand between tasks and processes, and equal tasks are one node, so that it has
+Cost: nothing but a look where nothing is to move, else one flow of least cost (two where point 2 cannot be held). Racks stand between tasks and processes, and equal tasks are one node, so that it has
 T · racks + 2 · subtopologies · processes arcs, not T · processes.
 Source: KIP-925; its graph, made smaller. Kafka spends its costs on top of one balanced assignment, this on all of them.
 """
@@ -54,9 +54,12 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
         traffic_cost=settings.traffic_cost,
         non_overlap_cost=settings.non_overlap_cost,
     )
-    found = network.solved(due, strict=True)
+    ties = _ties(app, chosen)
+    found = network.unmoved(due, ties)
     if found is None:
-        found = network.solved(due, strict=False)
+        found = network.solved(due, ties, strict=True)
+    if found is None:
+        found = network.solved(due, ties, strict=False)
     if found is None:
         raise AssertionError("a flow without limits on subtopologies always exists")
     return found
@@ -106,10 +109,26 @@ class _Network:
     traffic_cost: int
     non_overlap_cost: int
 
-    def solved(self, due: Shares, *, strict: bool) -> Longs | None:
+    def unmoved(self, due: Shares, ties: Ties) -> Longs | None:
+        """Where all tasks ran, if that is right and none would be better off elsewhere: then no flow is needed."""
+        ran = ties.state == RAN
+        if np.count_nonzero(ran) < len(self.chosen):
+            return None
+        where = ties.process[ran]
+        more = np.bincount(where, minlength=len(self.rack)) - due.sure
+        subtopologies = int(self.subtopology.max()) + 1
+        cells = np.bincount(
+            self.subtopology * len(self.rack) + where, minlength=subtopologies * len(self.rack)
+        )
+        saved = self.misses[ties.task[ran], self.rack[where]] - self.misses[:, np.unique(self.rack)].min(
+            axis=1
+        )
+        right = (more >= 0).all() and (more <= due.tied).all() and (cells <= self._parts(subtopologies)).all()
+        return where if right and (self.traffic_cost * saved <= self.non_overlap_cost).all() else None
+
+    def solved(self, due: Shares, ties: Ties, *, strict: bool) -> Longs | None:
         """The process by place; None where `strict` parts of subtopologies cannot be held."""
         count, racks, processes = len(self.chosen), self.misses.shape[1], len(self.rack)
-        ties = _ties(self.app, self.chosen)
         group = self._groups(ties)
         size = np.bincount(group)
         first = np.zeros(len(size), dtype=np.int64)  # by group: one of its tasks, which speaks for all

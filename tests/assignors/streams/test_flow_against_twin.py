@@ -6,11 +6,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from applications import random_case
+from applications import carried_out, random_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams.actives import NOTHING, RAN, _states, actives
+from assignors.streams import assign
+from assignors.streams.actives import NOTHING, RAN, _Network, _states, actives
 from assignors.streams.application import Application
 from assignors.streams.shares import shares
 
@@ -73,6 +74,22 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
         for where in product(range(len(app.processes)), repeat=len(tasks))
     )
     assert cost_of(app, chosen, found, load, case.settings) == min(each for each in every if each is not None)
+
+
+@given(st.integers(0, 2**32).map(Random))
+@settings(max_examples=40)
+def test_where_nothing_is_to_move_the_flow_says_so_too(random):
+    case = random_case(random)
+    people = case.processes
+    for _ in range(2):
+        people = carried_out(people, assign(case.tasks, people, case.settings))
+    app = Application.build(case.tasks, people, case.settings)
+    chosen = np.flatnonzero(app.stateful)
+    load = np.zeros(len(app.processes), dtype=np.int64)
+    found = actives(app, chosen, load, case.settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Network, "unmoved", lambda *_: None)
+        assert (actives(app, chosen, load, case.settings) == found).all()
 
 
 def random_loads(random):
