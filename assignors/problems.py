@@ -13,8 +13,9 @@ from time import perf_counter_ns
 from typing import Any, NoReturn
 
 from assignors.group import Group, Member, ProblemError, Topic
+from assignors.optimal.flows import SolverMissingError
 from assignors.score import score
-from assignors.strategies import Strategy, strategy_named
+from assignors.strategies import Certified, certified
 from assignors.streams.problems import streams_problem_of, streams_solved
 
 MAX_LINE = 256 * 1024 * 1024  # characters or bytes: far above a million partitions with racks and lags
@@ -58,9 +59,9 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
             if problem is None or name == STREAMS:
                 answer = streams_solved(streams_problem_of(fields, _repeat(fields)))
             else:
-                answer = solved(problem, strategy_named(name, problem.options))
+                answer = solved(problem, certified(name, problem.options))
             yield {"id": identity, "strategy": name} | answer
-        except ProblemError as wrong:
+        except (ProblemError, SolverMissingError) as wrong:
             yield {"id": identity, "strategy": name, "error": str(wrong)}
 
 
@@ -103,7 +104,7 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
     )
 
 
-def solved(problem: Problem, strategy: Strategy) -> dict[str, Any]:
+def solved(problem: Problem, strategy: Certified) -> dict[str, Any]:
     """The answer of one strategy, with the time that it took."""
     plan: list[float] = []
     total: list[float] = []
@@ -111,7 +112,7 @@ def solved(problem: Problem, strategy: Strategy) -> dict[str, Any]:
         begun = perf_counter_ns()
         group = Group.build(problem.topics, problem.members)
         built = perf_counter_ns()
-        assignment = strategy(group)
+        assignment, certificate = strategy(group)
         planned = perf_counter_ns()
         names = assignment.to_names(group)
         withheld = assignment.withheld_names(group)
@@ -122,6 +123,7 @@ def solved(problem: Problem, strategy: Strategy) -> dict[str, Any]:
         "assignment": _in_order(problem, names),
         "withheld": _in_order(problem, withheld),
         "score": score(group, assignment).as_json(),
+        **({} if certificate is None else {"certificate": certificate.as_json()}),
     } | _times(plan, total)
 
 

@@ -73,9 +73,21 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
     return partial(strategy, **known) if known else strategy
 
 
-def certified(name: str, group: Group) -> tuple[Assignment, Certificate | None]:
-    """A strategy's answer, and its certificate where it gives one."""
-    if name == "optimal":
-        plan = optimal_plan(group)
+Certified: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]
+
+
+def certified(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Certified:
+    """The strategy of a name, giving its certificate too where it has one.
+
+    Raises:
+        ProblemError: as `strategy_named`.
+    """
+    strategy = strategy_named(name, options)
+
+    def answer(group: Group) -> tuple[Assignment, Certificate | None]:
+        if name != "optimal":
+            return strategy(group), None
+        plan = optimal_plan(group, **options)
         return plan.assignment, plan.certificate
-    return STRATEGIES[name](group), None
+
+    return answer

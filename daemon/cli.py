@@ -240,6 +240,42 @@ def compare(
 
 
 @main.command()
+@click.argument("problems", type=click.File("rb"), required=False)
+@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option("--partition", "place", metavar="TOPIC/N", required=True, help="Which partition.")
+@with_settings
+@format_option
+def explain(
+    problems: Any,
+    group: str | None,
+    place: str,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Say why a partition is where it is, and what the next best places would cost."""
+    from daemon import explaining  # noqa: PLC0415 - see above
+
+    if (problems is None) == (group is None):
+        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+    partition = explaining.place_of(place)
+    if group is None:
+        told = explaining.explain_lines(problems, partition)
+    else:
+        from daemon.live_group import read_group  # noqa: PLC0415 - see above
+
+        stands = read_group(read_settings(config, bootstrap, pairs), group)
+        told = iter([(explaining.explain_group(stands, partition), None)])
+    for explanation, certificate in told:
+        if form == "json":
+            whole = explanation.as_json() | {"certificate": certificate.as_json() if certificate else None}
+            click.echo(json.dumps(whole, sort_keys=True))
+        else:
+            click.echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
+
+
+@main.command()
 @with_settings
 @format_option
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:

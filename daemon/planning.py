@@ -58,7 +58,7 @@ def plan(
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
     group = build(members, topics, lags, owners)
-    answer, certificate = certified(strategy, group)
+    answer, certificate = certified(strategy)(group)
     if broken := violations(group, answer):
         raise RuntimeError(
             f"strategy {strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"

@@ -1,0 +1,72 @@
+"""`levelwind explain`: why a partition is where it is, on problems of a file or on a group as it stands.
+
+Of a problem the plan of `optimal` is explained; of a group that stands what its members own now, so that an operator sees what
+would be gained or lost by another place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assignors.assignment import Assignment
+from assignors.group import Group, ProblemError
+from assignors.optimal import explain, optimal_plan
+from assignors.optimal.flows import SolverMissingError
+from assignors.problems import parsed, problem_of
+from daemon.errors import ConfigurationError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from assignors.optimal import Certificate, Explanation
+
+
+def place_of(text: str) -> tuple[str, int]:
+    """A topic and a partition's number from TOPIC/N.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    topic, _, number = text.rpartition("/")
+    if not topic or not number.isdecimal():
+        raise ConfigurationError(f"--partition: must be TOPIC/N, not {text!r}")
+    return topic, int(number)
+
+
+def explain_lines(
+    lines: Iterable[str | bytes], place: tuple[str, int]
+) -> Iterator[tuple[Explanation, Certificate | None]]:
+    """Plan each problem and explain the partition's place; blank lines are passed over.
+
+    Raises:
+        NotFoundError: a problem does not have the partition.
+        ConfigurationError: a problem is wrong; says which line, whose field and what to do.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            problem = problem_of(parsed(line) | {"strategy": "optimal"})
+            group = Group.build(problem.topics, problem.members)
+            plan = optimal_plan(group, **problem.options)
+        except (ProblemError, SolverMissingError) as wrong:
+            raise ConfigurationError(f"line {number}: {wrong}") from wrong
+        yield _explained(group, plan.assignment, place, problem.options), plan.certificate
+
+
+def explain_group(group: Group, place: tuple[str, int]) -> Explanation:
+    """Explain where a partition of a group that stands is now.
+
+    Raises:
+        NotFoundError: the group does not have the partition.
+    """
+    return _explained(group, Assignment.held(group), place, {})
+
+
+def _explained(
+    group: Group, assignment: Assignment, place: tuple[str, int], options: dict[str, Any]
+) -> Explanation:
+    try:
+        return explain(group, assignment, *place, **options)
+    except ProblemError as wrong:
+        raise NotFoundError(str(wrong)) from wrong

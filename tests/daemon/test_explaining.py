@@ -1,0 +1,71 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from assignors.group import Group, Member, Topic
+from daemon.cli import main
+from daemon.explaining import explain_group
+
+PROBLEM = {
+    "id": "p",
+    "topics": {"t": {"partitions": 4, "replica_racks": [["a"], ["b"], ["b"], ["a"]]}},
+    "members": {"A": {"topics": "*", "rack": "a"}, "B": {"topics": "*", "rack": "b"}},
+    "lags": {"t": [100, 40, 30, 20]},
+    "bytes": {"t": [1, 1, 1, 1]},
+    "options": {"max_moves": 3},
+}
+
+
+def levelwind(*arguments, stdin=None):
+    return CliRunner().invoke(main, ("explain", *arguments), input=stdin)
+
+
+def test_a_problems_plan_is_explained_with_its_certificate():
+    result = levelwind("-", "--partition", "t/0", stdin=json.dumps(PROBLEM) + "\n\n")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        "t-0 is with A: it has a replica in its rack",
+        "the next best places would cost:",
+        "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks",
+        "largest count 2, no plan is more even",
+        "largest lag 120, no plan can do better: t-0 alone is that",
+        "cross-rack 0.0%, no plan can do better",
+        "moves 0, no plan needs fewer",
+    ]
+
+
+def test_as_json_it_says_the_same():
+    result = levelwind("-", "--partition", "t/3", "--format", "json", stdin=json.dumps(PROBLEM))
+    told = json.loads(result.output)
+    assert (told["partition"], told["owner"]) == ("t-3", "A")
+    assert [place["member"] for place in told["places"]] == ["B"]
+    assert told["certificate"]["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "message"),
+    [
+        (("-", "--partition", "t-0"), "", 2, "must be TOPIC/N, not 't-0'"),
+        (("-", "--partition", "t/9"), json.dumps(PROBLEM), 6, "has no partition 9, only 0 to 3"),
+        (("-", "--partition", "x/0"), json.dumps(PROBLEM), 6, "'x': not in the group"),
+        (("-", "--partition", "t/0"), "\n{", 2, "line 2: line: not valid JSON"),
+        (("--partition", "t/0"), "", 2, "name either a file of PROBLEMS or a --group"),
+    ],
+)
+def test_what_cannot_be_explained_says_why(arguments, stdin, code, message):
+    result = levelwind(*arguments, stdin=stdin)
+    assert result.exit_code == code
+    assert message in result.output
+
+
+def test_of_a_group_that_stands_what_it_owns_now_is_explained():
+    members = [
+        Member(id="A", topics="*", owned={"t": [0, 1]}, generation=1),
+        Member(id="B", topics="*", owned={"t": [2, 3]}, generation=1),
+    ]
+    group = Group.build({"t": Topic(partitions=4, lags=[9, 9, 1, 1])}, members)
+    told = explain_group(group, ("t", 1))
+    assert told.owner == "A"
+    assert told.places[0].member == "B"
+    assert told.places[0].moves == 2
