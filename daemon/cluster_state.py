@@ -207,3 +207,10 @@ def sample(
         data=tuple(data) if any(end != UNKNOWN for end in data) else None,
         commits=tuple(commits) or None,
     )
+
+
+def moved_since(told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]) -> list[OffsetsRecord]:
+    """The samples that say more than that time has passed since the last ones, by topic."""
+    return [
+        one for one in samples if (before := told.get(one.topic)) is None or replace(before, at=one.at) != one
+    ]

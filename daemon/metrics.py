@@ -151,7 +151,8 @@ class Metrics:
         for phase, took in batch["durations"].items():
             self._phase.labels(phase).inc(took / 1000)
         self._records.inc(batch["rows"])
-        self._behind.set(batch["behind"])
+        if batch["behind"] is not None:
+            self._behind.set(batch["behind"])
         if batch["newest"] is not None:
             self._newest.set(batch["newest"] / 1000)
             self._delay.observe(batch["delay_ms"] / 1000)

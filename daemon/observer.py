@@ -20,7 +20,16 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_J
 from assignors.protocol import ranges
 from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
 from daemon import clients
-from daemon.cluster_state import UNKNOWN, ClusterState, Selection, diff, moved_racks, never_seen, sample
+from daemon.cluster_state import (
+    UNKNOWN,
+    ClusterState,
+    Selection,
+    diff,
+    moved_racks,
+    moved_since,
+    never_seen,
+    sample,
+)
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.metadata_topic import MetadataTopic
 from daemon.observation import UnansweredError, begins_due, look, read_offsets
@@ -41,14 +50,20 @@ if TYPE_CHECKING:
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
 EXAMPLES = 5
+LONGEST_REST = 10.0
+"""Seconds. What else the process does meanwhile counts as a tick's work, so there is an end to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSettings:
     """What is observed, and how often; times in seconds."""
 
-    metadata_interval: float = 2.0
+    metadata_interval: float = 0.5
     offsets_interval: float = 1.0
+    still_every: int = 10
+    """A sample that says what the last one said is published with each so-manieth only: a cluster at rest costs little."""
+    max_share: float = 0.05
+    """Of a core, what either tick may take: of a cluster that is too large for its interval it comes more seldom."""
     begin_every: int = 10
     """Begin offsets move seldom: they are read again with each so-manieth sample."""
     timeout: float = 2.0
@@ -93,8 +108,10 @@ class Observer:
         self._unknown: Mapping[str, tuple[int, ...]] = {}  # not read at least twice, by topic
         self._commits: dict[int, int] = {}  # the last known stable ends of the offsets topic
         self._tails = Tails(client_config)
+        self._told: Mapping[str, OffsetsRecord] = {}  # the last samples, by topic
         # One for each job, written by it alone.
         self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
+        self._rested_at = {METADATA_JOB: 0.0, OFFSETS_JOB: 0.0}
 
     def schedule(self, scheduler: BaseScheduler) -> None:
         """Put both jobs into a scheduler; the first ticks are due at once."""
@@ -105,9 +122,10 @@ class Observer:
             (OFFSETS_JOB, self.tick_offsets, self._settings.offsets_interval),
         ):
             scheduler.add_job(
-                tick,
+                self._when_rested,
                 "interval",
                 seconds=interval,
+                args=(job, tick),
                 id=job,
                 max_instances=1,
                 coalesce=True,
@@ -124,6 +142,15 @@ class Observer:
                     self._scheduler.remove_job(job)
         self._tails.close()
         self._topic.close()
+
+    def _when_rested(self, job: str, tick: Callable[[], None]) -> None:
+        """Tick, unless the last one was so much work that it is too early."""
+        begun, worked = time.monotonic(), time.process_time()
+        if begun < self._rested_at[job]:
+            return
+        tick()
+        worked = time.process_time() - worked  # the library's own threads do most of it
+        self._rested_at[job] = begun + min(worked / self._settings.max_share, LONGEST_REST)
 
     def tick_metadata(self) -> None:
         """Look at the cluster's layout and publish what is new."""
@@ -223,7 +250,10 @@ class Observer:
             {(state.topics[name].id, number): end for (name, number), end in offsets.stable.items()}
         )
         self._tell_of_unknown(readable, offsets)
-        self._topic.offer([self._sampled(topic, at, offsets) for topic in state.topics.values()])
+        samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
+        all_ = self._samples % self._settings.still_every == 0
+        self._topic.offer(samples if all_ else moved_since(self._told, samples))
+        self._told = {one.topic: one for one in samples}
         if self._settings.tails:  # what is found goes with the next sample: none waits for it
             named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)
             self._tails.look(named, self._begins, self._settings.timeout)

@@ -41,9 +41,14 @@ class Backlog:
     """After the first batch, which pays for the start: the time, rows and what was left. Speed counts from there."""
 
     def batch(
-        self, *, rows: int, behind: int, seconds: float, now: float
+        self, *, rows: int, behind: int | None, seconds: float, now: float
     ) -> tuple[Backlog, Behind | CaughtUp | None]:
-        """Take in a batch that took so many seconds; what there is to say of it, None if the query keeps pace."""
+        """Take in a batch that took so many seconds; what there is to say of it, None if the query keeps pace.
+
+        One that does not know what it left unread (`behind` is None) is counted, and nothing is said of it.
+        """
+        if behind is None:
+            return replace(self, rows=self.rows + rows), None
         if self.over:
             if not behind:
                 return self, None

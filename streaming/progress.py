@@ -31,8 +31,9 @@ class Progress:
     state_rows: int
     state_bytes: int
     """In the state stores' memory."""
-    behind: int
-    """Offsets of the input that this batch has left unread: 0 unless it was cut at `max_offsets_per_trigger`."""
+    behind: int | None
+    """Offsets of the input that this batch has left unread: 0 unless it was cut at `max_offsets_per_trigger`; None of a
+    batch that a former start had planned, since it is done again without a look at what there is."""
     newest: int | None
     """The time of the newest record that was read; the query's clock, since all its rules are in event time."""
     rejected: Mapping[str, int]
@@ -105,7 +106,9 @@ def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:
         durations=dict(progress.durationMs),
         state_rows=sum(operator.numRowsTotal for operator in operators),
         state_bytes=sum(operator.memoryUsedBytes for operator in operators),
-        behind=sum(behind(source.endOffset, source.latestOffset) for source in progress.sources),
+        behind=sum(behind(source.endOffset, source.latestOffset) for source in progress.sources)
+        if "latestOffset" in progress.durationMs
+        else None,
         newest=None if newest is None else int(newest),
         rejected=counts["rejected"],
         skipped=counts["skipped"],

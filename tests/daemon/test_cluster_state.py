@@ -22,6 +22,7 @@ from daemon.cluster_state import (
     Selection,
     diff,
     moved_racks,
+    moved_since,
     never_seen,
     recovered,
     sample,
@@ -210,3 +211,13 @@ def test_a_sample_never_has_its_high_watermark_below_the_stable_offset(known):
     assert found == OffsetsRecord(
         topic="orders", at=5, id="one", begin=(0, -1), stable=(10, 7), high=(10, -1)
     )
+
+
+def test_a_sample_that_says_only_that_time_has_passed_is_no_news(known):
+    first = sample(known.topics["orders"], 5, [0, 0], [10, 7], [10, 7])
+    assert moved_since({}, [first]) == [first]
+    told = {"orders": first}
+    assert moved_since(told, [replace(first, at=6)]) == []
+    for change in ({"stable": (10, 8)}, {"begin": (1, 0)}, {"id": "two"}):
+        other = replace(first, at=6, **change)
+        assert moved_since(told, [other]) == [other]

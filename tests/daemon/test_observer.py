@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -207,7 +208,32 @@ def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
     observer.tick_offsets()
     observer.tick_offsets()
     observer._topic._producer.flush(10)
-    assert [one.begin for one in of(OffsetsRecord, published())] == [(0,), (0,), (4,)]
+    assert [one.begin for one in of(OffsetsRecord, published())] == [(0,), (4,)]
+
+
+def test_a_sample_of_what_stands_still_is_repeated_now_and_then(observe, published, kafka, mine):
+    kafka.create(mine, 1, 1)
+    observer = observe(still_every=3, tails=False)
+    observer.tick_metadata()
+    for _ in range(6):
+        observer.tick_offsets()
+    observer._topic._producer.flush(10)
+    # The commits of other tests move what a sample says of them.
+    samples = of(OffsetsRecord, published())
+    standing = [two for one, two in pairwise(samples) if replace(one, at=two.at) == two]
+    assert len(standing) <= 2
+    assert len(samples) >= 3
+
+
+def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, mine):
+    kafka.create(mine, 1, 1)
+    observer = observe(max_share=1e-9)
+    ticks = []
+    for _ in range(3):
+        observer._when_rested("observer.metadata", lambda: ticks.append(sum(range(100_000))))
+    assert len(ticks) == 1
+    observer._when_rested("observer.offsets", lambda: ticks.append(0))
+    assert len(ticks) == 2
 
 
 def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partitions(

@@ -31,3 +31,10 @@ def test_a_later_backlog_is_counted_by_itself() -> None:
     assert news == Behind(share=0.25, left=6.0, behind=300, rows_per_second=50.0)
     _, news = backlog.batch(rows=300, behind=0, seconds=6.0, now=108.0)
     assert news == CaughtUp(seconds=8.0, rows=400)
+
+
+def test_a_batch_that_a_former_start_had_planned_does_not_say_that_all_is_read() -> None:
+    backlog, news = Backlog(begun=0.0).batch(rows=50, behind=None, seconds=1.0, now=4.0)
+    assert news is None
+    backlog, news = backlog.batch(rows=50, behind=300, seconds=1.0, now=5.0)
+    assert news == Behind(share=0.25, left=6.0, behind=300, rows_per_second=50.0)
