@@ -1,13 +1,15 @@
 """What the pipeline takes in, beside what Kafka's clients can read at all, and how soon a commit shows.
 
-    python tests/bench/bench_pipeline.py [--commits 1000000] [--rate 200] [--seconds 60]
+    python tests/bench/bench_pipeline.py [--commits 2000000] [--rate 200] [--load 20000] [--seconds 60] [--sweep]
 
 One broker, one Spark session, one run: all figures are of the same minutes on the same machine, so that their ratios hold
 where the figures themselves do not. The backlog is written straight into `__consumer_offsets`, as brokers write it; the
-commits whose latency is taken are a real consumer's.
+commits whose latency is taken are a real consumer's at the small rate; at the large one, which no single consumer reaches,
+they are written as brokers write them, too.
 """
 
 import argparse
+import base64
 import os
 import statistics
 import struct
@@ -58,11 +60,15 @@ class Load:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--commits", type=int, default=1_000_000)
-    parser.add_argument("--groups", type=int, default=10)
-    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--commits", type=int, default=2_000_000)
+    parser.add_argument("--groups", type=int, default=20)
+    parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=50)
     parser.add_argument("--rate", type=int, default=200, help="commits a second while latency is taken")
+    parser.add_argument(
+        "--load", type=int, default=20_000, help="commits a second over all keys; 0: not taken"
+    )
+    parser.add_argument("--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long latency is taken")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds of the same load before")
     parser.add_argument("--max-offsets", type=int, default=500_000, help="records a batch")
@@ -76,8 +82,21 @@ def main() -> None:
             bench = Bench(spark, cluster.bootstrap, Path(directory), options.max_offsets)
             bench.prepare(load)
             # First: a coordinator reloads what others wrote into its partition, and takes no commits meanwhile.
-            bench.latency(options.rate, options.seconds, options.warm)
+            bench.latency(
+                options.rate, options.seconds, options.warm, lambda *a: bench.pace(options.rate, *a), ()
+            )
             bench.throughput(load)
+            if options.load:
+                keys = tuple((f"topic-{topic}", load.partitions) for topic in range(load.topics))
+                bench.latency(
+                    options.load,
+                    options.seconds,
+                    options.warm,
+                    lambda *a: bench.press(options.load, load, *a),
+                    keys,
+                )
+            if options.sweep:
+                bench.sweep(load)
             spark.stop()
 
 
@@ -103,7 +122,10 @@ class Bench:
 
     def prepare(self, load: Load) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        new = [NewTopic(self.topics.name(kind), 1, 1) for kind in ("metadata", "assignments", "dead_letters")]
+        new = [
+            NewTopic(self.topics.name(kind), 1, 1)
+            for kind in ("metadata", "assignments", "dead_letters", "replays")
+        ]
         new += [NewTopic(self.topics.name(kind), 4, 1) for kind in ("lag", "triggers")]
         new.append(NewTopic("paced", 10, 1))
         for future in admin.create_topics(new).values():
@@ -151,23 +173,21 @@ class Bench:
         self.producer.flush()
 
     def backlog(self, load: Load) -> None:
-        keys = [
-            (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
-            for partition in range(load.partitions)
-            for topic in range(load.topics)
-            for group in range(load.groups)
-        ]
+        keys = commit_keys(load)
         at = now()
         for number in range(load.commits):
             place, key = keys[number % len(keys)]
-            value = commit_value(number, at + number // 1000)
-            while True:
-                try:
-                    self.producer.produce(offsets_topic.TOPIC, value, key, place)
-                    break
-                except BufferError:
-                    self.producer.poll(0.1)
+            self.write(key, commit_value(number, at + number // 1000), place)
         self.producer.flush()
+
+    def write(self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None) -> None:
+        while True:
+            try:
+                self.producer.produce(offsets_topic.TOPIC, value, key, place, on_delivery=told)
+            except BufferError:
+                self.producer.poll(0.1)
+            else:
+                return
 
     # -- throughput
 
@@ -230,9 +250,28 @@ class Bench:
             print(f"    without the first batch, in which the query starts: {rate:,.0f} records/s")
         return sum(batch.rows for batch in batches), sum(batch.batch_ms for batch in batches) / 1000
 
+    def sweep(self, load: Load) -> None:
+        """The same number of commits over ever more keys: what a record costs must not grow with them."""
+        print(f"{'keys':>12}{'records/s':>12}")
+        for groups in (load.groups // 10, load.groups, load.groups * 10):
+            one = Load(load.commits // 2, max(groups, 1), load.topics, load.partitions)
+            self.backlog(one)
+            with self.query() as told:
+                batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= one.commits else None)  # noqa: B023 - asked at once
+            later = batches[1:] or batches
+            rate = sum(batch.rows for batch in later) / sum(batch.batch_ms for batch in later) * 1000
+            print(f"{one.keys:>12,}{rate:>12,.0f}", flush=True)
+
     # -- latency
 
-    def latency(self, rate: int, seconds: float, warm: float) -> None:
+    def latency(
+        self,
+        rate: int,
+        seconds: float,
+        warm: float,
+        pace: Callable[[dict[int, float], threading.Event], None],
+        observed: tuple[tuple[str, int], ...],
+    ) -> None:
         self.layout("paced", 10)
         self.sample("paced", 10)
         returned: dict[int, float] = {}  # by offset, when its commit was acknowledged
@@ -241,16 +280,16 @@ class Bench:
         with self.query() as told:
             wait_for(lambda: told)
             threads = [
-                threading.Thread(target=self.pace, args=(rate, returned, over)),
+                threading.Thread(target=pace, args=(returned, over)),
                 threading.Thread(target=self.watch, args=(shown, over)),
-                threading.Thread(target=self.observe, args=(over,)),
+                threading.Thread(target=self.observe, args=(over, observed)),
             ]
             for thread in threads:
                 thread.start()
             time.sleep(warm)
-            first, before = max(returned, default=0), len(told)
+            first, before, used = max(returned, default=0), len(told), usage()
             time.sleep(seconds)
-            last = max(returned, default=0)
+            last, after = max(returned, default=0), usage()
             time.sleep(IDLE)
             over.set()
             for thread in threads:
@@ -275,6 +314,9 @@ class Bench:
                 f"    {len(batches)} batches, median ms: "
                 + " ".join(f"{n} {ms:.0f}" for n, ms in medians.items() if ms)
             )
+        for name, (cpu, memory) in sorted(after.items()):
+            share = (cpu - used.get(name, (0.0, 0))[0]) / seconds
+            print(f"    {name}: {share:.0%} of a core, {memory / 2**20:,.0f} MiB")
         print(f"    load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
     def pace(self, rate: int, returned: dict[int, float], over: threading.Event) -> None:
@@ -297,6 +339,29 @@ class Bench:
             time.sleep(max(due - time.perf_counter(), 0))
         consumer.close()
 
+    def press(self, rate: int, load: Load, returned: dict[int, float], over: threading.Event) -> None:
+        """Commits over all keys, written in steps of 20 ms; each step ends with one of which is told when it was taken."""
+        keys, number, offset = commit_keys(load), 0, 10**6
+        probes = [commit_key("paced", "paced", partition) for partition in range(10)]
+        raw = base64.urlsafe_b64decode(self.ids["paced"] + "==")
+
+        def taken(offset: int) -> Callable[[Any, Any], None]:
+            return lambda error, _: returned.update({offset: time.perf_counter()}) if error is None else None
+
+        due = time.perf_counter()
+        while not over.is_set():
+            at = now()
+            for _ in range(rate // 50 - 1):
+                place, key = keys[number % len(keys)]
+                self.write(key, commit_value(number, at), place)
+                number += 1
+            offset += 1
+            self.write(probes[offset % 10], commit_value(offset, at, raw), 0, taken(offset))
+            self.producer.poll(0)
+            due += 0.02
+            time.sleep(max(due - time.perf_counter(), 0))
+        self.producer.flush()
+
     def watch(self, shown: dict[int, float], over: threading.Event) -> None:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "watch", "enable.auto.commit": False}
@@ -308,7 +373,7 @@ class Bench:
         last = 0
         while not over.is_set():
             message = consumer.poll(0.05)
-            if message is None or message.error() is not None:
+            if message is None or message.error() is not None or b'"paced"' not in message.key():
                 continue
             record = decode("lag", message.key(), message.value())
             seen = time.perf_counter()
@@ -318,10 +383,11 @@ class Bench:
                 last = max(last, newest)
         consumer.close()
 
-    def observe(self, over: threading.Event) -> None:
+    def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
         """The samples of a second's observer."""
         while not over.wait(1.0):
-            self.sample("paced", 10)
+            for topic, partitions in (("paced", 10), *others):
+                self.sample(topic, partitions)
 
     @contextmanager
     def query(self) -> Iterator[list[Progress]]:
@@ -349,8 +415,49 @@ def commit_key(group: str, topic: str, partition: int) -> bytes:
     return struct.pack(">h", 1) + names + struct.pack(">i", partition)
 
 
-def commit_value(offset: int, at: int) -> bytes:
-    return struct.pack(">hqiBqBBB", 4, offset, -1, 1, at, 1, 0, 16) + RAW_ID
+def commit_value(offset: int, at: int, topic_id: bytes = RAW_ID) -> bytes:
+    return struct.pack(">hqiBqBBB", 4, offset, -1, 1, at, 1, 0, 16) + topic_id
+
+
+def commit_keys(load: Load) -> list[tuple[int, bytes]]:
+    return [
+        (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
+        for partition in range(load.partitions)
+        for topic in range(load.topics)
+        for group in range(load.groups)
+    ]
+
+
+def usage() -> dict[str, tuple[float, int]]:
+    """CPU seconds and resident bytes of the JVM and of the Python workers below this process, by name."""
+    parents: dict[int, tuple[int, str, float, int]] = {}  # by process: its parent, name, seconds and bytes
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            head, _, tail = (entry / "stat").read_text().rpartition(")")
+        except OSError:  # it has just ended
+            continue
+        fields = tail.split()
+        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        parents[int(entry.name)] = (int(fields[1]), head.partition("(")[2], cpu, int(fields[21]) * 4096)
+    used: dict[str, tuple[float, int]] = {}
+    for pid, (parent, name, cpu, memory) in parents.items():
+        lineage = [parent]
+        while lineage[-1] in parents:
+            lineage.append(parents[lineage[-1]][0])
+        if os.getpid() not in lineage or any(
+            "deploy/guard.py" in commandline(one) for one in (pid, *lineage)
+        ):
+            continue  # somebody else's, or a broker
+        known = used.get(name, (0.0, 0))
+        used[name] = (known[0] + cpu, known[1] + memory)
+    return used
+
+
+def commandline(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def known_topic(admin: AdminClient, topic: str) -> Any:
