@@ -30,12 +30,13 @@ class Kafka:
     """One Java process with the brokers' jars."""
 
     def __init__(self, *javaopts: str) -> None:
-        port, secret = launch_gateway(
+        port, secret, self.process = launch_gateway(
             classpath=os.pathsep.join(map(str, classpath("brokers"))),
             java_path=str(java()),
             javaopts=["-Xmx4g", *javaopts],
             enable_auth=True,
             die_on_exit=True,
+            return_proc=True,
         )
         self.gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
         jvm = self.gateway.jvm
@@ -56,9 +57,8 @@ class Kafka:
 
     def close(self) -> None:
         self.gateway.shutdown()
-        process = self.gateway.java_process
-        if process is not None:
-            process.wait(10)
+        self.process.stdin.close()  # what it lives by: see die_on_exit
+        self.process.wait(30)
 
     def assign(
         self, strategy: str, topics: Mapping[str, Topic], members: Sequence[Member]

@@ -7,11 +7,12 @@ A cell is members x topics x partitions of a topic. Each is run with equal subsc
 each member, with 2 and 3 racks of replicas of 3, from scratch and after one member left. Kafka's time is its assign() alone,
 warmed up; ours is the plan alone, and names to names. The server's classes know no racks; ours of that name do.
 
-`> 60`: Kafka's call was given up after so many seconds. `unrun`: a cell that is no larger, of the same strategy and
-subscriptions, was given up before. The last column marks what is slower than Kafka: P the plan alone, N names to names.
+`> 60000`: Kafka's call was given up after so long. `unrun`: a cell that is no larger, of the same strategy, subscriptions and
+state, was given up before. The last column marks what is slower than Kafka: P the plan alone, N names to names.
 """
 
 import argparse
+import logging
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -80,16 +81,25 @@ class Java:
     def timed(self, call: Callable[[], Any]) -> float | None:
         """Milliseconds, or None: it was given up."""
         took: list[float] = []
-        thread = Thread(target=lambda: took.append(timed(call)), daemon=True)
+        wrong: list[Exception] = []
+
+        def work() -> None:
+            try:
+                took.append(timed(call))
+            except Exception as error:  # noqa: BLE001 - it is raised again, by the thread that waits
+                wrong.append(error)
+
+        thread = Thread(target=work, daemon=True)
         thread.start()
         thread.join(self._limit)
-        if not thread.is_alive() and took:
-            return took[0]
-        process = self._kafka.gateway.java_process
-        process.kill()
-        process.wait()
-        self._start()
-        return None
+        if thread.is_alive():
+            self._kafka.process.kill()
+            self._kafka.process.wait()
+            self._start()
+            return None
+        if wrong:
+            raise wrong[0]
+        return took[0]
 
     def close(self) -> None:
         self._kafka.close()
@@ -97,9 +107,12 @@ class Java:
 
 def main() -> None:
     arguments = parsed()
+    logging.getLogger("py4j").setLevel(
+        logging.CRITICAL
+    )  # a process that was given up is missed by its connections
     java = Java(arguments.strategies, arguments.limit)
     print(f"{HEAD}{'x plan':>9}{'x names':>9}", flush=True)
-    slow: dict[tuple[str, str], int] = {}
+    slow: dict[tuple[str, str, str], int] = {}
     marked = []
     for case in cases(arguments.cells, arguments.topics, arguments.racks, arguments.states):
         for name in arguments.strategies:
@@ -167,12 +180,12 @@ def problem(cell: str, wish: str, racks: int) -> tuple[dict[str, Topic], list[Me
 
 
 def report(
-    java: Java, case: Case, name: str, arguments: argparse.Namespace, slow: dict[tuple[str, str], int]
+    java: Java, case: Case, name: str, arguments: argparse.Namespace, slow: dict[tuple[str, str, str], int]
 ) -> str:
     """Measure and print one line; the answer is its mark."""
     strategy = STRATEGIES[name]
     group = Group.build(case.topics, case.members)
-    kind = name, case.wishes
+    kind = name, case.wishes, case.state
     given_up_at = slow.get(kind)
     call = None if given_up_at is not None and given_up_at <= size(case.cell) else java.prepared(name, case)
     theirs = "unrun" if call is None else ""
@@ -186,8 +199,9 @@ def report(
         took = java.timed(call)
         if took is not None:
             kafka.append(took)
-        else:
-            call, theirs = None, f"> {arguments.limit * 1000:.0f}"
+            continue
+        call, theirs = None, f"> {arguments.limit * 1000:.0f}"
+        if not kafka:
             slow[kind] = min(slow.get(kind, sys.maxsize), size(case.cell))
     mark = ""
     ratios = f"{'':18}"
