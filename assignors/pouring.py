@@ -10,19 +10,13 @@ from assignors.columns import Longs, within
 
 def poured(levels: Longs, amount: int) -> Longs:
     """How much each vessel gains."""
-    level, rest = flooded(levels, amount)
-    gained = np.maximum(level - levels, 0)
-    gained[np.flatnonzero(levels <= level)[:rest]] += 1
-    return gained
-
-
-def flooded(levels: Longs, amount: int) -> tuple[int, int]:
-    """The level that all vessels below it rise to, and how many of the vessels not above it gain one more."""
     low = np.sort(levels)
     below = np.cumsum(low) - low  # the content of the lower ones
     wet = int(np.searchsorted(low * np.arange(len(low)) - below, amount, side="right"))
     level, rest = divmod(amount + int(low[:wet].sum()), wet)
-    return level, rest
+    gained = np.maximum(level - levels, 0)
+    gained[np.flatnonzero(levels <= level)[:rest]] += 1
+    return gained
 
 
 def in_turn(levels: Longs, gained: Longs) -> Longs:

@@ -1,87 +1,53 @@
-"""What nobody holds, poured into the least loaded readers of its topic, and near where these levels allow it.
+"""What nobody holds, poured into the least loaded readers of its topic, and then dealt to the near ones of these.
 
-Law: topics go by fewest readers, then most partitions, then name, and each one's partitions raise its readers evenly. Of the
-readers that this fills, those in a partition's racks get it: an exact transport problem for each topic.
-Cost: O(S log M) and a small transport for each topic.
+Law: topics go by fewest readers, then most partitions, then name, and each one's partitions raise its readers evenly. Rack by
+rack, the places that a topic's partitions found there go to those near to it that have the fewest racks to come; what no
+place is near to takes the places that are left.
+Cost: O(S log M) and O(P log P) for each rack.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 
-from assignors.columns import Ints, Longs, starts, within
+from assignors.assignment import NOBODY
+from assignors.columns import Ints, Longs, within
 from assignors.fair import scarcest_first
 from assignors.group import Group
-from assignors.near import Transport
-from assignors.pouring import flooded, poured
+from assignors.pouring import poured
 from assignors.sticky_network import Network
 
 
-def pour(group: Group, owner: Ints) -> None:
-    """Give every partition that has none an owner, in place, blind to racks."""
+def pour(group: Group, owner: Ints) -> Longs:
+    """Give every partition that has none an owner, in place and blind to racks; the partitions that it gave one."""
     count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-    for free in _free_by_topic(group, owner):
-        readers = group.readers(int(group.partition_topic[free[0]]))
-        gained = poured(count[readers], len(free))
-        count[readers] += gained
-        owner[free] = np.repeat(readers, gained)
-
-
-def pour_near(group: Group, network: Network, owner: Ints) -> None:
-    """Give every partition that has none an owner, in place, near where it can be."""
-    count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-    near = [np.flatnonzero(~row).tolist() for row in network.far]
-    for free in _free_by_topic(group, owner):
-        kind = network.kind[free]
-        edges = network.seat_start[network.seats[kind[0], 0] :][: network.width + 1]
-        members = network.sitting[edges[0] : edges[-1]]
-        owner[free] = _shared(count[members], edges - edges[0], kind, near, members)
-        np.add.at(count, owner[free], 1)
-
-
-def _free_by_topic(group: Group, owner: Ints) -> Iterator[Longs]:
-    """The partitions that somebody reads and nobody owns, topic by topic, scarcest first."""
     free = np.flatnonzero((owner < 0) & group.has_reader())
     bounds = np.searchsorted(free, group.topic_start).tolist()
     for topic in scarcest_first(group):
-        if bounds[topic] < bounds[topic + 1]:
-            yield free[bounds[topic] : bounds[topic + 1]]
+        mine = free[bounds[topic] : bounds[topic + 1]]
+        if len(mine):
+            readers = group.readers(topic)
+            gained = poured(count[readers], len(mine))
+            count[readers] += gained
+            owner[mine] = np.repeat(readers, gained)
+    return free
 
 
-def _shared(count: Longs, edges: Longs, kind: Longs, near: list[list[int]], members: Ints) -> Ints:
-    """The owners of a topic's free partitions of these kinds; its readers stand rack by rack."""
-    level, rest = flooded(count, len(kind))
-    need, open_ = np.maximum(level - count, 0), np.flatnonzero(count <= level)
-    base, extra = np.diff(starts(need)[edges]), np.diff(np.searchsorted(open_, edges))
-    order = np.argsort(kind, kind="stable")
-    kinds, supply = np.unique(kind, return_counts=True)
-    sent = Transport(
-        supply=supply.tolist(),
-        racks=[near[k] for k in kinds.tolist()],
-        base=base.tolist(),
-        extra=extra.tolist(),
-        pool=rest,
-    ).solve()
-    rack = _racks(sent, supply.tolist(), len(base))
-    into = np.bincount(rack, minlength=len(base) + 1)[:-1]
-    more = np.maximum(into - base, 0)
-    longer = within(extra) < np.repeat(more, extra)
-    longer[np.flatnonzero(~longer)[: rest - int(more.sum())]] = True
-    need[open_[longer]] += 1
-    places = np.repeat(members, need)
-    slots = np.diff(starts(need)[edges])
-    asked = within(slots) < np.repeat(into, slots)
-    owner = np.empty_like(places)
-    owner[order[np.argsort(rack, kind="stable")]] = np.concatenate([places[asked], places[~asked]])
-    return owner
-
-
-def _racks(sent: list[dict[int, int]], supply: list[int], none: int) -> Longs:
-    """Where each partition goes, kind by kind; what is near to no place goes to `none`."""
-    racks: list[int] = []
-    for flow, there in zip(sent, supply, strict=True):
-        end = len(racks) + there
-        for rack, amount in flow.items():
-            racks += [rack] * amount
-        racks += [none] * (end - len(racks))
-    return np.array(racks, dtype=np.int64)
+def deal_near(group: Group, network: Network, owner: Ints, free: Longs) -> None:
+    """Exchange these partitions within their topics, in place, so that most are near."""
+    places, topic, kind = owner[free], group.partition_topic[free], network.kind[free]
+    rack = group.member_rack[places] % network.width
+    near = ~network.far
+    to_come = np.cumsum(near[:, ::-1], axis=1)[:, ::-1]  # by kind and rack: near racks from there on
+    dealt = np.full(len(free), NOBODY, dtype=np.int32)
+    left = np.ones(len(free), dtype=np.bool_)  # by place
+    for here in np.unique(rack).tolist():
+        wanting = np.flatnonzero((dealt == NOBODY) & near[kind, here])
+        wanting = wanting[np.lexsort((to_come[kind[wanting], here], topic[wanting]))]
+        offered = np.flatnonzero(left & (rack == here))
+        wanted = np.bincount(topic[wanting], minlength=len(group.topics))
+        there = np.bincount(topic[offered], minlength=len(group.topics))
+        wanting = wanting[within(wanted) < there[topic[wanting]]]
+        offered = offered[within(there) < wanted[topic[offered]]]
+        dealt[wanting] = places[offered]
+        left[offered] = False
+    dealt[dealt == NOBODY] = places[left]
+    owner[free] = dealt

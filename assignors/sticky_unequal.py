@@ -17,7 +17,7 @@ from assignors.near import racks_matter
 from assignors.sticky_cycles import improve
 from assignors.sticky_near import bring_near
 from assignors.sticky_network import Network
-from assignors.sticky_pour import pour, pour_near
+from assignors.sticky_pour import deal_near, pour
 
 
 def unequal(group: Group, held: Ints) -> Ints:
@@ -25,10 +25,9 @@ def unequal(group: Group, held: Ints) -> Ints:
     owner = held.copy()
     near = racks_matter(group)
     network = Network.of(group)
+    free = pour(group, owner)
     if near:
-        pour_near(group, network, owner)
-    else:
-        pour(group, owner)
+        deal_near(group, network, owner, free)
     _level(group, _Books(group, owner, held))
     if near:
         bring_near(group, network, owner, held)

@@ -1,42 +1,80 @@
-"""Every strategy on 1,000,000 partitions and 10,000 members: time of the plan, and the process's peak memory.
+"""Every strategy up to 1,000,000 partitions and 10,000 members: time of the plan, growth for each doubling, and memory.
 
     python tests/bench/bench_scale.py [--partitions 1000000] [--members 10000] [--topics 1000] [--strategies lag,range]
 
-Each strategy runs on half and on all of the partitions, so that growth shows.
+Partitions and members double together, from an eighth of them on. `growth` is the plan's time over that of half the size: P
+log P gives 2.1. `plan MiB` is what numpy and Python take at most while the plan is made, measured in a run of its own, which
+tracing slows down; `peak MiB` is the process's, problem included. Times are of the processor, the least of three.
 """
 
 import argparse
 import random
 import resource
-from time import perf_counter
+import tracemalloc
+from time import process_time
 
 from assignors.group import Group, Member, Topic
-from assignors.strategies import STRATEGIES
+from assignors.strategies import STRATEGIES, Strategy
 
 RACKS = ["a", "b", "c"]
+HALVINGS, REPEAT, MIB = 3, 3, 2**20
 
 
 def main() -> None:
+    arguments = parsed()
+    print(
+        f"{'strategy':20}{'partitions':>12}{'members':>9}{'plan ms':>10}{'growth':>8}{'names ms':>10}"
+        f"{'plan MiB':>10}{'peak MiB':>10}"
+    )
+    before: dict[str, float] = {}
+    for halvings in reversed(range(HALVINGS + 1)):
+        size, members = arguments.partitions >> halvings, arguments.members >> halvings
+        begun = process_time()
+        group = built(size // arguments.topics, arguments.topics, members)
+        print(
+            f"{'(the problem)':20}{size:>12,}{members:>9,}{(process_time() - begun) * 1000:>10.0f}",
+            flush=True,
+        )
+        for name in arguments.strategies:
+            report(group, name, before)
+
+
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=1_000_000)
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--strategies", type=lambda text: text.split(","), default=list(STRATEGIES))
-    arguments = parser.parse_args()
-    print(f"{'strategy':20}{'partitions':>12}{'build ms':>10}{'plan ms':>10}{'names ms':>10}{'peak MiB':>10}")
-    for size in (arguments.partitions // 2, arguments.partitions):
-        begun = perf_counter()
-        group = built(size // arguments.topics, arguments.topics, arguments.members)
-        build = (perf_counter() - begun) * 1000
-        for name in arguments.strategies:
-            begun = perf_counter()
-            assignment = STRATEGIES[name](group)
-            planned = perf_counter()
-            assignment.to_names(group)
-            named = perf_counter()
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            times = f"{(planned - begun) * 1000:10.0f}{(named - planned) * 1000:10.0f}"
-            print(f"{name:20}{group.partition_count:>12,}{build:10.0f}{times}{peak:10.0f}", flush=True)
+    return parser.parse_args()
+
+
+def report(group: Group, name: str, before: dict[str, float]) -> None:
+    strategy = STRATEGIES[name]
+    plan, names = [], []
+    for _ in range(REPEAT):
+        begun = process_time()
+        assignment = strategy(group)
+        planned = process_time()
+        assignment.to_names(group)
+        plan.append((planned - begun) * 1000)
+        names.append((process_time() - planned) * 1000)
+    growth = f"{min(plan) / before[name]:8.2f}" if name in before else f"{'':8}"
+    before[name] = min(plan)
+    taken = memory(strategy, group) / MIB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{name:20}{group.partition_count:>12,}{len(group.members):>9,}{min(plan):10.1f}{growth}{min(names):10.0f}"
+        f"{taken:10.0f}{peak:10.0f}",
+        flush=True,
+    )
+
+
+def memory(strategy: Strategy, group: Group) -> int:
+    tracemalloc.start()
+    strategy(group)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
 
 
 def built(partitions: int, topics: int, members: int) -> Group:
