@@ -62,6 +62,59 @@ def test_it_settles_in_bounded_rounds_and_then_nothing_moves(random):
     assert not again.probing
 
 
+@pytest.mark.parametrize("seed", [141, 205, 219])
+def test_standbys_that_are_as_good_as_new_ones_stay(seed):
+    """Placed anew from where they are, these would come out otherwise, and no better."""
+    test_it_settles_in_bounded_rounds_and_then_nothing_moves.hypothesis.inner_test(Random(seed))
+
+
+def test_tasks_of_a_subtopology_that_ran_together_are_spread_again():
+    people = [process("A", active=["0_0", "0_1"]), process("B", active=["1_0", "1_1"])]
+    plan = assign(tasks_of(2, 2, end=0), people)
+    where = places(plan)
+    assert where["0_0"] != where["0_1"]
+    assert where["1_0"] != where["1_1"]
+    assert sum(where[task] == "A" for task in ("0_0", "0_1")) == 1  # two change places, two stay
+    together = places(assign(tasks_of(2, 2, end=0), people, Settings(rack_strategy="min_traffic")))
+    assert together == {"0_0": "A", "0_1": "A", "1_0": "B", "1_1": "B"}
+
+
+def test_a_task_that_two_claim_to_have_run_is_nobodys_and_goes_where_its_state_is():
+    both = [process("A", active=["0_0"]), process("B", active=["0_0"])]
+    plan = assign(tasks_of(1, 1), [*both, process("C", lags={"0_0": 800_000})])
+    assert places(plan) == {"0_0": "C"}
+    assert not plan.probing
+
+
+def test_a_task_that_waits_for_its_warm_up_goes_on_where_it_runs_not_on_another_copy():
+    names = [f"0_{number}" for number in range(6)]
+    people = [
+        process("A", active=names[:4]),
+        process("B"),
+        process("C", active=names[4:], lags=dict.fromkeys(names[:4], 0)),
+    ]
+    plan = assign(tasks_of(1, 6), people)
+    assert [places(plan)[name] for name in names] == ["A", "A", "A", "A", "C", "C"]
+    assert {name for (name,) in places(plan, "warmup").values()} == {"B"}
+
+
+def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belongs():
+    chosen = Settings(standby_replicas=1, rack_aware_tags=("zone",))
+    people = [
+        process("A", active=["0_0"], tags={"zone": "1"}),
+        process("B", standby=["0_0"], lags={"0_0": 0}, tags={"zone": "1"}),
+        process("C", tags={"zone": "2"}),
+    ]
+    plan = assign(tasks_of(1, 1), people, chosen)
+    assert places(plan, "standby") == {"0_0": ["B"]}
+    assert places(plan, "warmup") == {"0_0": ["C"]}
+    (awaited,) = plan.awaited
+    assert (awaited.process, awaited.role, awaited.warming, awaited.lag) == ("C", "standby", True, 1_000_000)
+    after = assign(tasks_of(1, 1), carried_out(people, plan), chosen)
+    assert places(after, "standby") == {"0_0": ["C"]}
+    assert not after.probing
+
+
 @given(seeds())
 @settings(max_examples=MANY)
 def test_the_settled_plan_is_balanced_over_threads(random):
