@@ -69,9 +69,8 @@ def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, said):
 
 def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
     path = tmp_path / "scores.svg"
-    result = levelwind(
-        "compare", "-", "--picture", str(path), stdin=lines(PROBLEM, "{broken", PROBLEM | {"id": "b"})
-    )
+    problems = lines(PROBLEM, "{broken", PROBLEM | {"id": "b"})
+    result = levelwind("compare", "-", "--strategy", "lag,lag-global", "--picture", str(path), stdin=problems)
     assert result.exit_code == 0
     drawn = path.read_text()
     assert "KAFKA-5337: 2 members" in drawn
