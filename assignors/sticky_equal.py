@@ -7,6 +7,7 @@ out, moves no partition that is near: so what Kafka places from scratch stays.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -36,22 +37,27 @@ def equal(group: Group, held: Ints, *, together: bool = False) -> Ints:
     fill = shares if together else turns
     owner = _settled(group, read, held, held, near=near, fill=fill)
     network = Network.of(group)
-    if (owner == held)[read].all():
-        _stir(group, network, read, owner, fill)
-    else:
+    if not (owner == held)[read].all():
         bring_near(group, network, owner, held)
         improve(group, network, owner, held)
+    elif near:
+        _stir(group, network, read, owner, fill)
     return owner
 
 
 def _stir(group: Group, network: Network, read: Longs, owner: Ints, fill: Fill) -> None:
-    """Bring near what can be in a group at rest, in place, by moving nothing but what is far."""
+    """Bring near what can be in a group at rest, in place, by moving nothing but what is far.
+
+    A member whose rack is unknown is no nearer than any other here: Kafka's circle gives it what comes, and that stays.
+    """
     held = owner.copy()
     loose = _loosened(group, held)
     better = _settled(group, read, loose, held, near=True, fill=fill)
     if np.count_nonzero(nonlocal_at(group, better)) < np.count_nonzero(nonlocal_at(group, held)):
         owner[:] = better
-    improve(group, network, owner, held, movable=loose < 0)
+    far = network.far.copy()
+    far[:, -1] = far.any(axis=1)
+    improve(group, replace(network, far=far), owner, held, movable=loose < 0)
 
 
 def _loosened(group: Group, owner: Ints) -> Ints:
