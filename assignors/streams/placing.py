@@ -48,8 +48,11 @@ class Placing:
         self._rack: list[int] = app.rack.tolist()
         self._traffic_cost = 0 if settings.rack_strategy == "none" else settings.traffic_cost
         self._move_cost = settings.non_overlap_cost
-        pairs = list(zip(self._class, self._rack, strict=True))
-        kinds = sorted(set(pairs))  # a kind: the processes of equal tags and rack
+        # A kind: the processes of equal tags and rack; of equal rack, where nearly everybody has tags of its own.
+        pairs = [
+            (0 if spreading.many else each, rack) for each, rack in zip(self._class, self._rack, strict=True)
+        ]
+        kinds = sorted(set(pairs))
         number = {pair: kind for kind, pair in enumerate(kinds)}
         self._kind = [number[pair] for pair in pairs]
         self._kinds_of_class: list[list[tuple[int, int]]] = [[] for _ in app.tag_values]  # (kind, rack)
@@ -68,8 +71,10 @@ class Placing:
             process = copy.process
             if process == self._active[task] or not self._has_room(process):
                 continue
-            allowed = self._allowed(task)
-            if self._class[process] in allowed and self._near_enough(task, process, allowed):
+            left = self._wanted - len(there)
+            if self._spreading.allows(self._used(task), left, self._class[process]) and self._near_enough(
+                task, process
+            ):
                 self._place(task, process)
 
     def line_up(self) -> None:
@@ -83,9 +88,7 @@ class Placing:
         """Place the standbys that are still missing, where all of them together find the most room."""
         there = self.standbys[task]
         while len(there) < self._wanted:
-            ways = self._spreading.ways(self._used(task), self._wanted - len(there))
-            best = min(self._found(task, way) for way in ways)
-            for process in best[3]:
+            for process in self._next(task):
                 line = self._lines[self._kind[process]]
                 del line[bisect_left(line, (self._load[process] / self._threads[process], process))]
                 self._place(task, process)
@@ -117,11 +120,22 @@ class Placing:
         spares = sum(count > 0 and self._tied[process] for process, count in over.items())
         return -covered, beyond + max(spares - self._due.spare, 0), cost
 
+    def _next(self, task: int) -> tuple[int, ...]:
+        """The best of the processes that are allowed: for all standbys that are missing, or for one."""
+        if not self._spreading.many:
+            ways = self._spreading.ways(self._used(task), self._wanted - len(self.standbys[task]))
+            return min(self._found(task, way) for way in ways)[3]
+        taken = {self._active[task], *self.standbys[task]}
+        allowed = self._spreading.adding_most(self._used(task))
+        best = min(
+            (not self._has_room(first[1]), self._traffic(task, self._rack[first[1]]), *first)
+            for line in self._lines
+            if (first := next((e for e in line if e[1] not in taken and allowed[self._class[e[1]]]), None))
+        )
+        return (best[3],)
+
     def _used(self, task: int) -> list[int]:
         return [self._class[self._active[task]], *(self._class[each] for each in self.standbys[task])]
-
-    def _allowed(self, task: int) -> tuple[int, ...]:
-        return self._spreading.allowed(self._used(task), self._wanted - len(self.standbys[task]))
 
     def _found(self, task: int, way: Sequence[int]) -> tuple[int, int, float, tuple[int, ...]]:
         """The best processes of some classes: without room, traffic, copies per thread, and who they are."""
@@ -160,8 +174,13 @@ class Placing:
             return 0
         return self._traffic_cost * int(self._app.changelog_misses[task, rack])
 
-    def _near_enough(self, task: int, process: int, allowed: Sequence[int]) -> bool:
+    def _near_enough(self, task: int, process: int) -> bool:
         if not self._traffic_cost:
             return True
-        nearest = min(self._traffic(task, rack) for each in allowed for _, rack in self._kinds_of_class[each])
+        if self._spreading.many:
+            racks = set(self._rack)
+        else:
+            allowed = self._spreading.allowed(self._used(task), self._wanted - len(self.standbys[task]))
+            racks = {rack for each in allowed for _, rack in self._kinds_of_class[each]}
+        nearest = min(self._traffic(task, rack) for rack in racks)
         return self._traffic(task, self._rack[process]) <= nearest + self._move_cost

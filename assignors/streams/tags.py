@@ -4,7 +4,7 @@ Law: the copies of a task, its active one first, cover as many distinct values o
 of their distinct values is the greatest that the processes allow. Each standby may go to those classes (processes of equal
 tags) that still lead there, and of them to those that add most at once: the first standby is the farthest from the active
 one. Where following all ways is too long, each standby goes where it adds most.
-Cost: classes to the power of the standbys that are left, up to `MAX_WAYS`, once for each set of classes met.
+Cost: O(classes) a standby with more than `MAX_CLASSES` classes; else classes to the power of the standbys that are left, up to `MAX_WAYS`, once for each set of classes met.
 Source: KIP-708, which drops a tag once its values are used up; the sum says the same and more: with two tags it also finds
 the pairs that a choice one by one walks past.
 """
@@ -12,8 +12,13 @@ the pairs that a choice one by one walks past.
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
+from assignors.columns import Longs
+
 MAX_WAYS = 2_000
 MAX_CHOICES = 64
+MAX_CLASSES = 64
 
 
 class Spreading:
@@ -21,14 +26,19 @@ class Spreading:
 
     def __init__(self, values: Sequence[tuple[str | None, ...]], room: Sequence[int]) -> None:
         """Take the tag values of each class, and how many processes are of it."""
+        self.many = len(values) > MAX_CLASSES  # too many to follow any way further than one step
         self._values = values
         self._room = room
+        self._codes = _numbered(values)  # by class and tag; -1 none
         self._best: dict[tuple[tuple[int, ...], int], int] = {}
         self._allowed: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+        self._most: dict[tuple[int, ...], bytes] = {}
         self._ways: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], ...]] = {}
 
     def allowed(self, used: Sequence[int], left: int) -> tuple[int, ...]:
         """The classes that the next of `left` standbys may go to, after copies on the `used` classes; ascending."""
+        if self.many:
+            return tuple(each for each, most in enumerate(self.adding_most(used)) if most)
         key = tuple(sorted(used)), self._followed(left)
         if key not in self._allowed:
             self._allowed[key] = self._found(*key)
@@ -43,6 +53,8 @@ class Spreading:
 
     def _followed_through(self, used: tuple[int, ...], left: int) -> tuple[tuple[int, ...], ...]:
         ways: dict[tuple[int, ...], None] = {(): None}
+        if self.many:
+            return tuple((each,) for each in self.allowed(used, left))
         for step in range(left):
             further = {
                 tuple(sorted((*way, each))): None
@@ -53,6 +65,28 @@ class Spreading:
                 return tuple((each,) for each in self.allowed(used, left))
             ways = further
         return tuple(ways)
+
+    def allows(self, used: Sequence[int], left: int, tag_class: int) -> bool:
+        """Whether a class is among the allowed ones."""
+        if self.many:
+            return bool(self.adding_most(used)[tag_class])
+        return tag_class in self.allowed(used, left)
+
+    def adding_most(self, used: Sequence[int]) -> bytes:
+        """By class, 1 or 0: whether it adds as many values as any class with a process that is free."""
+        key = tuple(sorted(used))
+        if key not in self._most:
+            new = np.zeros(len(self._values), dtype=np.int64)
+            for column in self._codes.T:
+                fresh = column >= 0
+                for each in used:
+                    fresh &= column != column[each]
+                new += fresh
+            for each, taken in Counter(used).items():
+                if taken >= self._room[each]:
+                    new[each] = -1
+            self._most[key] = (new == new.max()).tobytes()
+        return self._most[key]
 
     def distinct(self, used: Sequence[int]) -> tuple[int, ...]:
         """By tag: how many values the copies cover."""
@@ -97,3 +131,11 @@ class Spreading:
     def _free(self, used: tuple[int, ...]) -> list[int]:
         taken = Counter(used)
         return [each for each, room in enumerate(self._room) if taken[each] < room]
+
+
+def _numbered(values: Sequence[tuple[str | None, ...]]) -> Longs:
+    numbers: dict[str, int] = {}
+    codes = [
+        [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in row] for row in values
+    ]
+    return np.array(codes, dtype=np.int64).reshape(len(values), -1)

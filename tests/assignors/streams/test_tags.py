@@ -1,0 +1,60 @@
+"""How standbys are spread over tags, beside a twin that tries every choice."""
+
+from itertools import combinations
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.streams.tags import MAX_CHOICES, Spreading
+
+
+def random_classes(random):
+    tags = random.randint(1, 3)
+    made = {
+        tuple(random.choice([None, "x", "y", "z"]) for _ in range(tags)) for _ in range(random.randint(1, 6))
+    }
+    classes = sorted(made, key=lambda values: [value or "" for value in values])
+    return classes, [random.randint(1, 2) for _ in classes]
+
+
+def values_of(classes, chosen):
+    return sum(len({classes[each][tag] for each in chosen} - {None}) for tag in range(len(classes[0])))
+
+
+@given(st.integers(0, 2**32).map(Random))
+@settings(max_examples=200)
+def test_no_choice_of_processes_covers_more_values(random):
+    classes, room = random_classes(random)
+    processes = [each for each, count in enumerate(room) for _ in range(count)]
+    active = random.choice(processes)
+    others = processes.copy()
+    others.remove(active)
+    left = random.randint(0, min(3, len(others)))
+    spreading = Spreading(classes, room)
+    best = max(values_of(classes, (active, *chosen)) for chosen in combinations(others, left))
+    for way in spreading.ways([active], left):
+        assert values_of(classes, (active, *way)) == best
+        assert all(way.count(each) + (each == active) <= room[each] for each in way)
+    used = [active]
+    for step in range(left):
+        used.append(random.choice(spreading.allowed(used, left - step)))
+    assert values_of(classes, used) == best == spreading.covered(used) == sum(spreading.distinct(used))
+
+
+def test_two_tags_are_spread_where_a_choice_one_by_one_would_end_short():
+    """After (a, x), (b, y) looks as good as any; but nothing that is left then completes both tags."""
+    classes = [("a", "x"), ("b", "y"), ("b", "z"), ("c", "y")]
+    spreading = Spreading(classes, [1, 1, 1, 1])
+    assert spreading.allowed([0], 2) == (2, 3)
+    assert spreading.ways([0], 2) == ((2, 3),)
+
+
+def test_with_many_classes_each_standby_goes_where_it_adds_most():
+    classes = [(f"zone{zone}", f"host{zone}-{host}") for zone in range(3) for host in range(100)]
+    spreading = Spreading(classes, [1] * len(classes))
+    first = spreading.allowed([0], 2)
+    assert first == tuple(range(100, 300))
+    assert all(len(way) == 1 for way in spreading.ways([0], 2))
+    assert len(first) > MAX_CHOICES
+    assert spreading.allowed([0, 150], 1) == tuple(range(200, 300))
