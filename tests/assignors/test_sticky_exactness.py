@@ -83,13 +83,14 @@ def test_a_group_at_rest_moves_only_what_is_far():
 
 
 def test_a_group_at_rest_moves_nothing_to_a_member_of_unknown_rack():
-    topics = {"t": Topic(partitions=1, replica_racks=[["b"]])}
+    topics = {"t": Topic(partitions=2, replica_racks=[["b"], ["b", "c"]])}
     members = [
         Member(id="x", topics="*", rack="a", owned={"t": [0]}, generation=1),
         Member(id="y", topics="*"),
+        Member(id="z", topics="*", rack="b", owned={"t": [1]}, generation=1),
     ]
     group = Group.build(topics, members)
-    assert sticky(group).to_names(group) == {"x": {"t": [0]}, "y": {}}
+    assert sticky(group).to_names(group) == {"x": {"t": [0]}, "y": {}, "z": {"t": [1]}}
 
 
 def test_chains_of_any_length_bring_far_partitions_near():
