@@ -44,7 +44,7 @@ def cost_of(app, chosen, where, load, settings):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_no_assignment_of_all_is_better_than_the_flow(random):
     case = random_case(random, tasks=3, processes=3)
     tasks = case.tasks[:5]
@@ -97,7 +97,7 @@ def random_loads(random):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
     load = random_loads(random)
     threads = [random.randint(1, 4) for _ in load]

@@ -14,7 +14,7 @@ from assignors.streams.application import Application
 from assignors.streams.assign import where_stateful
 from assignors.streams.invariants import violations
 
-MANY = 60
+MANY = 40
 ROUNDS = 60
 
 

@@ -23,7 +23,7 @@ def values_of(classes, chosen):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_no_choice_of_processes_covers_more_values(random):
     classes, room = random_classes(random)
     processes = [each for each, count in enumerate(room) for _ in range(count)]
