@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 SHIFT = 32
 PARTITION = (1 << SHIFT) - 1
+NOTHING = -1
 COLUMNS = ("code", "offset", "at", "topic_id", "source", "position")
+MARKS = ("older", "younger")
 NARROW = ("topic_id", "source")
 
 
@@ -45,11 +47,14 @@ class CommitTable:
     """The partition of the offsets topic, and"""
     position: Ints
     """the offset there."""
+    older: Ints
+    """The offsets at two marks in time, `NOTHING` where there was no commit then."""
+    younger: Ints
 
     @classmethod
     def empty(cls) -> CommitTable:
         """No commit at all."""
-        columns: dict[str, Any] = {name: _none() for name in COLUMNS}
+        columns: dict[str, Any] = {name: _none() for name in (*COLUMNS, *MARKS)}
         return cls(**columns)
 
     @property
@@ -62,23 +67,34 @@ class CommitTable:
         """Of each entry, the partition."""
         return self.code & PARTITION
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self, prefix: str = "", *, marks: bool = True) -> dict[str, npt.NDArray[Any]]:
         """To be packed."""
         return {
-            name: getattr(self, name).astype(np.int32 if name in NARROW else np.int64) for name in COLUMNS
+            prefix + name: getattr(self, name).astype(np.int32 if name in NARROW else np.int64)
+            for name in (COLUMNS + MARKS if marks else COLUMNS)
         }
 
     @classmethod
     def of(
-        cls, groups: Iterable[str], topic_ids: Iterable[str], columns: Mapping[str, npt.NDArray[Any]]
+        cls,
+        groups: Iterable[str],
+        topic_ids: Iterable[str],
+        columns: Mapping[str, npt.NDArray[Any]],
+        prefix: str = "",
     ) -> CommitTable:
         """From what was packed."""
-        wide = {name: columns[name].astype(np.int64) for name in COLUMNS}
-        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
+        wide: dict[str, Any] = {name: columns[prefix + name].astype(np.int64) for name in COLUMNS}
+        unmarked = np.full(wide["code"].size, NOTHING, np.int64)
+        marks: dict[str, Any] = {name: columns.get(prefix + name, unmarked) for name in MARKS}
+        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide, **marks)
 
     def take(self, rows: Ints | Mask) -> CommitTable:
         """Some entries, in their order."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+        return replace(self, **{name: getattr(self, name)[rows] for name in (*COLUMNS, *MARKS)})
+
+    def marked(self) -> CommitTable:
+        """With a mark at this time; the older of the former two is forgotten."""
+        return replace(self, older=self.younger, younger=self.offset)
 
     def naming(self, groups: Iterable[str]) -> CommitTable:
         """This table with the names of some groups added: of those that read the topic without a commit."""
@@ -101,8 +117,21 @@ class CommitTable:
         columns: dict[str, Any] = {
             name: np.concatenate(part) if part else _none() for name, part in parts.items()
         }
-        news = CommitTable(**names, **columns)
-        return replace(self, **names), news.take(np.lexsort((news.position, news.source)))
+        unmarked = np.full(columns["code"].size, NOTHING, np.int64)
+        marks: dict[str, Any] = dict.fromkeys(MARKS, unmarked)
+        news = CommitTable(**names, **columns, **marks)
+        return replace(self, **names), news.in_log_order()
+
+    def in_log_order(self) -> CommitTable:
+        """The entries source partition by source partition, as they stand there."""
+        return self.take(np.lexsort((self.position, self.source)))
+
+    def followed_by(self, later: CommitTable) -> CommitTable:
+        """These entries and some others, which have the same numbers and more names."""
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in (*COLUMNS, *MARKS)
+        }
+        return replace(later, **both)
 
     def merged(self, news: CommitTable) -> CommitTable:
         """With newer commits in place of older ones; `news` has this table's numbers."""
@@ -114,31 +143,40 @@ class CommitTable:
         inside = place < self.code.size
         known[inside] = self.code[place[inside]] == news.code[inside]
         columns: dict[str, Any] = {}
-        for name in COLUMNS:
-            column = getattr(self, name).copy()
-            column[place[known]] = getattr(news, name)[known]
+        for name in (*COLUMNS, *MARKS):
+            column = getattr(self, name)
+            if name in COLUMNS:  # a mark is what stood there then, whatever came since
+                column = column.copy()
+                column[place[known]] = getattr(news, name)[known]
             columns[name] = np.insert(column, place[~known], getattr(news, name)[~known])
         merged = replace(self, **columns)
         return merged.take(merged.offset >= 0) if (news.offset < 0).any() else merged
 
-    def compact(self) -> CommitTable:
-        """Without the names that no entry uses."""
-        used = np.unique(self.group)
-        ids = np.unique(self.topic_id[self.topic_id >= 0])
-        if used.size == len(self.groups) and ids.size == len(self.topic_ids):
-            return self
+    def renumbered(self, groups: Ints, topic_ids: Ints) -> CommitTable:
+        """With only some of the names, given by their numbers, ascending; no entry uses another."""
         return replace(
             self,
-            groups=tuple(self.groups[number] for number in used.tolist()),
-            topic_ids=tuple(self.topic_ids[number] for number in ids.tolist()),
-            code=np.searchsorted(used, self.group) << SHIFT | self.partition,
-            topic_id=np.where(self.topic_id < 0, -1, np.searchsorted(ids, self.topic_id)),
+            groups=tuple(self.groups[number] for number in groups.tolist()),
+            topic_ids=tuple(self.topic_ids[number] for number in topic_ids.tolist()),
+            code=np.searchsorted(groups, self.group) << SHIFT | self.partition,
+            topic_id=np.where(self.topic_id < 0, -1, np.searchsorted(topic_ids, self.topic_id)),
         )
 
     def of_topic(self, topic_id: str) -> Mask:
         """Which entries are, or may be, of the topic with this id: a commit without an id may be of any."""
         fits = np.array([name == topic_id for name in self.topic_ids] + [True])  # the last: -1
         return fits[self.topic_id]
+
+
+def compacted(*tables: CommitTable) -> tuple[CommitTable, ...]:
+    """Tables with the same names, without those that no entry of any uses."""
+    first = tables[0]
+    groups = np.unique(np.concatenate([table.group for table in tables]))
+    ids = np.unique(np.concatenate([table.topic_id for table in tables]))
+    ids = ids[ids >= 0]
+    if groups.size == len(first.groups) and ids.size == len(first.topic_ids):
+        return tables
+    return tuple(table.renumbered(groups, ids) for table in tables)
 
 
 def in_order(news: CommitTable) -> Ints:

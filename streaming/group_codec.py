@@ -16,7 +16,7 @@ from streaming.skew import SkewRun
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = 2
+VERSION = 3
 
 
 def pack(state: GroupState) -> bytes:
@@ -37,6 +37,7 @@ def pack(state: GroupState) -> bytes:
         "classic": [_owner_value(owner) for owner in state.classic],
         "consumer": [_consumer_value(name, member) for name, member in state.consumer.items()],
         "heard": state.heard,
+        "seen": dict(state.seen),
         "planned_at": state.planned_at,
         "moment": state.moment,
         "run": [state.run.since, state.run.judged, state.run.standing],
@@ -75,6 +76,7 @@ def unpack(value: bytes) -> GroupState:
         classic=tuple(map(_owner, meta["classic"])),
         consumer=dict(map(_consumer, meta["consumer"])),
         heard=meta["heard"],
+        seen=meta["seen"],
         planned_at=meta["planned_at"],
         moment=meta["moment"],
         run=SkewRun(since=since, judged=judged, standing=standing),
@@ -85,13 +87,15 @@ def unpack(value: bytes) -> GroupState:
 
 
 def _lag_value(topic: str, lag: TopicLag) -> list[object]:
-    return [topic, lag.at, lag.committed_at, dict(lag.source), lag.ownership.members]
+    return [topic, lag.at, lag.seconds, lag.committed_at, dict(lag.source), lag.ownership.members]
 
 
 def _lag(said: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
-    _, at, committed_at, source, members = said
+    _, at, seconds, committed_at, source, members = said
     ownership = Ownership(members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64))
-    return TopicLag(at=at, lag=lag, committed_at=committed_at, source=source, ownership=ownership)
+    return TopicLag(
+        at=at, lag=lag, seconds=seconds, committed_at=committed_at, source=source, ownership=ownership
+    )
 
 
 def _consumer_value(name: str, member: ConsumerMember) -> list[object]:

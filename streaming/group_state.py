@@ -72,6 +72,8 @@ class TopicLag:
     at: int
     lag: Ints
     """By partition."""
+    seconds: float
+    """For how long the record has waited that has waited longest."""
     committed_at: int
     """Of the newest commit; `NOTHING`: the group reads the topic by plan alone."""
     source: Mapping[str, int]
@@ -110,6 +112,8 @@ class GroupState:
     """`inputs.metadata_at` of the newest plan."""
     heard: int = NOTHING
     """The newest time at which anybody said anything of its members or plan."""
+    seen: Mapping[str, int] = field(default_factory=dict)
+    """By "topic/partition", the offset of the newest record of it that was seen: what a replay must not be behind."""
     moment: int = NOTHING
     """The newest sample's time; judged when something later comes."""
     run: SkewRun = field(default_factory=SkewRun)

@@ -28,6 +28,7 @@ from streaming import group_owners, group_racks
 from streaming.group_state import NOTHING, GroupState, Owner, Ownership, Standing, TopicLag
 from streaming.rows import Gone, Kind, LagRow, Moment, RacksRow, Raw
 from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
+from streaming.topic_turn import JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +52,8 @@ class Outcome:
     lags: tuple[tuple[LagRow, Ownership], ...]
     gone: tuple[str, ...]
     """Topics whose lag is no more."""
+    settled: tuple[Raw, ...]
+    """Replayed records that have had their due."""
 
 
 def advance(
@@ -89,12 +92,15 @@ def advance(
                 events.append((end.at, 0, 0, end))
             case _:
                 raws.append(Raw.unpack(payload))
-    for event in sorted([*events, *_in_order(raws)], key=_when):
+    for event in sorted([*events, *_in_order(raw for raw in raws if raw.until < 0)], key=_when):
         turn.take(event[0], event[3])
-    return turn.end(lags)
+    replays = sorted(
+        (raw for raw in raws if raw.until >= 0), key=lambda raw: (raw.topic, raw.partition, raw.offset)
+    )
+    return turn.end(lags, [raw for raw in replays if turn.replay(raw)])
 
 
-def _in_order(raws: list[Raw]) -> list[Event]:
+def _in_order(raws: Iterable[Raw]) -> list[Event]:
     """Records with their times: the log orders them, so none is earlier than one that stands before it."""
     latest: dict[tuple[str, int], int] = {}
     events: list[Event] = []
@@ -126,7 +132,7 @@ class _Turn:
 
     def take(self, at: int, event: Raw | Moment | RacksRow | Gone) -> None:
         """One event more, in the order of their times."""
-        if at > self._state.moment != NOTHING and self._state.run.judged < self._state.moment:
+        if at > self._state.moment != NOTHING and self._state.run.judged != self._state.moment:
             self._judge()
         match event:
             case Moment():
@@ -141,10 +147,17 @@ class _Turn:
         self._owners = None
         self._compare_racks(at)
 
-    def end(self, lags: Mapping[str, LagRow]) -> Outcome:
+    def replay(self, raw: Raw) -> bool:
+        """A record more whose time has passed, unless something came that nobody has compared it with."""
+        if self._state.seen.get(_place(raw), NOTHING) >= raw.until:
+            return False
+        self.take(max(self._state.moment, raw.timestamp), raw)
+        return True
+
+    def end(self, lags: Mapping[str, LagRow], settled: Iterable[Raw]) -> Outcome:
         """What the batch has come to; `lags` is by topic."""
         committed = frozenset(topic for topic, row in lags.items() if (row.committed >= 0).any())
-        self._state = state = replace(self._state, committed=self._state.committed | committed)
+        self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
         for topic in (state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan:
             self._forget(topic)
         kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
@@ -156,6 +169,7 @@ class _Turn:
             triggers=tuple(self._out),
             lags=tuple((kept[topic], self._ownership(kept[topic])) for topic in sorted(kept)),
             gone=tuple(sorted(self._gone - kept.keys())),
+            settled=tuple(settled),
         )
 
     def _outlived(self, lags: Mapping[str, LagRow]) -> bool:
@@ -184,7 +198,7 @@ class _Turn:
     def _measure(self, moment: Moment) -> None:
         state = self._state
         known = state.lags.get(moment.topic)
-        if known is not None and known.at >= moment.at:
+        if known is not None and 0 <= known.at - moment.at < JUMP:
             return
         commits = {moment.topic} if moment.committed_at != NOTHING else set()
         if not commits and moment.topic not in state.by_plan:
@@ -192,6 +206,7 @@ class _Turn:
         lag = TopicLag(
             at=moment.at,
             lag=moment.lag,
+            seconds=moment.seconds,
             committed_at=moment.committed_at,
             source=moment.source,
             ownership=group_owners.ownership_of(self.owners, moment.topic, moment.lag.size),
@@ -200,7 +215,8 @@ class _Turn:
             state,
             committed=state.committed - {moment.topic} | commits,
             lags={**state.lags, moment.topic: lag},
-            moment=max(state.moment, moment.at),
+            # A clock that was set back sets the group's back, too.
+            moment=moment.at if state.moment - moment.at >= JUMP else max(state.moment, moment.at),
         )
 
     def _judge(self) -> None:
@@ -214,7 +230,8 @@ class _Turn:
         loads = np.array([share / owner.capacity for share, owner in zip(shares, owners, strict=True)])
         skew = skew_of(loads)
         lag = sum(int(known.lag.sum()) for known in state.lags.values())
-        run = judge(self._rule, state.run, at=state.moment, skew=skew, lag=lag)
+        seconds = max(known.seconds for known in state.lags.values()) if state.lags else 0.0
+        run = judge(self._rule, state.run, at=state.moment, skew=skew, lag=lag, seconds=seconds)
         members: dict[str, int] = {}
         for owner, share in zip(owners, shares, strict=True):
             members[owner.name] = members.get(owner.name, 0) + share
@@ -226,6 +243,8 @@ class _Turn:
                 lag=lag,
                 floor=self._rule.floor,
                 members=members,
+                seconds=seconds,
+                floor_seconds=self._rule.floor_seconds,
             ),
         )
 
@@ -257,7 +276,7 @@ class _Turn:
         evidence, since = found
         if state.racks is not None and state.racks.evidence == evidence:
             return
-        since = min(since, at)
+        at = max(at, since)  # a plan may be told later than what changed after it
         self._state = replace(state, racks=Standing(since=since, evidence=evidence))
         self._out.append(
             TriggerRecord(
@@ -269,7 +288,8 @@ class _Turn:
 
     def _record(self, at: int, raw: Raw) -> None:
         kind = self._ours.get(raw.topic)
-        state = replace(self._state, heard=max(self._state.heard, at))
+        seen = {**self._state.seen, _place(raw): max(raw.offset, self._state.seen.get(_place(raw), NOTHING))}
+        state = replace(self._state, heard=max(self._state.heard, at), seen=seen)
         if kind is None:
             self._state = group_owners.said(state, raw)
             return
@@ -299,6 +319,10 @@ class _Turn:
         )
         if not self._state.lags:  # no moment will come to judge it
             self._run(SkewRun(), None)
+
+
+def _place(raw: Raw) -> str:
+    return f"{raw.topic}/{raw.partition}"
 
 
 def _share(owner: Owner, lags: Mapping[str, TopicLag]) -> int:

@@ -3,6 +3,7 @@
 - `lag = end - max(committed, begin)`, never below zero. What stands below the log's begin is lost, and reported so.
 - No commit: nothing to read under the reset policy `latest`, the whole log under any other.
 - A commit beyond the sampled end is no negative lag but a stale sample; so is a partition whose end is not known.
+- Where it is known that only markers and aborted transactions stand before the end, what is to be read ends with the data.
 """
 
 from __future__ import annotations
@@ -33,9 +34,15 @@ class Lag:
     stale: Mask
 
 
-def lag_of(*, committed: Ints, begin: Ints, end: Ints, reset: ResetPolicy) -> Lag:
-    """The lag of commits, one a partition (last axis), where `begin` and `end` are indexed by partition."""
+def lag_of(*, committed: Ints, begin: Ints, end: Ints, reset: ResetPolicy, data: Ints | None = None) -> Lag:
+    """The lag of commits, one a partition (last axis), where `begin`, `end` and `data` are indexed by partition.
+
+    `data` says where the last record ends, `NONE` where that is the end, or not known.
+    """
     known = end >= 0
+    stale = ~known | ((committed != NONE) & (committed > end))
+    if data is not None:
+        end = np.where(data == NONE, end, data)
     begins = np.maximum(begin, 0)
     none = committed == NONE
     start = np.maximum(committed, begins)
@@ -44,5 +51,5 @@ def lag_of(*, committed: Ints, begin: Ints, end: Ints, reset: ResetPolicy) -> La
     return Lag(
         lag=np.where(known, lag, 0),
         lost=np.where(none, 0, np.maximum(begins - committed, 0)),
-        stale=~known | (~none & (committed > end)),
+        stale=stale,
     )

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 LABELS = {f"rejected_{n}": ("rejected", reason) for n, reason in enumerate(intake.REASONS)} | {
     f"skipped_{n}": ("skipped", kind) for n, kind in enumerate(intake.SKIPPED)
 }
+EARLIEST, LATEST = -2, -1
+"""Spark's words for where a partition is read from."""
 READ_DEFAULTS = {
     "isolation.level": "read_committed",  # aborted transactional commits never were
     "max.poll.records": "10000",
@@ -105,17 +107,24 @@ def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, places: Places) ->
 def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]) -> DataFrame:
     """The records of all partitions of some topics, from their beginning.
 
+    Of replays only what comes from now on: a query that begins anew reads the records themselves, and to an old replay of
+    one that has gone since nothing would be there to tell it so.
+
     Partitions are assigned by number: under `subscribe` Spark's driver would join a group, and write its membership into
     the very topic that is read.
     """
     assigned = {topic: list(range(count)) for topic, count in partitions.items()}
+    first = {
+        topic: dict.fromkeys(map(str, places), LATEST if topic == settings.topics.replays else EARLIEST)
+        for topic, places in assigned.items()
+    }
     kafka = {f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()}
     return (
         spark.readStream.format("kafka")
         .options(**kafka)
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("assign", json.dumps(assigned))
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", json.dumps(first))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
         .coalesce(settings.parallelism)
@@ -140,7 +149,7 @@ def start(
         PipelineError: the cluster cannot be reached, or lacks a topic.
     """
     topics = settings.topics
-    read = (offsets_topic.TOPIC, topics.metadata, topics.assignments)
+    read = (offsets_topic.TOPIC, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     cluster = brokers.describe(
         spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from streaming import group_codec, group_turn, publication, topic_state
+from streaming import group_codec, group_turn, offsets_topic, publication, reach, topic_turn
 from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Row
 from streaming.tables import STATE, SinkRow
+from streaming.topic_state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from assignors.protocol.topics import TopicKind, Topics
     from streaming.publication import Places
@@ -27,12 +29,23 @@ def _events(frames: Iterator[pd.DataFrame]) -> list[tuple[int, bytes]]:
 class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
     """Keeps a topic's state; what is not a topic's passes."""
 
-    def __init__(self, rule: LagRule) -> None:
+    def __init__(self, rule: LagRule, query: Path | None = None) -> None:
         self._rule = rule
+        self._query = query
+        self._reach: tuple[int | None, Mapping[int, int] | None] = None, None
 
     def init(self, handle: Any) -> None:
         """Name the state."""
         self._value = handle.getValueState("topic", STATE)
+
+    def _read(self) -> Mapping[int, int] | None:
+        """How far the offsets topic is read with this batch."""
+        number = reach.batch()
+        if self._query is None or number is None:
+            return None
+        if self._reach[0] != number:
+            self._reach = number, reach.read_to(self._query, number, offsets_topic.TOPIC)
+        return self._reach[1]
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -47,9 +60,9 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
                 yield frame[list(Row._fields)]
             return
         stored = self._value.get()
-        state = None if stored is None else topic_state.TopicState.unpack(bytes(stored[0]))
+        state = None if stored is None else TopicState.unpack(bytes(stored[0]))
         topic = route.removeprefix(TOPIC_ROUTE)
-        after, out = topic_state.advance(topic, state, _events(rows), self._rule)
+        after, out = topic_turn.advance(topic, state, _events(rows), self._rule, self._read())
         if after is not None:
             self._value.update((after.pack(),))
         elif stored is not None:
@@ -83,7 +96,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         (route,) = key
         events = _events(rows)
         if not route.startswith(GROUP_ROUTE):
-            yield _sink([publication.dead_letter(payload, self._places) for _, payload in events])
+            yield _sink([publication.passing(kind, payload, self._places) for kind, payload in events])
             return
         group = route.removeprefix(GROUP_ROUTE)
         stored = self._value.get()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from assignors.protocol.records import DeadLetter, LagRecord, Tombstone, TriggerRecord, encode, encode_key
 from assignors.protocol.topics import partition_for
-from streaming.rows import LagRow, Raw
+from streaming.rows import Kind, LagRow, Raw
 from streaming.tables import SinkRow
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from assignors.protocol.records import EndKind
     from assignors.protocol.topics import Topics
     from streaming.group_state import Ownership
@@ -41,7 +45,19 @@ def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at) for topic in outcome.gone
     ]
     records += [SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in outcome.triggers]
+    records += [_settled(raw, places) for raw in outcome.settled]
     return records
+
+
+def passing(kind: int, payload: bytes, places: Places) -> SinkRow:
+    """What neither a topic nor a group keeps: a dead letter, or the end of one."""
+    raw = Raw.unpack(payload)
+    return _settled(raw, places) if kind == Kind.SETTLED else _dead_letter(raw, places)
+
+
+def _settled(raw: Raw, places: Places) -> SinkRow:
+    key = encode_key((raw.topic, raw.partition, raw.offset))
+    return SinkRow(places.topics.dead_letters, key, None, partition_for(key.decode(), places.dead_letters))
 
 
 def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
@@ -66,10 +82,25 @@ def _lag_record(group: str, row: LagRow, owners: Ownership) -> LagRecord:
         stale=tuple(row.stale.tolist()),
         racks=row.racks,
         source=row.source,
+        rate=_figures(row.rate),
+        velocity=_figures(row.velocity),
+        seconds=_figures(row.seconds),
+        at_least=tuple(row.at_least.tolist()),
+        ends_at=None if (row.ends_at == row.at).all() else tuple(row.ends_at.tolist()),
+        data=None if (row.data < 0).all() else tuple(row.data.tolist()),
         members=tuple(name for name, _ in owners.members),
         owner=tuple(owners.owner.tolist()) if owned else None,
         local=local if any(one is not None for one in local) else None,
     )
+
+
+def _figures(column: npt.NDArray[np.float64]) -> tuple[float | None, ...] | None:
+    """Numbers by partition, None where there is none; None if there is none at all."""
+    unknown = np.isnan(column)
+    if unknown.all():
+        return None
+    figures = column.tolist()
+    return tuple(None if one != one else one for one in figures) if unknown.any() else tuple(figures)  # noqa: PLR0124 - NaN
 
 
 def _local(row: LagRow, owners: Ownership) -> tuple[bool | None, ...]:
@@ -82,9 +113,7 @@ def _local(row: LagRow, owners: Ownership) -> tuple[bool | None, ...]:
     )
 
 
-def dead_letter(payload: bytes, places: Places) -> SinkRow:
-    """The record of one rejection."""
-    raw = Raw.unpack(payload)
+def _dead_letter(raw: Raw, places: Places) -> SinkRow:
     cut = any(part is not None and len(part) > MAX_KEPT for part in (raw.key, raw.value))
     letter = DeadLetter(
         at=raw.timestamp,

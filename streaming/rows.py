@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ints: TypeAlias = npt.NDArray[np.int64]
+    Floats: TypeAlias = npt.NDArray[np.float64]
 
 TOPIC_ROUTE = "t/"
 GROUP_ROUTE = "g/"
@@ -48,6 +49,10 @@ class Kind(IntEnum):
     """`Gone`: a group no longer reads a topic, or the topic is gone."""
     READS = 10
     """`Reads`: a plan says that a group reads a topic, whether or not it has committed there."""
+    REPLAYED = 11
+    """`Commits`: one, that could not be read when its turn was; it counts unless there is something newer."""
+    SETTLED = 12
+    """`Raw`: a replayed record that needs its dead letter no more."""
 
 
 class Row(NamedTuple):
@@ -69,6 +74,8 @@ class Raw:
     key: bytes | None
     value: bytes | None
     reason: str = ""
+    until: int = -1
+    """Of a replay: below this offset there is no newer record of its key; -1: it is none."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -78,6 +85,7 @@ class Raw:
             "offset": self.offset,
             "timestamp": self.timestamp,
             "reason": self.reason,
+            "until": self.until,
         }
         parts = {"key": self.key, "value": self.value}
         return pack(meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None})
@@ -110,19 +118,23 @@ class Commits:
     """The partition of the offsets topic, and"""
     position: Ints
     """the offset there."""
+    until: int = -1
+    """Of a replay: as `Raw`'s."""
 
     def pack(self) -> bytes:
         """The payload."""
         narrow = {name: getattr(self, name).astype(np.int32) for name in _NARROW}
         wide = {name: getattr(self, name) for name in _WIDE}
-        return pack({"groups": self.groups, "topic_ids": self.topic_ids}, {**narrow, **wide})
+        meta = {"groups": self.groups, "topic_ids": self.topic_ids, "until": self.until}
+        return pack(meta, {**narrow, **wide})
 
     @classmethod
     def unpack(cls, payload: bytes) -> Commits:
         """From the payload."""
         meta, arrays = unpack(payload)
         columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}
-        return cls(groups=tuple(meta["groups"]), topic_ids=tuple(meta["topic_ids"]), **columns)
+        groups, topic_ids = tuple(meta["groups"]), tuple(meta["topic_ids"])
+        return cls(groups=groups, topic_ids=topic_ids, until=meta["until"], **columns)
 
 
 _NARROW = ("group", "partition", "topic_id", "source")
@@ -137,13 +149,17 @@ class Moment:
     at: int
     lag: Ints
     """By partition."""
+    seconds: float
+    """For how long the next record of the partition has been there in which that is longest; 0: there is no lag."""
     committed_at: int
     """The time of the group's newest commit in the topic; -1: it has none, and reads it by plan."""
     source: Mapping[str, int]
 
     def pack(self) -> bytes:
         """The payload."""
-        meta = {"topic": self.topic, "at": self.at, "committed_at": self.committed_at}
+        meta: dict[str, Any] = {
+            name: getattr(self, name) for name in ("topic", "at", "seconds", "committed_at")
+        }
         return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
 
     @classmethod
@@ -155,7 +171,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """A group's lag in a topic after a batch, at the last sample; the columns but `stale` are indexed by partition."""
+    """A group's lag in a topic after a batch, at the last sample; the columns but `stale` and `at_least` are indexed by partition."""
 
     topic: str
     at: int
@@ -170,6 +186,15 @@ class LagRow:
     lag: Ints
     lost: Ints
     stale: Ints
+    """Partition numbers."""
+    data: Ints
+    """Where the records end, if that is known to be before the end; -1."""
+    ends_at: Ints
+    rate: Floats
+    """NaN: not known; likewise"""
+    velocity: Floats
+    seconds: Floats
+    at_least: Ints
     """Partition numbers."""
 
     def pack(self) -> bytes:
@@ -193,7 +218,10 @@ class LagRow:
         return cls(**meta, **columns)
 
 
-_LAG_COLUMNS = ("committed", "committed_at", "begin", "end", "lag", "lost", "stale")
+_LAG_COLUMNS = (
+    *("committed", "committed_at", "begin", "end", "lag", "lost", "stale", "data", "ends_at"),
+    *("rate", "velocity", "seconds", "at_least"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

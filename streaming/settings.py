@@ -31,6 +31,7 @@ class PipelineSettings:
     reset_policy: ResetPolicy = "earliest"
     skew_threshold: float = 1.5
     skew_floor: int = 10_000
+    skew_floor_seconds: float = 30.0
     skew_for: int = 30_000
     trigger_interval: int = 0
     """Between the starts of two batches; 0: the next begins when one ends."""
@@ -52,4 +53,9 @@ class PipelineSettings:
     @property
     def skew(self) -> SkewRule:
         """When skew is a trigger."""
-        return SkewRule(threshold=self.skew_threshold, floor=self.skew_floor, hold=self.skew_for)
+        return SkewRule(
+            threshold=self.skew_threshold,
+            floor=self.skew_floor,
+            floor_seconds=self.skew_floor_seconds,
+            hold=self.skew_for,
+        )

@@ -12,12 +12,14 @@ from deploy.cluster import Cluster
 # Nobody takes a broker of the shared cluster away. On a machine that is busy with tests one may be late with a heartbeat;
 # were it given up for lost, leaders and coordinators would move under tests that have nothing to do with it.
 PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
+# Commits that are to expire do so at once; those of our clients live for a week.
+PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Three brokers in racks a, b and c, for all tests of the session: leave them as they are, use names of your own."""
-    with Cluster.start(settings=PATIENT) as cluster:
+    with Cluster.start(settings=PATIENT | PROMPT) as cluster:
         yield cluster
 
 

@@ -9,7 +9,7 @@ from offsets_twin import commit_key, commit_value
 
 from assignors.protocol.records import Record, Tombstone, encode, encode_key
 from assignors.protocol.topics import Topics
-from streaming import group_codec, group_turn, intake, publication, topic_state
+from streaming import group_codec, group_turn, intake, publication, topic_state, topic_turn
 from streaming.publication import Places
 from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind
 from streaming.skew import SkewRule
@@ -61,10 +61,14 @@ class LocalPipeline:
     skew: SkewRule = field(default_factory=SkewRule)
     topics: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
+    read: dict[int, int] | None = None
+    """How far the offsets topic is read, by partition, if that is to be known."""
 
     def run(self, batch: Iterable[Message]) -> list[SinkRow]:
         """One batch: what it publishes."""
         messages = list(batch)
+        if self.read is not None:
+            self.read |= {m.partition: m.offset + 1 for m in messages if m.topic == OFFSETS}
         records = intake.Records(
             topic=pa.array([m.topic for m in messages], pa.string()),
             partition=_ints([m.partition for m in messages]),
@@ -85,7 +89,7 @@ class LocalPipeline:
                 continue
             stored = self.topics.pop(route, None)
             state = None if stored is None else topic_state.TopicState.unpack(stored)
-            after, out = topic_state.advance(route.removeprefix(TOPIC_ROUTE), state, rows, self.lag)
+            after, out = topic_turn.advance(route.removeprefix(TOPIC_ROUTE), state, rows, self.lag, self.read)
             if after is not None:
                 self.topics[route] = after.pack()
             for row in out:
@@ -94,7 +98,7 @@ class LocalPipeline:
 
     def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
         if not route.startswith(GROUP_ROUTE):
-            return [publication.dead_letter(payload, PLACES) for _, payload in rows]
+            return [publication.passing(kind, payload, PLACES) for kind, payload in rows]
         group = route.removeprefix(GROUP_ROUTE)
         stored = self.groups.pop(route, None)
         state = None if stored is None else group_codec.unpack(stored)

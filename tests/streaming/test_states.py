@@ -37,6 +37,8 @@ def test_lag_is_published_with_all_that_it_was_computed_from() -> None:
         "lag": [30, 0, 40],
         "lost": [10, 0, 0],
         "stale": [1],
+        "seconds": [0, 0, 0],
+        "at_least": [0, 2],
         "racks": [["a", "b"], ["b"], ["c"]],
         "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 1},
     }
@@ -205,6 +207,8 @@ def test_skew_that_lasts_becomes_a_trigger_with_its_evidence() -> None:
             "lag": 1000,
             "floor": 100,
             "members": {"m0": 1000, "m1": 0},
+            "seconds": 3,
+            "floor_seconds": 30,
         },
         "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 3},
     }
