@@ -9,7 +9,7 @@ from random_groups import Shape, problems
 from assignors.assignment import Assignment
 from assignors.group import Group, Member, Topic
 from assignors.invariants import violations
-from assignors.lag_global import lag_global
+from assignors.lag_global import _Desk, lag_global
 from assignors.score import loads, score
 from assignors.sticky import kept_claims
 
@@ -134,3 +134,74 @@ def test_what_is_even_enough_stays(problem):
 def test_without_lag_counts_are_even(members):
     group = Group.build({"t": Topic(partitions=5)}, [Member(id=f"m{n}", topics="*") for n in range(members)])
     assert score(group, lag_global(group)).spread <= 1
+
+
+def dealt_one_by_one(group, owner, free, skew):
+    """The deal, as its law says it."""
+    lag = group.lag.tolist()
+    count = [int((owner == member).sum()) for member in range(len(group.members))]
+    load = [group.lag[owner == member].sum() / group.capacity[member] for member in range(len(count))]
+    owners = owner.tolist()
+    for partition in free:
+        readers = group.readers(int(group.partition_topic[partition])).tolist()
+        fewest = min(count[reader] for reader in readers)
+        able = [reader for reader in readers if count[reader] < fewest + skew]
+        taker = min(able, key=lambda reader: (load[reader], count[reader], reader))
+        owners[partition] = taker
+        count[taker] += 1
+        load[taker] += lag[partition] / group.capacity[taker]
+    return owners
+
+
+@given(problem=problems(), skew=st.integers(1, 3))
+def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
+    group = problem.group
+    held = kept_claims(group)
+    free = np.flatnonzero((held < 0) & group.has_reader())
+    free = free[np.argsort(-group.lag[free], kind="stable")]
+    expected = dealt_one_by_one(group, held, free.tolist(), skew)
+    for deal in [_Desk.deal, _Desk.deal_to_readers][not group.equal_subscriptions :]:
+        desk = _Desk(group, held.copy(), skew)
+        deal(desk, free)
+        assert desk.owner.tolist() == expected
+
+
+@pytest.mark.parametrize("deal", [_Desk.deal, _Desk.deal_to_readers])
+@pytest.mark.parametrize(
+    ("lags", "held", "taker"),
+    [
+        ([100, 10, 50], [0, 1, -1], 1),  # who has the less lag already
+        ([0, 9], [0, -1], 1),  # of as much lag, who has the fewer
+    ],
+)
+def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
+    group = Group.build(
+        {"t": Topic(partitions=len(lags), lags=lags)}, [Member(id=name, topics="*") for name in "ab"]
+    )
+    desk = _Desk(group, np.array(held, dtype=np.int32), 2)
+    deal(desk, np.array([len(lags) - 1]))
+    assert desk.owner[-1] == taker
+
+
+def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
+    topics = {"own": Topic(partitions=4), "shared": Topic(partitions=3)}
+    members = [
+        Member(id="a", topics=["own"], owned={"own": [0, 1, 2, 3]}, generation=1),
+        Member(id="b", topics=["shared"], owned={"shared": [0, 1, 2]}, generation=1),
+        Member(id="c", topics=["shared"]),
+    ]
+    group = Group.build(topics, members)
+    held = {
+        member: sum(map(len, theirs.values())) for member, theirs in lag_global(group).to_names(group).items()
+    }
+    assert held == {"a": 4, "b": 2, "c": 1}
+
+
+def test_counts_are_narrowed_towards_who_has_the_least_lag_of_those_with_the_fewest():
+    topics = {"t": Topic(partitions=6, lags=[0, 0, 0, 0, 5, 0])}
+    members = [
+        Member(id="b", topics="*", owned={"t": [0, 1, 2, 3]}, generation=1),
+        Member(id="c", topics="*", owned={"t": [4]}, generation=1),
+        Member(id="d", topics="*", owned={"t": [5]}, generation=1),
+    ]
+    assert planned(topics, members) == {"b": {"t": [2, 3]}, "c": {"t": [1, 4]}, "d": {"t": [0, 5]}}
