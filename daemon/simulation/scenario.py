@@ -1,0 +1,199 @@
+"""Days that are made up from a seed: the same seed and sizes give the same day, to the record.
+
+Every scenario has five topics, replicas in two of three racks, and consumers dealt to the racks. Load on average is what
+`utilisation` says; the rest of a scenario is its `Mix`. What is random of the rates is drawn at the start, and of each hour's
+records by a generator of that hour's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.intake import ProblemError
+from daemon.simulation.fleet import Consumer, Event, Fleet, Joined, Left, Moved, Slowed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.columns import Bools, Floats, Longs
+
+RACKS = ("a", "b", "c")
+TOPICS = 5
+HOUR = 3600.0
+STEP = 600.0
+"""Seconds between two points of a partition's drift; between them it goes straight."""
+RECORD_BYTES = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """What a day is made of."""
+
+    spread: float = 0.0  # of the partitions' mean rates, as sigma of their logarithms
+    drift: float = 0.0  # sigma of the logarithm's random walk over a day
+    daily: float = 0.0  # how far the day's course swings about its mean
+    bursts: float = 0.0  # an hour, of one topic
+    hot: float = 0.0  # the share of all records that goes to a few partitions, which change
+    slow: float = 0.0  # of the consumers, the share that has half the capacity; as many slow down unannounced
+    churn: float = 0.0  # consumers an hour that stop and come back
+    racks: int = 0  # how often replicas are moved
+
+
+SCENARIOS: Mapping[str, Mix] = {
+    "day": Mix(spread=0.6, drift=0.5, daily=0.3, bursts=0.25, hot=0.05, slow=0.1, churn=0.5, racks=2),
+    "steady": Mix(),
+    "drift": Mix(spread=0.6, drift=0.8, daily=0.3),
+    "bursts": Mix(spread=0.3, bursts=1.0),
+    "hot": Mix(spread=0.3, hot=0.15),
+    "slow": Mix(spread=0.3, slow=0.2),
+    "churn": Mix(spread=0.3, churn=4.0),
+    "racks": Mix(spread=0.3, racks=2),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large, how long, and how loaded."""
+
+    partitions: int = 1000
+    members: int = 50
+    hours: float = 24.0
+    tick: float = 5.0
+    utilisation: float = 0.6
+    """The share of all consumers' speed that arrivals take on average."""
+    rate: float = 100.0
+    """Records a second of a partition, on average."""
+
+
+class Drawn:
+    """Arrivals about rates that are given at the points of a grid of `STEP` seconds."""
+
+    def __init__(self, rates: Floats, tick: float, seed: int) -> None:
+        self._rates, self._tick, self._seed = rates, tick, seed
+
+    def block(self, first: int, ticks: int) -> Longs:
+        """Draw as many records as the rates make likely."""
+        at = (np.arange(first, first + ticks) + 0.5) * self._tick / STEP
+        low = np.minimum(at.astype(np.int64), len(self._rates) - 2)
+        share = (at - low)[:, None]
+        mean = self._rates[low] * (1 - share) + self._rates[low + 1] * share
+        draw = np.random.default_rng([self._seed, 1, first])
+        return np.asarray(draw.poisson(mean * self._tick), dtype=np.int64)
+
+
+def made(name: str, size: Size, seed: int) -> World:
+    """The scenario of a name.
+
+    Raises:
+        ProblemError: there is none of that name, or the sizes fit nothing.
+    """
+    if name not in SCENARIOS:
+        raise ProblemError(f"scenario {name!r} is unknown; there are {', '.join(SCENARIOS)}")
+    mix = SCENARIOS[name]
+    ticks = round(size.hours * HOUR / size.tick)
+    if ticks < 1:
+        raise ProblemError(f"hours {size.hours:g}: shorter than a tick of {size.tick:g} s")
+    draw = np.random.default_rng([seed, 0])
+    fleet = _fleet(mix, size, draw)
+    rates = _rates(mix, fleet, size, draw)
+    events = _events(mix, fleet, size, draw)
+    return World(
+        name=f"{name}, seed {seed}",
+        fleet=fleet,
+        arrivals=Drawn(rates, size.tick, seed),
+        events=tuple(sorted(events, key=lambda event: event.at)),
+        ticks=ticks,
+        tick=size.tick,
+    )
+
+
+def _fleet(mix: Mix, size: Size, draw: np.random.Generator) -> Fleet:
+    counts = [size.partitions // TOPICS + (n < size.partitions % TOPICS) for n in range(TOPICS)]
+    topics = {f"topic-{number}": count for number, count in enumerate(counts) if count}
+    half = set(draw.permutation(size.members)[: round(mix.slow * size.members)].tolist())
+    consumers = [
+        Consumer(
+            id=f"member-{number:04}",
+            topics="*",
+            rack=RACKS[number % len(RACKS)],
+            capacity=0.5 if number in half else 1.0,
+        )
+        for number in range(size.members)
+    ]
+    capacity = sum(consumer.capacity for consumer in consumers)
+    racks = {name: [_two(draw) for _ in range(count)] for name, count in topics.items()}
+    return Fleet.made(
+        topics=topics,
+        consumers=consumers,
+        racks=racks,
+        speed=size.rate * size.partitions / capacity / size.utilisation,
+        record_bytes=dict.fromkeys(topics, RECORD_BYTES),
+    )
+
+
+def _two(draw: np.random.Generator) -> tuple[str, ...]:
+    return tuple(RACKS[rack] for rack in draw.permutation(len(RACKS))[:2].tolist())
+
+
+def _rates(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> Floats:
+    """Points x P: records a second."""
+    count = fleet.partitions
+    points = ceil(size.hours * HOUR / STEP) + 2
+    time = np.arange(points, dtype=np.float64) * STEP
+    weight = np.exp(draw.normal(0, 1, count) * mix.spread)
+    steps = draw.normal(0, 1, (points, count)) * mix.drift * np.sqrt(STEP / (24 * HOUR))
+    rates = weight * np.exp(np.cumsum(steps, axis=0))
+    topic = np.repeat(np.arange(len(fleet.topics)), np.diff(fleet.topic_start))
+    phase = draw.uniform(0, 0.25, len(fleet.topics))
+    rates *= 1 - mix.daily * np.cos(2 * np.pi * (time[:, None] / (24 * HOUR) - phase[topic]))
+    rates *= size.rate * count / rates.sum(axis=1).mean()
+    for _ in range(draw.poisson(mix.bursts * size.hours)):
+        _burst(rates, time, topic == draw.integers(len(fleet.topics)), draw)
+    if mix.hot:
+        _heat(rates, mix, size, draw)
+    return np.asarray(rates, dtype=np.float64)
+
+
+def _burst(rates: Floats, time: Floats, whose: Bools, draw: np.random.Generator) -> None:
+    begin = draw.uniform(0, time[-1])
+    lasting = draw.uniform(600, 1800)
+    during = (time >= begin) & (time < begin + lasting)
+    rates[np.ix_(during, whose)] *= draw.uniform(2, 4)
+
+
+def _heat(rates: Floats, mix: Mix, size: Size, draw: np.random.Generator) -> None:
+    """Every four hours others are hot: one partition for ten members, none of them more than half a member can read."""
+    few = max(size.members // 10, 1)
+    speed = size.rate * size.partitions / size.members / size.utilisation
+    extra = min(mix.hot * size.rate * size.partitions / few, speed / 2)
+    period = round(4 * HOUR / STEP)
+    for begin in range(0, len(rates), period):
+        hot = draw.permutation(rates.shape[1])[:few]
+        rates[begin : begin + period, hot] += extra
+
+
+def _events(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> list[Event]:
+    length, members = size.hours * HOUR, len(fleet.consumers)
+    events: list[Event] = []
+    for member in draw.permutation(members)[: round(mix.slow * members)].tolist():
+        begin = float(draw.uniform(0, length))
+        events += [
+            Slowed(at=begin, member=member, factor=float(draw.uniform(0.4, 0.8))),
+            Slowed(at=begin + float(draw.uniform(1800, 7200)), member=member, factor=1.0),
+        ]
+    back = np.zeros(members)  # when each is there again
+    for begin in np.sort(draw.uniform(0, length, draw.poisson(mix.churn * size.hours))).tolist():
+        member, told = int(draw.integers(members)), bool(draw.random() < 0.75)
+        returns = begin + float(draw.uniform(120, 3600))
+        if members > 1 and begin > back[member]:
+            back[member] = returns
+            events += [Left(at=begin, member=member, told=told), Joined(at=returns, member=member)]
+    for number in range(mix.racks):
+        some = draw.permutation(fleet.partitions)[: fleet.partitions // 4].tolist()
+        at = length * (number + 1) / (mix.racks + 1)
+        events.append(Moved(at=at, racks={partition: _two(draw) for partition in some}))
+    return events
