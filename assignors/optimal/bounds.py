@@ -29,7 +29,7 @@ def load_bound(terms: Terms) -> Bound:
     """The least that the longest time to drain can be."""
     found = [Bound(0.0, "nothing to drain")]
     if bool(terms.taken.any()):
-        found += [_total(terms), _largest(terms), *_together(terms)]
+        found += [_total(terms), _largest(terms), *_together(terms), *_slowest(terms)]
     return max(found, key=lambda bound: bound.value)
 
 
@@ -117,6 +117,20 @@ def _together(terms: Terms) -> list[Bound]:
             kind = "M-th plus (M+1)-th largest" if k == 1 else f"{k + 1} of the {last + 1} largest"
             value = float(terms.load[those].sum()) / fastest
             found.append(Bound(value, kind, tuple(np.sort(those).tolist())))
+    return found
+
+
+def _slowest(terms: Terms) -> list[Bound]:
+    """The slowest members of a block have at least so many partitions together: at least as many of its lightest."""
+    found = []
+    block_of = terms.blocks.of_audience[terms.audience]
+    block_of[~terms.taken] = -1
+    for number in range(len(terms.blocks.level)):
+        members = np.flatnonzero(terms.block == number)
+        light = np.concatenate([[0.0], np.cumsum(np.sort(terms.load[block_of == number]))])
+        order = members[np.argsort(terms.capacity[members], kind="stable")]
+        value = light[np.cumsum(terms.least[order])] / np.cumsum(terms.capacity[order])
+        found.append(Bound(float(value.max()), "counts of the slowest members"))
     return found
 
 

@@ -1,7 +1,8 @@
 """A kind's partitions dealt to its members by decreasing load, in batches rather than one by one.
 
-Law: the heaviest go to who has most room under its part of the load, a batch at a time: as many members as could take one
-each before any should take a second. Nobody gets more than its most; beyond their least, members share what is left over.
+Law: the heaviest go to who needs most for each partition that it is still to get, so that counts may be even where capacities
+are not; a batch at a time: as many members as could take one each before any should take a second. Nobody gets more than its
+most; beyond their least, members share what is left over.
 Ties: members by id.
 Cost: O(n log n) for sorting n members, about P / n batches, some more where capacities differ.
 """
@@ -33,7 +34,8 @@ def dealt(load: Floats, room: Floats, count: Longs, least: Longs, most: Longs) -
     while begin < len(load):
         below = count < least
         may = np.flatnonzero(below | (count < most)) if pool else np.flatnonzero(below)
-        turn = _turn(room[may], float(load[begin]), len(load) - begin)
+        slots = np.maximum(least[may] - count[may], 1)
+        turn = _turn(room[may] / slots, float(load[begin]) / slots, len(load) - begin)
         taker = may[turn]
         if pool < len(taker):  # who is at its least takes from what all share
             extra = ~below[taker]
@@ -47,8 +49,8 @@ def dealt(load: Floats, room: Floats, count: Longs, least: Longs, most: Longs) -
     return members
 
 
-def _turn(room: Floats, load: float, left: int) -> Longs:
-    """The members of a batch, most room first."""
-    order = np.argsort(-room, kind="stable")
-    size = int(np.count_nonzero(room >= room[order[0]] - load))
-    return order[: min(max(size, -(-len(room) // AT_LEAST)), left)]
+def _turn(need: Floats, less: Floats, left: int) -> Longs:
+    """The members of a batch, the neediest first; `less` is what one partition takes off each need."""
+    order = np.argsort(-need, kind="stable")
+    size = int(np.count_nonzero(need >= need[order[0]] - less[order[0]]))
+    return order[: min(max(size, -(-len(need) // AT_LEAST)), left)]

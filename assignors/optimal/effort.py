@@ -1,13 +1,15 @@
 """How much more a plan may be refined.
 
-Law: the limit is work, counted the same on every machine; the clock only comes in where a machine is so slow that its time is
-up first. Either way it is said. What must be done for a whole plan is never cut, so the time is that of refinement alone.
+Law: seconds are turned into work, counted the same on every machine, so that a plan does not depend on how busy one is; the
+clock only comes in where a machine takes several times as long. Either way it is said. What must be done for a whole plan is
+never cut: the time is that of refinement alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 
-WORK = 30_000_000  # pairs looked at; about a second
+WORK = 24_000_000  # pairs looked at in a second
+PATIENCE = 5  # times the seconds that this may really take
 STEP = 3_000  # what one look costs however little it looks at
 
 
@@ -16,19 +18,28 @@ class Effort:
     """What is left of the work and of the time."""
 
     seconds: float
-    left: int = WORK
-    spent: bool = False  # something was left untried
-    until: float = field(default=0.0)
+    left: int
+    spent: bool = False  # something was left untried, by it or by a part of it
+    until: float = 0.0  # from the first look on
+    whole: "Effort | None" = None
+
+    @classmethod
+    def of(cls, seconds: float) -> "Effort":
+        """The work of so much time."""
+        return cls(seconds=seconds * PATIENCE, left=int(seconds * WORK))
 
     def spend(self, pairs: int) -> bool:
         """Take so much of it; False: there is none left."""
         now = perf_counter()
-        if not self.until:
-            self.until = now + self.seconds
-        self.spent = self.spent or self.left <= 0 or now > self.until
+        self.until = self.until or now + self.seconds
+        more = self.left > 0 and now <= self.until
         self.left -= pairs + STEP
-        return not self.spent
+        if self.whole is not None:
+            more = self.whole.spend(pairs) and more
+            self.whole.spent |= not more
+        self.spent |= not more
+        return more
 
-    def shared(self) -> tuple["Effort", "Effort"]:
-        """The half of it for what comes first, and the other half."""
-        return Effort(self.seconds / 2, self.left // 2), Effort(self.seconds / 2, self.left // 2)
+    def half(self) -> "Effort":
+        """At most a half of what is left, for what comes first; what that leaves is there for the rest."""
+        return Effort(self.seconds / 2, self.left // 2, whole=self)

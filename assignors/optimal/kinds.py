@@ -1,86 +1,128 @@
-"""Load levelled between kinds of members before it is dealt within them: by exchanges that cost nothing.
+"""Load levelled between kinds of members before it is dealt within them.
 
-Law: counts stay, and nothing crosses racks that did not. The most loaded kind exchanges its heavy partitions for light ones of
-a less loaded kind, those that differ most first, until the two are even; until the most loaded cannot be lowered.
+Law: counts stay. The most loaded kind exchanges heavy partitions for lighter ones of a less loaded kind, until the two are
+even; until the most loaded cannot be lowered. First by exchanges after which nothing crosses racks that did not; where load must
+be paid for, then by those that bring most for what they cost.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.columns import Floats, Longs
+from assignors.columns import Bools, Floats, Longs
 from assignors.optimal.terms import Terms, summed
 
 CLOSE = 0.25  # of the tolerance: kinds need not be more even than this
+PAID = 0.5  # of the tolerance: what evenness is worth a price
 
 
-def levelled_kinds(terms: Terms, there: Longs, kind: Longs, *, racks: bool) -> None:
-    """Change the kinds that taken partitions go to, in place."""
+def levelled_kinds(terms: Terms, there: Longs, kind: Longs, *, racks: bool, pay: bool = False) -> None:
+    """Change the kinds that taken partitions go to, in place.
+
+    Args:
+        terms: the problem.
+        there: the taken partitions.
+        kind: by partition, the kind that it goes to.
+        racks: whether the weight across racks counts.
+        pay: whether more may cross where load needs it.
+    """
     kinds = len(terms.signature)
-    capacity = summed(terms.kind, terms.capacity, kinds)
-    work = summed(kind[there], terms.load[there], kinds)
+    desk = _Desk(
+        terms,
+        there,
+        kind,
+        racks,
+        summed(terms.kind, terms.capacity, kinds),
+        summed(kind[there], terms.load[there], kinds),
+    )
     block = terms.blocks.of_signature[terms.signature]
     for number in range(len(terms.blocks.level)):
         mine = np.flatnonzero(block == number)
-        mean = float(work[mine].sum() / capacity[mine].sum())
-        limit = mean * (1 + CLOSE * terms.wishes.load_tolerance)
+        desk.level(mine, CLOSE, pay=False)
+        if pay:
+            desk.level(mine, PAID, pay=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    terms: Terms
+    there: Longs
+    kind: Longs
+    racks: bool
+    capacity: Floats  # by kind
+    work: Floats  # by kind
+
+    def level(self, mine: Longs, close: float, *, pay: bool) -> None:
+        """Exchange between kinds of one block."""
+        mean = float(self.work[mine].sum() / self.capacity[mine].sum())
+        limit = mean * (1 + close * self.terms.wishes.load_tolerance)
         for _ in range(4 * len(mine)):
-            ratio = work[mine] / capacity[mine]
-            if ratio.max() <= limit:
-                break
+            ratio = self.work[mine] / self.capacity[mine]
             giver = int(mine[np.argmax(ratio)])
-            if not _lowered(terms, there, kind, work, capacity, giver, mine[np.argsort(ratio)], racks=racks):
+            takers = mine[np.argsort(ratio, kind="stable")]
+            if ratio.max() <= limit or not any(
+                self._exchanged(giver, taker, pay=pay) for taker in takers[takers != giver].tolist()
+            ):
                 break
 
-
-def _lowered(
-    terms: Terms,
-    there: Longs,
-    kind: Longs,
-    work: Floats,
-    capacity: Floats,
-    giver: int,
-    takers: Longs,
-    *,
-    racks: bool,
-) -> bool:
-    """Exchange with the first of the takers that can relieve the giver."""
-    heavy = there[kind[there] == giver]
-    for taker in takers[takers != giver].tolist():
-        if work[taker] * capacity[giver] >= work[giver] * capacity[taker]:
-            break
-        goal = (work[giver] * capacity[taker] - work[taker] * capacity[giver]) / (
-            capacity[giver] + capacity[taker]
-        )
-        light = there[kind[there] == taker]
-        gone = _exchangeable(terms, heavy, giver, taker, racks=racks)
-        come = _exchangeable(terms, light, taker, giver, racks=racks)
-        gone = gone[np.argsort(-terms.load[gone], kind="stable")]
-        come = come[np.argsort(terms.load[come], kind="stable")]
-        pairs = min(len(gone), len(come))
-        gain = terms.load[gone[:pairs]] - terms.load[come[:pairs]]
-        gain = gain[: int(np.searchsorted(-gain, 0.0))]  # decreasing: only what lowers
-        if not len(gain):
-            continue
+    def _exchanged(self, giver: int, taker: int, *, pay: bool) -> bool:
+        """Exchange until two kinds are even, or nothing suits any more."""
+        own, other = self.capacity[giver], self.capacity[taker]
+        goal = (self.work[giver] * other - self.work[taker] * own) / (own + other)
+        if goal <= 0:
+            return False
+        gone, come = self._pairs(giver, taker, pay=pay)
+        if not pay:  # evenly from all of them: neither kind shall lose all that is heavy or all that is light
+            total = float((self.terms.load[gone] - self.terms.load[come]).sum())
+            share = np.arange(len(gone) + 1) * min(goal / total, 1.0) if total else np.zeros(1)
+            some = np.flatnonzero(np.diff(np.floor(share)))
+            if len(some):
+                gone, come = gone[some], come[some]
+        gain = self.terms.load[gone] - self.terms.load[come]
         fits = int(np.searchsorted(np.cumsum(gain), goal, side="right"))
-        if fits == 0:  # the one that comes nearest
-            nearest = int(np.argmin(np.abs(gain - goal)))
-            if gain[nearest] >= 2 * goal:
-                continue
+        chosen = slice(0, fits)
+        if not fits:  # the one that comes nearest
+            if not len(gain) or gain[nearest := int(np.argmin(np.abs(gain - goal)))] >= 2 * goal:
+                return False
             chosen = slice(nearest, nearest + 1)
-        else:
-            chosen = slice(0, fits)
-        kind[gone[chosen]], kind[come[chosen]] = taker, giver
+        self.kind[gone[chosen]], self.kind[come[chosen]] = taker, giver
         moved = float(gain[chosen].sum())
-        work[giver] -= moved
-        work[taker] += moved
+        self.work[giver] -= moved
+        self.work[taker] += moved
         return True
-    return False
 
+    def _pairs(self, giver: int, taker: int, *, pay: bool) -> tuple[Longs, Longs]:
+        """What could go, and what could come for each; each pair lowers the giver, the best ones first."""
+        gone, price = self._able(giver, taker)
+        come, back = self._able(taker, giver)
+        if not pay:
+            return self._matched(gone[price <= 0], come[back <= 0])
+        # One side pays: the heavy that leave their racks, or the light ones that do.
+        ways = [
+            self._matched(gone, come[back <= 0], price),
+            self._matched(gone[price <= 0], come),
+            self._matched(gone, come, price),
+        ]
+        load = self.terms.load
+        return max(ways, key=lambda way: float(load[way[0][:1]].sum() - load[way[1][:1]].sum()))
 
-def _exchangeable(terms: Terms, partitions: Longs, here: int, there: int, *, racks: bool) -> Longs:
-    """Which of some partitions of one kind may go to another at no cost."""
-    can = terms.allowed[terms.audience[partitions], there]
-    if racks:
-        sets = terms.rackset[partitions]
-        worse = terms.far[sets, terms.rack[there]] & ~terms.far[sets, terms.rack[here]]
-        can &= ~worse | (terms.weight[partitions] == 0)
-    return np.asarray(partitions[can])
+    def _matched(self, gone: Longs, come: Longs, price: Longs | None = None) -> tuple[Longs, Longs]:
+        load = self.terms.load
+        worth = load[gone] if price is None else load[gone] / np.maximum(price, 1)
+        gone = gone[np.argsort(-worth, kind="stable")]
+        come = come[np.argsort(load[come], kind="stable")]
+        pairs = min(len(gone), len(come))
+        gone, come = gone[:pairs], come[:pairs]
+        better: Bools = np.asarray(load[gone] > load[come])
+        return gone[better], come[better]
+
+    def _able(self, here: int, onward: int) -> tuple[Longs, Longs]:
+        """Which of one kind's partitions may go to another, and what that adds across racks."""
+        terms = self.terms
+        parts = self.there[self.kind[self.there] == here]
+        parts = parts[terms.allowed[terms.audience[parts], onward]]
+        if not self.racks:
+            return parts, np.zeros(len(parts), dtype=np.int64)
+        sets = terms.rackset[parts]
+        away = terms.far[sets, terms.rack[onward]].astype(np.int64) - terms.far[sets, terms.rack[here]]
+        return parts, away * terms.weight[parts]

@@ -16,8 +16,8 @@ from assignors.optimal.chains import chained
 from assignors.optimal.effort import Effort
 from assignors.optimal.terms import Terms
 
-WIDEST = 384  # partitions of a member that are tried against another's
-TAKERS = 6  # members that are tried before the best step is taken
+WIDEST = 96  # partitions of a member that are tried against another's
+TAKERS = 4  # members that are tried before the best step is taken
 MORE_TAKERS = 48  # and when none of them will do
 
 
@@ -122,11 +122,14 @@ def _step(bench: Bench, giver: int, taker: int, limit: float, crossing: int | No
 
 
 def _thinned(terms: Terms, partitions: Longs) -> Longs:
-    """So few that all pairs can be tried, evenly over their loads."""
+    """So few that all pairs can be tried: the heaviest, the lightest, and evenly from those between."""
     if len(partitions) <= WIDEST:
         return partitions
     order = partitions[np.argsort(terms.load[partitions], kind="stable")]
-    return np.sort(order[np.linspace(0, len(order) - 1, WIDEST).astype(np.int64)])
+    light, heavy = order[: WIDEST // 6], order[-WIDEST // 3 :]
+    between = order[len(light) : -len(heavy)]
+    places = np.linspace(0, len(between) - 1, WIDEST - len(light) - len(heavy)).astype(np.int64)
+    return np.sort(np.concatenate([light, np.unique(between[places]), heavy]))
 
 
 def _change(terms: Terms, partitions: Longs, before: int, after: int) -> Longs:

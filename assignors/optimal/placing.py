@@ -12,16 +12,19 @@ from assignors.columns import Floats, Ints, Longs, within
 from assignors.optimal.dealing import dealt
 from assignors.optimal.kinds import levelled_kinds
 from assignors.optimal.terms import Terms, summed
-from assignors.optimal.transport import Classes, classes, shipped
+from assignors.optimal.transport import Classes, Racks, classes, shipped
+
+AGAIN = 3  # times that a kind of members of several capacities is dealt to
 
 
-def place(terms: Terms, held: Ints, *, racks: bool = True) -> Ints:
+def place(terms: Terms, held: Ints, racks: Racks = "all") -> Ints:
     """The owners.
 
     Args:
         terms: the problem.
         held: by partition, the member that should keep it where that costs nothing else; -1 nobody.
-        racks: whether the weight across racks counts.
+        racks: whether the weight across racks counts for all, as far as load does not need more of it to cross, only for what
+            nobody holds, or not at all.
     """
     there = np.flatnonzero(terms.taken)
     owner = np.full(len(terms.audience), NOBODY, dtype=np.int32)
@@ -31,9 +34,9 @@ def place(terms: Terms, held: Ints, *, racks: bool = True) -> Ints:
     kind = np.zeros(len(owner), dtype=np.int64)
     if len(terms.signature) > 1:
         classed = classes(terms, held)
-        kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, held, racks=racks))
+        kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, held, racks))
         if fresh:
-            levelled_kinds(terms, there, kind, racks=racks)
+            levelled_kinds(terms, there, kind, racks=racks != "none", pay=racks == "paid")
     if not fresh:
         stays = there[(held[there] >= 0)]
         stays = stays[terms.kind[held[stays]] == kind[stays]]
@@ -126,5 +129,22 @@ def _deal(terms: Terms, there: Longs, kind: Longs, owner: Ints) -> None:
         mine = by_kind[begins[number] : ends[number]]
         parts = free[waiting[number] : waiting[number + 1]]
         room = terms.capacity[mine] * share[number] - work[mine]
-        taker = dealt(terms.load[parts], room, count[mine], terms.least[mine], terms.most[mine])
-        owner[parts] = mine[taker]
+        owner[parts] = mine[_even(terms, parts, mine, room, count[mine], work[mine])]
+
+
+def _even(terms: Terms, parts: Longs, mine: Longs, room: Floats, count: Longs, work: Floats) -> Longs:
+    """The members that partitions go to. Where capacities differ, again with room for what came out too much or too little."""
+    load, capacity = terms.load[parts], terms.capacity[mine]
+    least, most = terms.least[mine], terms.most[mine]
+    best = dealt(load, room, count, least, most)
+    if bool((capacity == capacity[0]).all()):
+        return best
+    goal = (work + room) / capacity
+    lowest, taker = np.inf, best
+    for _ in range(AGAIN):
+        excess = (work + summed(taker, load, len(mine))) / capacity - goal
+        if excess.max() < lowest:
+            lowest, best = float(excess.max()), taker
+        room = room - excess * capacity
+        taker = dealt(load, room, count, least, most)
+    return best

@@ -50,23 +50,21 @@ def optimal(group: Group, **options: Any) -> Assignment:
 def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     """The same with its certificate."""
     wishes = Wishes.read(options)
+    effort = Effort.of(wishes.time_budget)
     stated = terms(group, wishes)
     bound = load_bound(stated)
     small = exact(stated)
     if small is not None:
-        spent = False
         goal = Reference(small.owner, small.drain, small.crossing)
         whole = stated.held if fits(stated, stated.held, goal) else small.owner
     else:
-        first, second = Effort(wishes.time_budget).shared()
-        goal = reference(stated, bound, first)
-        whole = repaired(stated, goal, second)
-        spent = first.spent or second.spent
+        goal = reference(stated, bound, effort.half())
+        whole = repaired(stated, goal, effort)
     owner = whole
     if wishes.max_moves is not None:
         owner = cut(stated, whole, _may_wait(stated), wishes.max_moves)
     certificate = certified(
-        stated, owner, bound, goal, exact=small is not None, cut=owner is not whole, spent=spent
+        stated, owner, bound, goal, exact=small is not None, cut=owner is not whole, spent=effort.spent
     )
     return OptimalPlan(assignment=Assignment(owner), certificate=certificate)
 

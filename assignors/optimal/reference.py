@@ -17,7 +17,7 @@ from assignors.optimal.effort import Effort
 from assignors.optimal.levelling import levelled
 from assignors.optimal.placing import place
 from assignors.optimal.settling import settled
-from assignors.optimal.terms import Terms
+from assignors.optimal.terms import Terms, summed
 from assignors.range import range_
 
 CLOSE = 0.25  # of the tolerance: as near to the bound as this is near enough
@@ -37,20 +37,24 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     """Find it."""
     nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
     tolerance = terms.wishes.load_tolerance
-    goal = bound.value * (1 + CLOSE * tolerance)
+    goal, enough = bound.value * (1 + CLOSE * tolerance), bound.value * (1 + tolerance)
     near = place(terms, nobody)
-    near = levelled(terms, near, nobody, goal, effort, crossing=terms.crossed(near))
+    if _between_kinds(terms, near) <= enough:  # else no exchange that costs nothing across racks will do
+        near = levelled(terms, near, nobody, goal, effort.half(), crossing=terms.crossed(near))
     plans = [near]
-    if terms.drain(near) > bound.value * (1 + tolerance):
-        plans += _regardless_of_racks(terms, nobody, goal, near, effort)
+    if terms.drain(near) > enough:
+        paid = place(terms, nobody, "paid")
+        plans.append(levelled(terms, paid, nobody, goal, effort.half(), crossing=terms.crossed(paid)))
+        if terms.drain(plans[-1]) > enough:
+            plans += _regardless_of_racks(terms, nobody, goal, near, effort)
     drain = min(map(terms.drain, plans))
     limit = drain * (1 + tolerance)
-    if len(plans) > 1:
+    if drain > enough:  # what is near may come within reach of what is not
         plans.append(levelled(terms, near, nobody, limit, effort, crossing=None))
     fit = [plan for plan in plans if terms.drain(plan) <= limit]
     least = terms.crossed(near)
     fit = [
-        settled(terms, plan, nobody, limit, terms.crossed(plan), effort, "crossing")
+        settled(terms, plan, nobody, limit, terms.crossed(plan), effort.half(), "crossing")
         if terms.crossed(plan) > least or len(plans) > 1
         else plan
         for plan in fit
@@ -59,9 +63,16 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     return Reference(best, drain, terms.crossed(best))
 
 
+def _between_kinds(terms: Terms, owner: Ints) -> float:
+    """The longest time to drain if each kind's load were even within it."""
+    kinds = len(terms.signature)
+    work = summed(terms.kind, terms.work(owner), kinds)
+    return float((work / summed(terms.kind, terms.capacity, kinds)).max(initial=0.0))
+
+
 def _regardless_of_racks(terms: Terms, nobody: Ints, goal: float, near: Ints, effort: Effort) -> list[Ints]:
     """Plans in which load is all that counts, from several beginnings."""
-    begun = [near, place(terms, nobody, racks=False)]
+    begun = [near, place(terms, nobody, "none")]
     if len(terms.audience) <= SEEDED:
         seeds = (strategy(terms.group).owner for strategy in (lag, range_))
         begun += [owner for owner in seeds if terms.even(owner)]

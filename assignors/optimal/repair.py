@@ -42,12 +42,16 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     if not bool((terms.held >= 0).any()):
         return _best(terms, [goal.owner, *_answers(terms, goal)])
     drain, crossing = limits(terms, goal)
-    plans = [_mended(terms, drain, crossing, effort)]
-    if effort.spent and not fits(terms, plans[0], goal):
-        return plans[0]  # better than most of it moved: the next plan goes on
-    if len(terms.audience) > SEEDED and fits(terms, plans[0], goal) and _fewest(terms, plans[0]):
-        return plans[0]
-    plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
+    mended: list[Ints] = []
+    for begun in _begun(terms, goal):
+        mended.append(_mended(terms, begun, drain, crossing, effort if mended else effort.half()))
+        if fits(terms, mended[-1], goal):
+            break
+    plans = [plan for plan in mended if fits(terms, plan, goal)]
+    if effort.spent and not plans:  # better than most of it moved: the next plan goes on
+        return min(mended, key=lambda plan: (max(terms.drain(plan), drain), terms.crossed(plan)))
+    if len(terms.audience) <= SEEDED or not any(_fewest(terms, plan) for plan in plans):
+        plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
     chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
     again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
     return again if fits(terms, again, goal) else chosen
@@ -57,9 +61,16 @@ def _fewest(terms: Terms, owner: Ints) -> bool:
     return int(np.count_nonzero(terms.moved(owner))) <= moves_bound(terms)
 
 
-def _mended(terms: Terms, drain: float, crossing: int, effort: Effort) -> Ints:
-    """What is held, with counts made even, then the most loaded relieved, and racks looked after again if that needs it."""
-    begun = place(terms, terms.held)
+def _begun(terms: Terms, goal: Reference) -> list[Ints]:
+    """What is held with counts made even: with racks looked after for all, and only for what nobody holds."""
+    near = place(terms, terms.held)
+    as_is = place(terms, terms.held, "free")
+    # Where load needs more to cross than counts do, what is held crosses for a reason.
+    return [near, as_is] if terms.crossed(near) >= goal.crossing else [as_is, near]
+
+
+def _mended(terms: Terms, begun: Ints, drain: float, crossing: int, effort: Effort) -> Ints:
+    """The most loaded relieved, and racks looked after again if that needs it."""
     room = max(crossing, terms.crossed(begun))
     plan = levelled(terms, begun, terms.held, drain, effort, crossing=room)
     if terms.drain(plan) > drain:

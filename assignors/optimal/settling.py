@@ -17,19 +17,22 @@ from assignors.optimal.terms import Terms
 
 Aim: TypeAlias = Literal["crossing", "moves"]
 
+PASSES = 3  # over what could be better off: an exchange may make room for another
+
 
 def settled(
     terms: Terms, owner: Ints, held: Ints, limit: float, crossing: int, effort: Effort, aim: Aim
 ) -> Ints:
     """A plan with less of what is aimed at; the time to drain stays within the limit, and what crosses racks too."""
     search = _Search(Bench.of(terms, owner, held), limit, crossing, aim)
-    better = True
-    while better:
+    for _ in range(PASSES):
         better = False
         for partition in search.wrong().tolist():
-            if not effort.spend(len(owner) // 8):
+            if not effort.spend(3 * len(owner)):
                 return search.bench.owner
             better |= search.improved(partition)
+        if not better:
+            break
     return search.bench.owner
 
 

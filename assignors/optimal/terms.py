@@ -1,7 +1,7 @@
 """The problem in this strategy's terms: what a partition weighs, who may have it, and how many a member gets.
 
 Law: nothing here but `held` and `before` depends on who owns what now, so neither does what is made of the rest. Members that
-read the same, are avoided or pinned alike and stand in one rack are one *kind*; partitions with the same possible owners are
+read the same, are avoided or pinned alike, stand in one rack and (of few capacities) have the same one are one *kind*; partitions with the same possible owners are
 one *audience*.
 """
 
@@ -16,6 +16,7 @@ from assignors.near import rack_sets
 from assignors.optimal.counts import Blocks, blocks
 from assignors.optimal.wishes import Wishes
 
+SPEEDS = 8  # capacities that make kinds of their own; of more, none does
 HEAVIEST = 2**36  # of all traffic together, so that sums of it and of moves beside it stay whole
 
 
@@ -115,7 +116,9 @@ def terms(group: Group, wishes: Wishes) -> Terms:
     same = cut.of_audience[:, None] == cut.of_signature[None, :]
     width = len(group.racks) + 1
     pair = signature_of * width + group.member_rack + 1
-    kind = numbered(pair)
+    speeds = np.unique(group.capacity)
+    speed = np.searchsorted(speeds, group.capacity) if len(speeds) <= SPEEDS else np.zeros_like(pair)
+    kind = numbered(pair * SPEEDS + speed)
     sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
     sample[kind] = pair
     of_kind = sample // width

@@ -7,6 +7,7 @@ spread over the kinds that suit it equally, which leaves load something to choos
 """
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from assignors.columns import Ints, Longs, numbered
 from assignors.optimal.flows import Arcs, cheapest, joined
 from assignors.optimal.terms import Terms
 
+Racks: TypeAlias = Literal["all", "paid", "free", "none"]
 DISTINCT = 32  # weights told apart as they are, where they are below SMALL
 SMALL = 2**16
 STRANGER = 64  # a change of the kind of owner, in places off a class's even spread
-STEPS = 64  # what more weights are rounded to
+DIGITS = 4  # binary ones that are left of more weights
 MOST_ARCS = 300_000  # beyond it classes are told apart by less
 
 
@@ -56,25 +58,31 @@ def classes(terms: Terms, held: Ints) -> Classes:
 
 
 def _steps(weight: Longs) -> tuple[Longs, float]:
-    """Weights as they are while they are few, else rounded down to so many steps; and what a step is worth."""
+    """Weights as they are while they are few, else rounded down, in small whole numbers; and what 1 of these is worth."""
     top = int(weight.max(initial=0))
     if int(weight.min(initial=top)) == top:
         return np.minimum(weight, 1), float(top)
     if top < SMALL and len(np.unique(weight)) <= DISTINCT:
         return weight, 1.0
-    return weight * STEPS // top, top / STEPS
+    unit = max(top / SMALL, 1.0)
+    small = (weight / unit).astype(np.int64)
+    tail = np.maximum(np.frexp(small.astype(np.float64))[1] - DIGITS, 0)
+    # What is lighter than a unit still counts a little: else it would cross for nothing.
+    return np.where(weight > 0, np.maximum(small >> tail << tail, 1), 0), unit
 
 
 def crossing_bound(terms: Terms) -> int:
     """The least weight that crosses racks in any plan with these counts, whoever owns what."""
     nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
     classed = classes(terms, nobody)
-    flow = shipped(terms, classed, nobody, racks=True)
+    flow = shipped(terms, classed, nobody, "all")
     away = terms.far[terms.rackset[classed.sample]][:, terms.rack]
-    return int(float((flow * away).sum(axis=1) @ classed.weight) * classed.unit * (1 - 1e-12))
+    least = float((flow * away).sum(axis=1) @ classed.weight)
+    light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit)) if classed.unit > 1 else 0
+    return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
 
 
-def shipped(terms: Terms, classed: Classes, held: Ints, *, racks: bool) -> Longs:
+def shipped(terms: Terms, classed: Classes, held: Ints, racks: Racks) -> Longs:
     """By class and kind of member: how many go there."""
     count, kinds = len(classed.size), len(terms.signature)
     flow = np.zeros((count, kinds), dtype=np.int64)
@@ -84,8 +92,10 @@ def shipped(terms: Terms, classed: Classes, held: Ints, *, racks: bool) -> Longs
     can = terms.allowed[terms.audience[classed.sample]]
     klass, kind = np.nonzero(can)
     big = (STRANGER + 1) * (int(classed.size.sum()) + 1)
-    away = terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]] if racks else klass < 0
     owner = held[classed.sample[klass]]
+    away = terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]]
+    if racks in {"free", "none"}:
+        away &= (owner < 0) & (racks == "free")
     stranger = (owner >= 0) & (terms.kind[owner] != kind)
     cost = np.where(away, classed.weight[klass], 0) * big + stranger * STRANGER
     share = _shares(terms, classed, klass, kind, cost, owner)
