@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -276,6 +277,132 @@ def explain(
 
 
 @main.command()
+@click.option(
+    "--scenario",
+    default="day",
+    show_default=True,
+    metavar="NAME",
+    help="day, steady, drift, bursts, hot, slow, churn or racks.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 100_000), default=1000, show_default=True)
+@click.option("--members", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), default=24.0, show_default=True)
+@click.option(
+    "--utilisation",
+    type=click.FloatRange(0, 10, min_open=True),
+    default=0.6,
+    show_default=True,
+    help="What arrives over what all members can read.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Samples of lag to replay instead of a scenario: records of levelwind.lag, JSON lines, or CSV.",
+)
+@click.option("--group", metavar="NAME", help="The group of the trace, where it has several.")
+@click.option(
+    "--problem",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Who reads the trace: a problem of `assign`; else --members alike.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Records a second that a member of capacity 1 reads of the trace, instead of --utilisation.",
+)
+@click.option(
+    "--strategy", "names", metavar="A,B,…", help="Strategies, or all; a usual few where none is named."
+)
+@click.option(
+    "--lag-target",
+    "target",
+    type=click.FloatRange(1, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds for which no record should wait.",
+)
+@click.option(
+    "--tick", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds a step."
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(0, 3600),
+    default=5.0,
+    show_default=True,
+    help="Seconds for which nobody reads a partition that changes hands.",
+)
+@click.option(
+    "--rebalance",
+    type=click.Choice(["levelwind", "classic"]),
+    default="levelwind",
+    show_default=True,
+    help="classic: eager strategies stop the whole group, as they do without levelwind.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the comparison: FILE.svg or FILE.png.",
+)
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings whose triggers count."
+)
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. control.min_gain=0.2."
+)
+@format_option
+def simulate(
+    scenario: str,
+    seed: int,
+    partitions: int,
+    members: int,
+    hours: float,
+    utilisation: float,
+    trace: Path | None,
+    group: str | None,
+    problem: Path | None,
+    speed: float | None,
+    names: str | None,
+    target: float,
+    tick: float,
+    pause: float,
+    rebalance: str,
+    picture: Path | None,
+    config: Path | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Play a day under several strategies: a made-up one, or a trace of your own."""
+    from daemon.compare import check_picture  # noqa: PLC0415 - see above
+    from daemon.simulation import command  # noqa: PLC0415 - see above
+    from daemon.simulation.scenario import Size  # noqa: PLC0415 - see above
+
+    if picture:
+        check_picture(picture)
+    asked = command.Asked(
+        strategies=command.wanted(names),
+        scenario=scenario,
+        seed=seed,
+        size=Size(partitions=partitions, members=members, hours=hours, tick=tick, utilisation=utilisation),
+        trace=trace,
+        problem=problem,
+        group=group,
+        speed=speed,
+        target=target,
+        pause=pause,
+        classic=rebalance == "classic",
+    )
+    settings = read_settings(config, None, pairs)
+    with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
+        simulated = command.run(asked, settings, lambda share: bar.update(round(share * 1000) - bar.pos))
+    click.echo(json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text())
+    if picture:
+        from daemon.simulation.picture import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
+
+        draw_simulation(simulated.title, simulated.rows, simulated.world.seconds, picture)
+
+
+@main.command()
 @with_settings
 @format_option
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
@@ -322,6 +449,35 @@ def rebalance(
 
     ask_for_rebalance(read_settings(config, bootstrap, pairs), group, reason)
     click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
+
+
+@main.command("dead-letters")
+@click.option("--retry", is_flag=True, help="Give the pipeline what the installed version can read now.")
+@click.option("--topic", metavar="NAME", help="Only the letters of records of this topic.")
+@with_settings
+@format_option
+def dead_letters(
+    retry: bool,
+    topic: str | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """List the records that the pipeline could not read."""
+    from daemon import dead_letters as letters  # noqa: PLC0415 - see above
+
+    settings = read_settings(config, bootstrap, pairs)
+    judged = letters.look_up(settings, letters.read_letters(settings, topic))
+    if form == "json":
+        now = time.time_ns() // 1_000_000
+        for one in judged:
+            click.echo(json.dumps(one.as_json(now), sort_keys=True))
+    else:
+        letters.show(judged)
+    if retry:
+        letters.retry(settings, judged)
+    click.echo(letters.summary(judged, retried=retry), err=True)
 
 
 @main.command(hidden=True)

@@ -158,8 +158,7 @@ class _Turn:
         """What the batch has come to; `lags` is by topic."""
         committed = frozenset(topic for topic, row in lags.items() if (row.committed >= 0).any())
         self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
-        for topic in (state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan:
-            self._forget(topic)
+        self._forget_unread()
         kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
         if self._outlived(kept):
             self._gone |= self._before
@@ -304,8 +303,15 @@ class _Turn:
             case Tombstone(key=("g", _)):
                 state = group_racks.unplanned(state)
         self._state = state
+        self._forget_unread()
 
     # -- what is gone
+
+    def _forget_unread(self) -> None:
+        """Neither a plan nor a commit speaks of these topics any more."""
+        state = self._state
+        for topic in sorted((state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan):
+            self._forget(topic)
 
     def _forget(self, topic: str) -> None:
         state = self._state

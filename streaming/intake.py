@@ -8,10 +8,11 @@ one batch in their order in time; a moment may be judged with a commit up to a b
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from assignors.protocol.records import (
     BrokerRecord,
@@ -20,6 +21,7 @@ from assignors.protocol.records import (
     OffsetsRecord,
     PlannerRecord,
     Rejection,
+    ReplayRecord,
     Tombstone,
     TopicRecord,
     decode,
@@ -28,11 +30,11 @@ from streaming import offsets_topic
 from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw, Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
-    import pyarrow as pa
 
+    from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind, Topics
 
     Ints: TypeAlias = npt.NDArray[np.int64]
@@ -41,7 +43,10 @@ BUCKET = 250
 """Milliseconds."""
 MALFORMED_RECORD = "malformed record of ours"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
-SKIPPED = (*offsets_topic.SKIPPED.values(), "broker", "planner")
+REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
+NO_REPLAY = -1
+ONLY_COUNTED = ("broker", "planner")
+SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED)
 
 
 @dataclass(slots=True)
@@ -62,6 +67,14 @@ class Packed:
         self.reason.append(reason)
         self.n.append(n)
 
+    def extend(self, other: Packed) -> None:
+        """Another's rows, too."""
+        self.route += other.route
+        self.kind += other.kind
+        self.payload += other.payload
+        self.reason += other.reason
+        self.n += other.n
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
@@ -73,6 +86,18 @@ class Records:
     timestamp: Ints
     key: pa.Array
     value: pa.Array
+
+    @classmethod
+    def of(cls, raw: Raw) -> Records:
+        """One record alone."""
+        return cls(
+            topic=pa.array([raw.topic], pa.string()),
+            partition=np.array([raw.partition], np.int64),
+            offset=np.array([raw.offset], np.int64),
+            timestamp=np.array([raw.timestamp], np.int64),
+            key=pa.array([raw.key], pa.binary()),
+            value=pa.array([raw.value], pa.binary()),
+        )
 
     def raw(self, row: int, reason: str = "") -> Raw:
         """One record."""
@@ -120,23 +145,51 @@ def pack_batch(records: Records, topics: Topics) -> Packed:
             _pack_offsets(packed, some)
         elif (kind := topics.kind(name)) is not None:
             for row in range(some.offset.size):
-                _pack_ours(packed, some.raw(row), kind)
+                _pack_ours(packed, some.raw(row), kind, topics)
     return packed
 
 
-def _pack_offsets(packed: Packed, records: Records) -> None:
+def unreadable(raw: Raw, topics: Topics) -> str | None:
+    """Why this version cannot read a record; None: it can."""
+    packed = Packed()
+    _pack_again(packed, raw, topics)
+    rejected = [Raw.unpack(payload) for kind, payload in _rows(packed) if kind == Kind.REJECTED]
+    return rejected[0].reason if rejected else None
+
+
+def _rows(packed: Packed) -> Iterator[tuple[int, bytes]]:
+    return zip(packed.kind, packed.payload, strict=True)
+
+
+def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
+    """The rows of a record that is replayed; what nothing is made of has had its due."""
+    alone = Packed()
+    if raw.topic == offsets_topic.TOPIC:
+        _pack_offsets(alone, Records.of(raw), raw.until)
+    elif (kind := topics.kind(raw.topic)) in REPLAYABLE:
+        _pack_ours(alone, raw, kind, topics)
+    else:
+        _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
+    if all(kind == Kind.SKIPPED for kind in alone.kind):
+        packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.SETTLED, raw.pack())
+    packed.extend(alone)
+
+
+def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> None:
     decoded = offsets_topic.decode(records.key, records.value)
     for row, reason in decoded.rejected.items():
         _reject(packed, records.raw(row, reason), reason)
     for kind, count in decoded.skipped.items():
         packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=kind, n=count)
     for row, group in decoded.memberships.items():
-        packed.add(GROUP_ROUTE + group, Kind.MEMBERSHIP, records.raw(row).pack())
+        raw = records.raw(row)
+        packed.add(GROUP_ROUTE + group, Kind.MEMBERSHIP, replace(raw, until=until).pack())
     if decoded.commits.row.size:
-        _pack_commits(packed, records, decoded.commits)
+        _pack_commits(packed, records, decoded.commits, until)
 
 
-def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits) -> None:
+def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits, until: int) -> None:
+    sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED
     gone = commits.offset == offsets_topic.TOMBSTONE
     at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
     kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
@@ -158,8 +211,9 @@ def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commi
             topic_id=topic_id - unsaid,
             source=records.partition[commits.row[rows]],
             position=records.offset[commits.row[rows]],
+            until=until,
         )
-        packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], Kind.COMMITS, payload.pack())
+        packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], sort, payload.pack())
 
 
 def latest(*, topic: Ints, key: Ints, bucket: Ints) -> Ints:
@@ -171,34 +225,56 @@ def latest(*, topic: Ints, key: Ints, bucket: Ints) -> Ints:
     return order[last]
 
 
-def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind) -> None:
+def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> None:
     record = decode(kind, raw.key, raw.value)
-    match record:
-        case Rejection(reason=reason):
-            _reject(packed, raw, MALFORMED_RECORD, detail=reason)
-            return
-        case Tombstone(key=key):
-            word, name = key[0], str(key[1]) if len(key) > 1 else ""
-        case TopicRecord() | OffsetsRecord():
-            word, name = record.KIND, record.topic
-        case GroupRecord():
-            word, name = "g", record.group
-            for topic in record.topics:
-                packed.add(TOPIC_ROUTE + topic, Kind.READS, Reads(group=name, at=raw.timestamp).pack())
-        case MemberAssignment():
-            word, name = "g", record.group
-        case BrokerRecord():
-            word, name = "broker", ""
-        case PlannerRecord():
-            word, name = "planner", ""
-        case _:
-            _reject(packed, raw, MALFORMED_RECORD, detail=f"a {record.KIND} record has no place here")
-            return
-    if word in ("broker", "planner"):
-        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=str(word), n=1)
+    if isinstance(record, Rejection):
+        _reject(packed, raw, MALFORMED_RECORD, detail=record.reason)
         return
-    route = (TOPIC_ROUTE if word in ("topic", "offsets") else GROUP_ROUTE) + name
-    packed.add(route, Kind.RECORD, raw.pack())
+    if isinstance(record, ReplayRecord):
+        _pack_again(packed, _replayed(record), topics)
+        return
+    if isinstance(record, GroupRecord):
+        for topic in record.topics:
+            packed.add(TOPIC_ROUTE + topic, Kind.READS, Reads(group=record.group, at=raw.timestamp).pack())
+    route = _route(record)
+    if route is None:
+        kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND
+        _reject(packed, raw, MALFORMED_RECORD, detail=f"a {kind_of} record has no place here")
+    elif route in ONLY_COUNTED:
+        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=route, n=1)
+    else:
+        packed.add(route, Kind.RECORD, raw.pack())
+
+
+def _route(record: Record | Tombstone) -> str | None:
+    """Whose record it is, a word of `ONLY_COUNTED` if nothing is made of it, None if it has no place here."""
+    match record:
+        case Tombstone(key=(("topic" | "offsets"), name)):
+            return f"{TOPIC_ROUTE}{name}"
+        case Tombstone(key=(("g" | "m"), group, *_)):
+            return f"{GROUP_ROUTE}{group}"
+        case Tombstone(key=(("broker" | "planner") as word, *_)):
+            return str(word)
+        case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
+            return TOPIC_ROUTE + topic
+        case GroupRecord(group=group) | MemberAssignment(group=group):
+            return GROUP_ROUTE + group
+        case BrokerRecord() | PlannerRecord():
+            return record.KIND
+        case _:
+            return None
+
+
+def _replayed(record: ReplayRecord) -> Raw:
+    return Raw(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=record.raw_key,
+        value=record.raw_value,
+        until=record.until,
+    )
 
 
 def _reject(packed: Packed, raw: Raw, reason: str, *, detail: str = "") -> None:

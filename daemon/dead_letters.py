@@ -1,0 +1,278 @@
+"""What the pipeline could not read, and the second chance that an upgrade gives it.
+
+A letter stands until its tombstone. `--retry` looks at the record itself, where it stands: one that is gone was compacted
+away, and one with a newer record of its key behind it is outdated: neither says anything any more, and their letters end.
+What the installed version can read now is given to the pipeline once more, with the offset up to which nothing newer of
+its key was found. The pipeline ends the letter when it has taken the record up, and lets it stand if it has seen
+something newer meanwhile. So a retry that is broken off, or made twice, does no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, encode, encode_key
+from assignors.protocol.topics import partition_for
+from daemon import clients
+from daemon.errors import ClusterUnavailableError, NotFoundError
+from daemon.reading import REQUIRED, Ends, Entry, is_end, polled, read_to_end, stable_ends
+from daemon.topics import partition_counts
+from streaming.intake import unreadable
+from streaming.rows import Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from assignors.protocol.topics import Topics
+    from daemon.settings import Settings
+
+    Place = tuple[str, int, int]
+
+
+class Verdict(StrEnum):
+    """What can be done about a letter."""
+
+    UNREADABLE = "unreadable"
+    """Not by this version either."""
+    READABLE = "readable"
+    OUTDATED = "outdated"
+    """Its record is gone, or a newer one of the same key is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A letter and what can be done about it."""
+
+    letter: DeadLetter
+    verdict: Verdict
+    reason: str
+    """Why it cannot be read: now, if it still cannot."""
+    replay: ReplayRecord | None = None
+
+    def as_json(self, now: int) -> dict[str, object]:
+        """One line of the listing."""
+        return {
+            "topic": self.letter.topic,
+            "partition": self.letter.partition,
+            "offset": self.letter.offset,
+            "at": self.letter.at,
+            "age_seconds": max(now - self.letter.at, 0) // 1000,
+            "reason": self.reason,
+            "verdict": self.verdict.value,
+        }
+
+
+@dataclass(slots=True)
+class Found:
+    """What a partition holds of the records that letters were written for."""
+
+    end: int
+    """Up to where it was read."""
+    records: dict[int, Raw] = field(default_factory=dict)
+    """By offset."""
+    newest: dict[bytes, int] = field(default_factory=dict)
+    """By key of one of them, the offset of the last record that has it."""
+
+    def note(self, raw: Raw, wanted: frozenset[int]) -> None:
+        """One record more, in their order."""
+        if raw.offset in wanted:
+            self.records[raw.offset] = raw
+            if raw.key is not None:
+                self.newest.setdefault(raw.key, raw.offset)
+        if raw.key is not None and raw.key in self.newest:
+            self.newest[raw.key] = raw.offset
+
+
+def standing(entries: Iterable[DeadLetter | Tombstone], topic: str | None) -> list[DeadLetter]:
+    """The letters that have not ended, by place."""
+    letters: dict[Place, DeadLetter] = {}
+    for entry in entries:
+        if isinstance(entry, Tombstone):
+            name, partition, offset = entry.key
+            letters.pop((str(name), int(partition), int(offset)), None)
+        elif topic is None or entry.topic == topic:
+            letters[entry.topic, entry.partition, entry.offset] = entry
+    return [letters[place] for place in sorted(letters)]
+
+
+def judge(letter: DeadLetter, found: Found, topics: Topics, now: int) -> Judged:
+    """Hold a letter against what stands at its place today."""
+    raw = found.records.get(letter.offset)
+    same = raw is not None and _begins(raw.key, letter.raw_key) and _begins(raw.value, letter.raw_value)
+    if raw is None or not same:  # compacted away; or the topic was deleted and made anew
+        return Judged(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+    if raw.key is not None and found.newest[raw.key] > raw.offset:
+        return Judged(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+    if (reason := unreadable(raw, topics)) is not None:
+        return Judged(letter=letter, verdict=Verdict.UNREADABLE, reason=reason)
+    replay = ReplayRecord(
+        at=now,
+        topic=raw.topic,
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp=raw.timestamp,
+        until=found.end,
+        raw_key=raw.key,
+        raw_value=raw.value,
+    )
+    return Judged(letter=letter, verdict=Verdict.READABLE, reason=letter.reason, replay=replay)
+
+
+def _begins(whole: bytes | None, kept: bytes | None) -> bool:
+    """Whether a letter's bytes, which may have been cut, are the record's."""
+    return whole is None if kept is None else whole is not None and whole.startswith(kept)
+
+
+# -- with a cluster
+
+
+def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
+    """The letters that stand.
+
+    Raises:
+        NotFoundError: there is no topic of letters.
+        ClusterUnavailableError: no answer in time.
+    """
+    read = read_to_end(settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout)
+    entries = [entry.record for entry in read if isinstance(entry, Entry)]
+    return standing((e for e in entries if isinstance(e, DeadLetter | Tombstone)), topic)
+
+
+def look_up(settings: Settings, letters: Sequence[DeadLetter]) -> list[Judged]:
+    """Judge letters by the records themselves: reads each of their partitions from the oldest letter on."""
+    now = time.time_ns() // 1_000_000
+    places: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for letter in letters:
+        places[letter.topic, letter.partition].add(letter.offset)
+    found = _find(settings, places)
+    nowhere = Found(end=0)
+    return [
+        judge(letter, found.get((letter.topic, letter.partition), nowhere), settings.topics, now)
+        for letter in letters
+    ]
+
+
+def _find(settings: Settings, places: Mapping[tuple[str, int], set[int]]) -> dict[tuple[str, int], Found]:
+    timeout = settings.topic.timeout
+    stable: dict[tuple[str, int], int] = {}
+    for name in {name for name, _ in places}:
+        try:
+            stable |= stable_ends(settings.client(), [name], timeout)
+        except NotFoundError:  # its records are gone with it
+            continue
+    found = {place: Found(end=stable[place]) for place in places if place in stable}
+    wanted = {place: frozenset(places[place]) for place in found}
+    ends = Ends({place: one.end for place, one in found.items() if one.end > min(places[place])})
+    group = {"group.id": f"{settings.prefix}reader"}
+    consumer = clients.consumer(settings.client(), {**REQUIRED, **group})
+    try:
+        consumer.assign([TopicPartition(*place, min(places[place])) for place in ends.missing])
+        until = time.monotonic() + timeout
+        while not ends.done:
+            for message in polled(consumer, 0.1):
+                until = time.monotonic() + timeout
+                error = message.error()
+                place = (message.topic(), message.partition())
+                if error is None and message.offset() < found[place].end:
+                    found[place].note(_raw(message), wanted[place])
+                elif error is not None and not is_end(error):
+                    raise ClusterUnavailableError(f"{place[0]}/{place[1]} cannot be read: {error.str()}")
+                ends.note(message)
+            if time.monotonic() > until:
+                raise ClusterUnavailableError(f"no progress in {timeout:g} s reading {sorted(ends.missing)}")
+    finally:
+        consumer.close()
+    return found
+
+
+def _raw(message: Any) -> Raw:
+    return Raw(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=max(message.timestamp()[1], 0),
+        key=message.key(),
+        value=message.value(),
+    )
+
+
+def retry(settings: Settings, judged: Sequence[Judged]) -> None:
+    """Give the pipeline what can be read now, and end the letters of what is outdated.
+
+    Raises:
+        NotFoundError: a topic of ours is missing; a daemon of this version makes it when it starts.
+        ClusterUnavailableError: not everything was acknowledged in time; to say it again does no harm.
+    """
+    topics, within = settings.topics, settings.topic.timeout
+    counts = partition_counts(settings.client(), topics, settings.topic)
+    if missing := [name for name in (topics.replays, topics.dead_letters) if name not in counts]:
+        raise NotFoundError(
+            f"the cluster has no topic {', '.join(missing)}: start the daemon, which makes it"
+        )
+    failures: list[str] = []
+    producer = clients.producer(
+        settings.client(), {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)}
+    )
+    for one in judged:
+        key = encode_key(one.letter.key)
+        topic, value = topics.dead_letters, None
+        if one.replay is not None:
+            topic, value = topics.replays, encode(one.replay)[1]
+        elif one.verdict is not Verdict.OUTDATED:
+            continue
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=partition_for(key.decode(), counts[topic]),
+            on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+        )
+        producer.poll(0)
+    if producer.flush(within) or failures:
+        raise ClusterUnavailableError(f"not everything was taken: {failures[0] if failures else 'no answer'}")
+
+
+def summary(judged: Sequence[Judged], *, retried: bool) -> str:
+    """One line on what there is, or what was done about it."""
+    count = Counter(one.verdict for one in judged)
+    readable, outdated, unreadable_still = (
+        count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
+    )
+    if retried:
+        return (
+            f"{readable} given to the pipeline again, {outdated} outdated and ended, "
+            f"{unreadable_still} still unreadable; a letter that stands on was overtaken: try it again"
+        )
+    return (
+        f"{readable} readable now, {outdated} outdated, {unreadable_still} unreadable; --retry to act on it"
+    )
+
+
+def show(judged: Sequence[Judged]) -> None:
+    """Print the letters as a table."""
+    now = time.time_ns() // 1_000_000
+    table = Table(box=None, header_style="bold")
+    for name, right in (("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for one in judged:
+        letter = one.letter
+        place = f"{letter.partition}/{letter.offset}"
+        table.add_row(
+            letter.topic, place, _age(max(now - letter.at, 0) // 1000), one.verdict.value, one.reason
+        )
+    Console().print(table)
+
+
+def _age(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
