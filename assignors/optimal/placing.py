@@ -8,11 +8,11 @@ Ties: members by id, partitions by number.
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Floats, Ints, Longs, within
+from assignors.columns import Bools, Floats, Ints, Longs, within
 from assignors.optimal.dealing import dealt
 from assignors.optimal.kinds import levelled_kinds
 from assignors.optimal.terms import Terms, summed
-from assignors.optimal.transport import Classes, Racks, classes, shipped
+from assignors.optimal.transport import Classes, Racks, Shipment, classes, shipped
 
 AGAIN = 3  # times that a kind of members of several capacities is dealt to
 
@@ -34,7 +34,7 @@ def place(terms: Terms, held: Ints, racks: Racks = "all") -> Ints:
     kind = np.zeros(len(owner), dtype=np.int64)
     if len(terms.signature) > 1:
         classed = classes(terms, held)
-        kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, held, racks))
+        kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, racks))
         if fresh:
             levelled_kinds(terms, there, kind, racks=racks != "none", pay=racks == "paid")
     if not fresh:
@@ -46,41 +46,32 @@ def place(terms: Terms, held: Ints, racks: Racks = "all") -> Ints:
     return owner
 
 
-def _chosen(terms: Terms, there: Longs, held: Ints, classed: Classes, flow: Longs) -> Longs:
-    """By taken partition: the kind that it goes to. Who leaves is first of too full members, then of little load."""
-    kind = np.empty(len(there), dtype=np.int64)
-    single = np.count_nonzero(flow, axis=1) == 1
-    kind[:] = flow.argmax(axis=1)[classed.of]
-    mixed = np.flatnonzero(~single[classed.of])
-    if not len(mixed):
-        return kind
-    keen = _keen(terms, there[mixed], held)
-    order = mixed[np.lexsort((there[mixed], keen, classed.of[mixed]))]
-    klass, to = np.nonzero(np.where(single[:, None], 0, flow))
-    amount = flow[klass, to]
-    klass_of, kind_of = np.repeat(klass, amount), np.repeat(to, amount)
-    owners = held[classed.sample]
-    home = np.where(owners >= 0, terms.kind[owners], -1)
-    stays = kind_of == home[klass_of]  # after those who leave
-    spread = (within(amount) + 0.5) / np.repeat(amount, amount)
-    kind[order] = kind_of[np.lexsort((kind_of, spread, stays, klass_of))]
+def _chosen(terms: Terms, there: Longs, held: Ints, classed: Classes, sent: Shipment) -> Longs:
+    """By taken partition: the kind that it goes to."""
+    kind = np.full(len(there), -1, dtype=np.int64)
+    stays = np.flatnonzero(classed.holding >= 0)
+    if sent.left.any():
+        stays = stays[~_leaving(terms, there[stays], held, classed.holding[stays], sent.left)]
+    kind[stays] = classed.holder[classed.holding[stays]]
+    pool = np.flatnonzero(kind < 0)
+    order = pool[np.lexsort((there[pool], -terms.load[there[pool]], classed.of[pool]))]
+    klass, to = np.repeat(sent.klass, sent.amount), np.repeat(sent.kind, sent.amount)
+    spread = (within(sent.amount) + 0.5) / np.repeat(sent.amount, sent.amount)
+    kind[order] = to[np.lexsort((to, spread, klass))]
     return kind
 
 
-def _keen(terms: Terms, partitions: Longs, held: Ints) -> Floats:
-    """What leaves first is lowest: what its owner has too many of, then the least load; with nobody, the heaviest first."""
-    load = terms.load[partitions]
-    owner = held[partitions]
-    keen = np.where(owner >= 0, load, -load)
-    if (owner >= 0).any():
-        count = terms.count(held)
-        over = np.maximum(count - terms.most, 0)
-        order = np.lexsort((partitions, load, owner))
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = within(np.bincount(owner + 1, minlength=len(count) + 1))
-        surplus = (owner >= 0) & (rank < over[owner])
-        keen = np.where(surplus, keen - (float(load.max(initial=0.0)) + 1), keen)
-    return keen
+def _leaving(terms: Terms, partitions: Longs, held: Ints, holding: Longs, left: Longs) -> Bools:
+    """Which of some held partitions leave: first what their owners have too many of, then the least load."""
+    load, owner, count = terms.load[partitions], held[partitions], terms.count(held)
+    order = np.lexsort((partitions, load, owner))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = within(np.bincount(owner, minlength=len(count)))
+    settled = rank >= np.maximum(count - terms.most, 0)[owner]
+    order = np.lexsort((partitions, load, settled, holding))
+    leaving = np.empty(len(order), dtype=np.bool_)
+    leaving[order] = within(np.bincount(holding, minlength=len(left))) < left[holding[order]]
+    return leaving
 
 
 def _trim(terms: Terms, owner: Ints, total: Longs) -> None:

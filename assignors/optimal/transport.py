@@ -1,9 +1,9 @@
 """How many partitions of each class go to each kind of member: locality at fixed counts, solved exactly.
 
-Law: partitions that the same members may have, with replicas in the same racks, of about the same traffic and with owners of
-the same kind are interchangeable here, so a min-cost flow over classes and kinds is exact whatever their numbers. Least
-weight across racks first, then fewest partitions that change their kind of owner. Where nobody owns anything a class is
-spread over the kinds that suit it equally, which leaves load something to choose from.
+Law: partitions that the same members may have, with replicas in the same racks and of about the same traffic are one *class*,
+and those of a class that one kind of members owns are one *holding*; within each they are interchangeable here, so a min-cost
+flow is exact whatever their numbers. Least weight across racks first, then fewest partitions that change their kind of owner.
+A class is spread over the kinds that suit it equally, which leaves load something to choose from.
 """
 
 from dataclasses import dataclass
@@ -30,31 +30,54 @@ class Classes:
 
     of: Longs  # by taken partition: its class
     sample: Longs  # by class: one of its partitions
-    size: Longs  # by class
     weight: Longs  # by class: what one of them costs across racks at least, in `unit`s
     unit: float
+    holding: Longs  # by taken partition: the holding that it is of, -1 none
+    class_held: Longs  # by holding: of which class
+    holder: Longs  # by holding: whose, a kind of members
+    size: Longs  # by holding
+    free: Longs  # by class: how many nobody holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """What goes where."""
+
+    left: Longs  # by holding: how many leave their kind of owner
+    klass: Longs  # by way: of which class,
+    kind: Longs  # to which kind of members,
+    amount: Longs  # how many of those that nobody holds or that leave
 
 
 def classes(terms: Terms, held: Ints) -> Classes:
     """Class the partitions that somebody may have; less finely where that would be too many classes."""
     there = np.flatnonzero(terms.taken)
-    base = terms.audience[there] * len(terms.far) + terms.rackset[there]
-    owned = np.where(held[there] >= 0, terms.kind[held[there]] + 1, 0) if len(terms.kind) else there * 0
     weight, unit = _steps(terms.weight[there])
-    by_weight = numbered(weight)
-    for parts in ((by_weight, owned), (owned,), ()):
-        key = numbered(base)
-        for part in parts:
-            key = numbered(key * (int(part.max(initial=0)) + 1) + part)
-        if not parts or (int(key.max(initial=-1)) + 1) * len(terms.signature) <= MOST_ARCS:
-            break
-    count = int(key.max(initial=-1)) + 1
+    base = numbered(terms.audience[there] * len(terms.far) + terms.rackset[there])
+    of = numbered(base * (int(weight.max(initial=0)) + 1) + weight)
+    if (int(of.max(initial=-1)) + 1) * len(terms.signature) > MOST_ARCS:
+        of = base
+    count = int(of.max(initial=-1)) + 1
     sample = np.zeros(count, dtype=np.int64)
-    sample[key[::-1]] = there[::-1]
-    size = np.bincount(key, minlength=count)
+    sample[of[::-1]] = there[::-1]
     least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, key, weight)
-    return Classes(of=key, sample=sample, size=size, weight=least, unit=unit)
+    np.minimum.at(least, of, weight)
+    owned = np.flatnonzero(held[there] >= 0)
+    kinds = len(terms.signature)
+    pair, number = np.unique(of[owned] * kinds + terms.kind[held[there[owned]]], return_inverse=True)
+    holding = np.full(len(there), -1, dtype=np.int64)
+    holding[owned] = number.ravel()
+    return Classes(
+        of=of,
+        sample=sample,
+        weight=least,
+        unit=unit,
+        holding=holding,
+        class_held=pair // max(kinds, 1),
+        holder=pair % max(kinds, 1),
+        size=np.bincount(holding[owned], minlength=len(pair)),
+        free=np.bincount(of[holding < 0], minlength=count),
+    )
 
 
 def _steps(weight: Longs) -> tuple[Longs, float]:
@@ -75,51 +98,52 @@ def crossing_bound(terms: Terms) -> int:
     """The least weight that crosses racks in any plan with these counts, whoever owns what."""
     nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
     classed = classes(terms, nobody)
-    flow = shipped(terms, classed, nobody, "all")
-    away = terms.far[terms.rackset[classed.sample]][:, terms.rack]
-    least = float((flow * away).sum(axis=1) @ classed.weight)
+    sent = shipped(terms, classed, "all")
+    away = terms.far[terms.rackset[classed.sample[sent.klass]], terms.rack[sent.kind]]
+    least = float((sent.amount * away * classed.weight[sent.klass]).sum())
     light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit)) if classed.unit > 1 else 0
     return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
 
 
-def shipped(terms: Terms, classed: Classes, held: Ints, racks: Racks) -> Longs:
-    """By class and kind of member: how many go there."""
-    count, kinds = len(classed.size), len(terms.signature)
-    flow = np.zeros((count, kinds), dtype=np.int64)
-    if kinds == 1:
-        flow[:, 0] = classed.size
-        return flow
-    can = terms.allowed[terms.audience[classed.sample]]
-    klass, kind = np.nonzero(can)
-    big = (STRANGER + 1) * (int(classed.size.sum()) + 1)
-    owner = held[classed.sample[klass]]
-    away = terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]]
-    if racks in {"free", "none"}:
-        away &= (owner < 0) & (racks == "free")
-    stranger = (owner >= 0) & (terms.kind[owner] != kind)
-    cost = np.where(away, classed.weight[klass], 0) * big + stranger * STRANGER
-    share = _shares(terms, classed, klass, kind, cost, owner)
-    ways = joined(
-        Arcs(klass, count + kind, share, cost),
-        Arcs(klass, count + kind, classed.size[klass] - share, cost + 1),
+def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
+    """How many of each class go to which kind, and how many of each holding leave for that."""
+    count, holdings = len(classed.sample), len(classed.size)
+    klass, kind = np.nonzero(terms.allowed[terms.audience[classed.sample]])
+    big = (STRANGER + 1) * (len(classed.of) + 1)
+    price = classed.weight * (big if racks != "none" else 0)
+    cost = np.where(terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]], price[klass], 0)
+    away = terms.far[terms.rackset[classed.sample[classed.class_held]], terms.rack[classed.holder]]
+    stay = np.where(away & (racks != "free"), price[classed.class_held], 0)
+    share = _shares(terms, classed, klass, kind, cost)
+    whole = classed.free + np.bincount(classed.class_held, weights=classed.size, minlength=count).astype(
+        np.int64
     )
-    ends, demand = _ends(terms, count)
-    supply = np.concatenate([classed.size, np.zeros(len(demand), dtype=np.int64)])
-    supply[count:] -= demand
-    sent = cheapest(joined(ways, ends), supply)
-    flow[klass, kind] = sent[: len(klass)] + sent[len(klass) : 2 * len(klass)]
-    return flow
+    own = count + np.arange(holdings)
+    first = count + holdings
+    leave = np.full(holdings, STRANGER)
+    ways = joined(
+        Arcs(own, first + classed.holder, classed.size, stay),
+        Arcs(own, classed.class_held, classed.size, leave),
+        Arcs(klass, first + kind, share, cost),
+        Arcs(klass, first + kind, whole[klass] - share, cost + 1),
+    )
+    ends, demand = _ends(terms, first)
+    supply = np.concatenate([classed.free, classed.size, -demand])
+    sent = cheapest(joined(ways, ends), supply)[: len(ways.tail)]
+    _, left, near, more = np.split(sent, np.cumsum([holdings, holdings, len(klass)]))
+    used = np.flatnonzero(near + more)
+    return Shipment(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
 
 
-def _shares(terms: Terms, classed: Classes, klass: Longs, kind: Longs, cost: Longs, owner: Ints) -> Longs:
-    """By arc: its part of a class that nobody owns, among the kinds that suit the class best; a class with owners whole."""
-    best = np.full(len(classed.size), np.iinfo(np.int64).max)
+def _shares(terms: Terms, classed: Classes, klass: Longs, kind: Longs, cost: Longs) -> Longs:
+    """By arc: its part of what nobody holds of a class, among the kinds that suit the class best."""
+    best = np.full(len(classed.sample), np.iinfo(np.int64).max)
     np.minimum.at(best, klass, cost)
     fit = cost == best[klass]
     members = np.bincount(terms.kind, minlength=len(terms.signature))[kind]
-    beside = np.bincount(klass, weights=np.where(fit, members, 0), minlength=len(classed.size))
-    part = (classed.size[klass] * members) // np.maximum(beside[klass], 1).astype(np.int64)
-    return np.where(owner >= 0, classed.size[klass], np.where(fit, part, 0))
+    beside = np.bincount(klass, weights=np.where(fit, members, 0), minlength=len(classed.sample))
+    part = (classed.free[klass] * members) // np.maximum(beside[klass], 1).astype(np.int64)
+    return np.where(fit, part, 0)
 
 
 def _ends(terms: Terms, first: int) -> tuple[Arcs, Longs]:
