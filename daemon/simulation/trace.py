@@ -1,0 +1,277 @@
+"""A trace: samples of the ends of a group's partitions, as JSON lines or CSV, and the world that they make.
+
+Three forms, by line, also mixed:
+- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}`, where `payload` may stand for `value` and each
+  of the two may be the record's own text (`kcat -J` prints that), or key, tab, value (`kafka-console-consumer` with
+  `print.key=true`). It tells ends, lag at the start, and where replicas stand, and when they moved.
+- `{"at": ms, "topic": name, "partition": n, "end": offset}`, with `lag` where it is known.
+- CSV: the same names in the first line, then a line a sample.
+
+Law: records arrive evenly between two samples of a partition, and not before its first nor after its last. An end that has
+gone back (the topic was made anew) is where counting begins again. Tombstones are passed over.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assignors.intake import ProblemError
+from assignors.protocol.ranges import MAX_PARTITIONS, WireError
+from assignors.protocol.records import LagRecord, Rejection, Tombstone, decode
+from assignors.protocol.wire import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from assignors.columns import Floats, Longs
+
+NEEDED = ("at", "topic", "partition", "end")
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What the samples tell; times are milliseconds."""
+
+    ends: Mapping[str, Mapping[int, list[tuple[int, int]]]]
+    """By topic and partition: time and end, ascending in time; an end never goes back."""
+    lags: Mapping[str, Mapping[int, int]]
+    """By topic and partition: the lag at its first sample, where that is told."""
+    racks: Mapping[str, list[tuple[int, tuple[tuple[str, ...], ...]]]]
+    """By topic: since when its replicas stand where, by partition; only changes."""
+    went_back: int
+    """How often an end was below the one before."""
+
+    @property
+    def begin(self) -> int:
+        """The first sample."""
+        return min(samples[0][0] for one in self.ends.values() for samples in one.values())
+
+    @property
+    def end(self) -> int:
+        """The last sample."""
+        return max(samples[-1][0] for one in self.ends.values() for samples in one.values())
+
+    @property
+    def arrived(self) -> int:
+        """How many records it tells of."""
+        return sum(s[-1][1] - s[0][1] for one in self.ends.values() for s in one.values())
+
+    def partitions(self) -> dict[str, int]:
+        """By topic, how many partitions it tells of."""
+        return {topic: max(numbers) + 1 for topic, numbers in self.ends.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """What was read so far."""
+
+    group: str | None
+    ends: dict[str, dict[int, dict[int, int]]] = field(default_factory=lambda: defaultdict(dict))
+    lags: dict[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
+    racks: dict[str, dict[int, tuple[tuple[str, ...], ...]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    groups: set[str] = field(default_factory=set)
+
+    def record(self, record: LagRecord) -> None:
+        self.groups.add(record.group)
+        if self.group is not None and record.group != self.group:
+            return
+        times = record.ends_at or (record.at,) * len(record.end)
+        for partition, (at, end, lag) in enumerate(zip(times, record.end, record.lag, strict=True)):
+            if NEVER not in {at, end}:
+                self.sample(at, record.topic, partition, end, lag)
+        if any(record.racks):
+            self.racks[record.topic][record.at] = tuple(tuple(sorted(set(one))) for one in record.racks)
+
+    def sample(self, at: int, topic: str, partition: int, end: int, lag: int | None) -> None:
+        self.ends[topic].setdefault(partition, {})[at] = end
+        first = self.lags[topic].get(partition)
+        if lag is not None and (first is None or at < first[0]):
+            self.lags[topic][partition] = (at, lag)
+
+
+def read_trace(lines: Iterable[bytes], group: str | None = None) -> Trace:
+    """Read a trace.
+
+    Args:
+        lines: the file's.
+        group: whose samples of lag count; may be left out where they are of one group.
+
+    Raises:
+        ProblemError: a line is none of the forms (the message has its number), or the trace tells too little.
+    """
+    reader = _Reader(group=group)
+    columns: list[str] | None = None
+    for number, raw in enumerate(lines, start=1):
+        try:
+            text = raw.decode().strip().removeprefix("\ufeff")
+            if not text:
+                continue
+            if text[0] in "{[":
+                _json_line(reader, text)
+            elif columns is None:
+                columns = _header(text)
+            else:
+                _sample(reader, _row(columns, text))
+        except (WireError, UnicodeDecodeError) as wrong:
+            raise ProblemError(f"trace, line {number}: {wrong}") from wrong
+    if group is None and len(reader.groups) > 1:
+        raise ProblemError(
+            f"trace: it has the lag of {len(reader.groups)} groups; choose one with --group: "
+            f"{', '.join(sorted(reader.groups))}"
+        )
+    if group is not None and not reader.ends:
+        raise ProblemError(
+            f"trace: no lag of group {group!r}; it has {', '.join(sorted(reader.groups)) or 'no group'}"
+        )
+    return _checked(reader)
+
+
+def _json_line(reader: _Reader, text: str) -> None:
+    key, tab, value = text.partition("\t")
+    if tab and text[0] == "[":
+        _lag(reader, key.encode(), None if value == "null" else value.encode())
+        return
+    fields = _loaded(text)
+    if not isinstance(fields, dict):
+        raise WireError("neither an object nor a key, a tab and a value")
+    if "key" in fields:
+        _lag(reader, _bytes(fields["key"]), _bytes(fields.get("value", fields.get("payload"))))
+    else:
+        _sample(reader, fields)
+
+
+def _lag(reader: _Reader, key: bytes | None, value: bytes | None) -> None:
+    record = decode("lag", key, value)
+    if isinstance(record, Rejection):
+        raise WireError(f"no record of lag: {record.reason}")
+    if isinstance(record, LagRecord):
+        reader.record(record)
+    elif not isinstance(record, Tombstone):
+        raise WireError("no record of lag")
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise WireError(f"not JSON: {wrong}") from wrong
+
+
+def _bytes(said: object) -> bytes | None:
+    """A key or value that is given as JSON, or as the text of JSON."""
+    if said is None:
+        return None
+    return (said if isinstance(said, str) else json.dumps(said)).encode()
+
+
+def _sample(reader: _Reader, fields: dict[str, Any]) -> None:
+    read = Fields(fields, "sample")
+    reader.sample(
+        read.integer("at"),
+        read.text("topic"),
+        read.integer("partition", high=MAX_PARTITIONS - 1),
+        read.integer("end"),
+        read.integer("lag") if fields.get("lag") is not None else None,
+    )
+
+
+def _header(text: str) -> list[str]:
+    columns = [name.strip() for name in next(csv.reader(StringIO(text)))]
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        raise WireError(
+            f"neither JSON nor a CSV's first line with {', '.join(NEEDED)}: {', '.join(missing)} is missing"
+        )
+    return columns
+
+
+def _row(columns: list[str], text: str) -> dict[str, Any]:
+    cells = [cell.strip() for cell in next(csv.reader(StringIO(text)))]
+    if len(cells) != len(columns):
+        raise WireError(f"{len(cells)} values for {len(columns)} columns")
+    row: dict[str, Any] = dict(zip(columns, cells, strict=True))
+    for name in ("at", "partition", "end", "lag"):
+        if (cell := row.get(name)) is not None:
+            row[name] = int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 20 else cell or None
+    return row
+
+
+def _checked(reader: _Reader) -> Trace:
+    went_back = 0
+    ends: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    for topic, partitions in sorted(reader.ends.items()):
+        for partition, samples in sorted(partitions.items()):
+            times = sorted(samples)
+            steps = np.diff(
+                np.array([samples[at] for at in times], dtype=np.int64), prepend=samples[times[0]]
+            )
+            went_back += int(np.count_nonzero(steps < 0))
+            rising = np.cumsum(np.maximum(steps, 0)).tolist()
+            ends.setdefault(topic, {})[partition] = list(zip(times, rising, strict=True))
+    trace = Trace(
+        ends=ends,
+        lags={t: {p: lag for p, (_, lag) in sorted(one.items())} for t, one in sorted(reader.lags.items())},
+        racks={topic: _changes(sorted(one.items())) for topic, one in sorted(reader.racks.items())},
+        went_back=went_back,
+    )
+    if not ends or trace.begin == trace.end:
+        raise ProblemError(
+            "trace: it needs samples of at least two moments; levelwind.lag keeps only the last one of each topic for "
+            "good, so read it for as long as the trace is to be"
+        )
+    if not trace.arrived:
+        raise ProblemError("trace: no record arrives between its first and its last sample")
+    return trace
+
+
+def _changes(
+    layouts: Iterable[tuple[int, tuple[tuple[str, ...], ...]]],
+) -> list[tuple[int, tuple[tuple[str, ...], ...]]]:
+    found: list[tuple[int, tuple[tuple[str, ...], ...]]] = []
+    for at, racks in layouts:
+        if not found or found[-1][1] != racks:
+            found.append((at, racks))
+    return found
+
+
+class Replayed:
+    """The arrivals of a trace."""
+
+    def __init__(self, trace: Trace, topics: Mapping[str, tuple[int, int]], tick: float) -> None:
+        """`topics`: of each that counts, its first partition in the world, and how many it has."""
+        self._tick = tick * 1000
+        self._begin = trace.begin
+        self._partitions = sum(count for _, count in topics.values())
+        self._samples: list[tuple[int, Floats, Floats]] = [
+            (
+                topics[topic][0] + partition,
+                np.array([at for at, _ in samples], dtype=np.float64),
+                np.array([end for _, end in samples], dtype=np.float64),
+            )
+            for topic, partition, samples in _all(trace)
+            if topic in topics
+        ]
+
+    def block(self, first: int, ticks: int) -> Longs:
+        """Take whole records: what has not fully arrived comes with a later tick."""
+        edges = self._begin + np.arange(first, first + ticks + 1) * self._tick
+        records = np.zeros((ticks, self._partitions), dtype=np.int64)
+        for place, at, end in self._samples:
+            records[:, place] = np.diff(np.floor(np.interp(edges, at, end)).astype(np.int64))
+        return records
+
+
+def _all(trace: Trace) -> Iterator[tuple[str, int, list[tuple[int, int]]]]:
+    for topic, partitions in trace.ends.items():
+        for partition, samples in partitions.items():
+            yield topic, partition, samples
