@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Mask: TypeAlias = npt.NDArray[np.bool_]
 
 POINTS = 32
-FAR = 0.5
+FAR = 0.55
 HORIZON = 7 * 24 * 60 * 60 * 1000
 UNKNOWN = -1
 
@@ -65,9 +65,10 @@ class Ends:
 
         Also, of which it is only known that they arrived no later than that.
         """
-        later = np.zeros(offset.shape, np.int64)  # of each record, the first point whose end is beyond it
-        for end in self.end:
-            later += end <= offset
+        ends = self.end.reshape(self.at.size, *(1,) * (offset.ndim - 1), offset.shape[-1])
+        later = np.count_nonzero(
+            ends <= offset, axis=0
+        )  # of each record, the first point whose end is beyond it
         last = self.at.size - 1
         partition = np.broadcast_to(np.arange(offset.shape[-1]), offset.shape)
         after = np.minimum(later, last)

@@ -1,0 +1,87 @@
+"""When records arrived, from a history that is thinned with age."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.ends import FAR, HORIZON, POINTS, Ends
+
+SECOND = 1000
+
+
+def history(*samples: tuple[int, list[int]]) -> Ends:
+    ends = Ends.none()
+    for at, end in samples:
+        ends = ends.sampled(at * SECOND, np.array(end, np.int64))
+    return ends
+
+
+def arrived(ends: Ends, *offsets: int) -> tuple[list[float], list[bool]]:
+    times, unbounded = ends.arrived(np.array([offsets], np.int64))
+    return (times[0] / SECOND).tolist(), unbounded[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("case", "samples", "offset", "at", "unbounded"),
+    [
+        ("between two samples", [(10, [100]), (20, [200])], 150, 15, False),
+        ("with the first record of a step", [(10, [100]), (20, [200])], 100, 10, False),
+        ("after a log that stood still", [(10, [100]), (20, [100]), (30, [200])], 100, 20, False),
+        ("before the history", [(10, [100]), (20, [200])], 99, 10, True),
+        ("in a single sample", [(10, [100])], 50, 10, True),
+        ("beyond a log that was cut off", [(10, [100]), (20, [40]), (30, [80])], 60, 25, False),
+        ("below where it was cut off", [(10, [20]), (20, [100]), (30, [40])], 30, 15, False),
+        ("after a clock was set back", [(10, [100]), (99, [150]), (20, [200])], 150, 15, False),
+        ("where the end was not known", [(10, [-1]), (20, [100])], 50, 20, True),
+    ],
+)
+def test_when_a_record_arrived(
+    case: str, samples: list[tuple[int, list[int]]], offset: int, at: float, unbounded: bool
+) -> None:
+    assert arrived(history(*samples), offset) == ([at], [unbounded])
+
+
+def test_a_partition_that_came_later_has_no_past() -> None:
+    assert arrived(history((10, [100]), (20, [200, 50])), 150, 20) == ([15, 20], [False, True])
+
+
+def test_a_steady_log_is_told_to_the_second_however_old_the_record() -> None:
+    ends = history(*[(second, [10 * second]) for second in range(1, 5000)])
+    assert ends.at.size == POINTS
+    assert arrived(ends, 45_000)[0] == [4500]
+    assert arrived(ends, 1000)[0] == [100]
+
+
+@pytest.mark.integration
+def test_points_stand_the_closer_the_younger_they_are() -> None:
+    ends = Ends.none()
+    worst = 0.0
+    for second in range(1, 2 * 86400):
+        ends = ends.sampled(second * SECOND, np.array([second]))
+        age = second * SECOND - ends.at[:-1]
+        old = age > 60 * SECOND
+        if second % 101 == 0 and old.any():
+            worst = max(worst, float((np.diff(ends.at)[old] / age[old]).max()))
+    assert worst < FAR
+
+
+def test_what_is_older_than_the_horizon_is_forgotten() -> None:
+    ends = history((0, [1]), (10, [2]), (HORIZON // SECOND + 5, [3]))
+    assert ends.at.tolist() == [10 * SECOND, HORIZON + 5 * SECOND]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 100), st.lists(st.integers(-1, 2**40), min_size=3, max_size=3)), max_size=50
+    )
+)
+def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> None:
+    at, ends = 0, Ends.none()
+    for step, end in steps:
+        at += step
+        ends = ends.sampled(at, np.array(end, np.int64))
+    again = Ends.of(ends.arrays())
+    assert again.at.tolist() == ends.at.tolist()
+    assert again.end.tolist() == ends.end.tolist()
