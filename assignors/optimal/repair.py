@@ -6,12 +6,13 @@ answers of other strategies; fewest moves win, then weight across racks, then ti
 before the held one was mended is that returned although it is not within it: the next plan goes on from there.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from assignors.assignment import NOBODY
 from assignors.columns import Ints, Longs
 from assignors.lag import lag
-from assignors.optimal.bounds import moves_bound
 from assignors.optimal.effort import Effort
 from assignors.optimal.levelling import levelled
 from assignors.optimal.placing import place
@@ -50,23 +51,23 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     plans = [plan for plan in mended if fits(terms, plan, goal)]
     if effort.spent and not plans:  # better than most of it moved: the next plan goes on
         return min(mended, key=lambda plan: (max(terms.drain(plan), drain), terms.crossed(plan)))
-    if len(terms.audience) <= SEEDED or not any(_fewest(terms, plan) for plan in plans):
+    if len(terms.audience) <= SEEDED or not plans:
         plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
     chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
     again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
     return again if fits(terms, again, goal) else chosen
 
 
-def _fewest(terms: Terms, owner: Ints) -> bool:
-    return int(np.count_nonzero(terms.moved(owner))) <= moves_bound(terms)
-
-
-def _begun(terms: Terms, goal: Reference) -> list[Ints]:
+def _begun(terms: Terms, goal: Reference) -> Iterator[Ints]:
     """What is held with counts made even: with racks looked after for all, and only for what nobody holds."""
     near = place(terms, terms.held)
-    as_is = place(terms, terms.held, "free")
     # Where load needs more to cross than counts do, what is held crosses for a reason.
-    return [near, as_is] if terms.crossed(near) >= goal.crossing else [as_is, near]
+    reasonable = terms.crossed(near) < goal.crossing
+    if not reasonable:
+        yield near
+    yield place(terms, terms.held, "free")
+    if reasonable:
+        yield near
 
 
 def _mended(terms: Terms, begun: Ints, drain: float, crossing: int, effort: Effort) -> Ints:

@@ -101,7 +101,9 @@ def crossing_bound(terms: Terms) -> int:
     sent = shipped(terms, classed, "all")
     away = terms.far[terms.rackset[classed.sample[sent.klass]], terms.rack[sent.kind]]
     least = float((sent.amount * away * classed.weight[sent.klass]).sum())
-    light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit)) if classed.unit > 1 else 0
+    if classed.unit == round(classed.unit) and classed.unit * SMALL > float(terms.weight.max(initial=0)):
+        return round(least * classed.unit)  # weights as they are
+    light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit))
     return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
 
 
