@@ -87,7 +87,7 @@ def certified(name: object, options: Mapping[str, Any] = MappingProxyType({})) -
     def answer(group: Group) -> tuple[Assignment, Certificate | None]:
         if name != "optimal":
             return strategy(group), None
-        plan = optimal_plan(group, **options)
+        plan = optimal_plan(group, **{option: options[option] for option in CHECKS if option in options})
         return plan.assignment, plan.certificate
 
     return answer

@@ -61,7 +61,7 @@ def exact(terms: Terms) -> Exact | None:
             return None
         blocks.append(block)
     load = max((_lightest(terms, block) for block in blocks), default=0.0)
-    limit = load * (1 + terms.wishes.load_tolerance)
+    limit = terms.wishes.within(load)
     owner = np.full(len(terms.audience), NOBODY, dtype=np.int32)
     for block in blocks:
         _cheapest(terms, block, limit, owner)

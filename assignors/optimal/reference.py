@@ -37,7 +37,8 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     """Find it."""
     nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
     tolerance = terms.wishes.load_tolerance
-    goal, enough = bound.value * (1 + CLOSE * tolerance), bound.value * (1 + tolerance)
+    enough = terms.wishes.within(bound.value)
+    goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
     near = place(terms, nobody)
     if _between_kinds(terms, near) <= enough:  # else no exchange that costs nothing across racks will do
         near = levelled(terms, near, nobody, goal, effort.half(), crossing=terms.crossed(near))
@@ -48,7 +49,7 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
     drain = min(map(terms.drain, plans))
-    limit = drain * (1 + tolerance)
+    limit = terms.wishes.within(drain)
     if drain > enough:  # what is near may come within reach of what is not
         plans.append(levelled(terms, near, nobody, limit, effort, crossing=None))
     fit = [plan for plan in plans if terms.drain(plan) <= limit]

@@ -26,7 +26,7 @@ from assignors.uniform import uniform
 
 def limits(terms: Terms, goal: Reference) -> tuple[float, int]:
     """The time to drain and the weight across racks that are good enough."""
-    drain = goal.drain * (1 + terms.wishes.load_tolerance)
+    drain = terms.wishes.within(goal.drain)
     return drain, int(goal.crossing * (1 + terms.wishes.cross_tolerance))
 
 

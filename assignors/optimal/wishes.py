@@ -29,6 +29,8 @@ class Wishes:
     """How much further from even a member's count may be, for the sake of load."""
     load_tolerance: float = 0.02
     """How much longer than the best found the longest time to drain may be."""
+    load_floor: float = 0.0
+    """A time to drain that is good enough whatever the best is: so little lag is no reason to cross racks or to move."""
     cross_tolerance: float = 0.0
     """How much more than the least found may cross racks."""
     max_moves: int | None = None
@@ -37,6 +39,10 @@ class Wishes:
     """Seconds after which a plan is refined no further."""
     horizon: float = 60.0
     """Seconds of arrivals that count as load beside the lag, where rates are known."""
+
+    def within(self, drain: float) -> float:
+        """The time to drain that is good enough where this is the best."""
+        return max(drain * (1 + self.load_tolerance), self.load_floor)
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Wishes":
@@ -106,6 +112,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = MappingProxyType(
         "evacuate": _names,
         "count_slack": number(0, whole=True),
         "load_tolerance": number(0, whole=False),
+        "load_floor": number(0, whole=False),
         "cross_tolerance": number(0, whole=False),
         "max_moves": number(0, whole=True, none=True),
         "time_budget": number(0, whole=False),

@@ -229,14 +229,14 @@ def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
     play = Play(strategy=ControlSettings().strategy)
     play.start()
     play.tell("metadata", topic())
-    play.tell("lag", replace(lag(900, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
+    play.tell("lag", replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
     two_members(play)
     (said,) = play.plans
     (record,) = (r for r in play.log if isinstance(r, GroupRecord))
     assert record.strategy == said["strategy"] == "optimal"
     assert said["certificate"] == list(record.certificate.told)
     assert said["certificate"][0] == "largest count 2, no plan is more even"
-    assert record.certificate.objectives["load"].bound == record.certificate.objectives["load"].value == 930
+    assert record.certificate.objectives["load"].bound == record.certificate.objectives["load"].value == 9030
     assert record.certificate.objectives["load"].partitions == ("t-0",)
 
 

@@ -70,6 +70,13 @@ def test_lag_comes_before_racks_and_racks_before_moves():
     )
 
 
+def test_lag_below_the_floor_is_no_reason_to_cross_racks():
+    topics = {"t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])}
+    members = [Member(id="A", topics="*", rack="a"), Member(id="B", topics="*", rack="b")]
+    assert planned(topics, members, load_floor=100) == {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
+    assert planned(topics, members, load_floor=99) != {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
+
+
 def test_what_crosses_racks_weighs_as_much_as_its_bytes():
     topics = {"t": Topic(partitions=2, replica_racks=[["a"], ["a"]], bytes=[5.0, 900.0])}
     members = [Member(id="A", topics="*", rack="a"), Member(id="B", topics="*", rack="b")]
