@@ -1,4 +1,4 @@
-"""The most loaded members relieved, by moves and exchanges that keep counts and races where they are.
+"""The most loaded members relieved, by moves and exchanges that keep counts, and racks, as they are.
 
 Law: the most loaded member passes a partition on, or exchanges one, with the taker with which the pair of them comes lowest.
 Below the limit nothing more is asked: of the steps that reach it, the one that moves fewest partitions from their holders and
