@@ -16,7 +16,6 @@ from daemon.simulation.replay import readers_alike, readers_of, replayed
 from daemon.simulation.scenario import Size, made
 from daemon.simulation.simulation import Course, simulate
 from daemon.simulation.trace import read_trace
-from streaming.skew import SkewRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,12 +112,9 @@ def wanted(names: str | None) -> tuple[str, ...]:
 
 def rules_of(settings: Settings) -> Rules:
     """What the daemon would go by under these settings."""
-    pipeline = settings.pipeline
     return Rules(
         control=settings.control,
-        skew=SkewRule(
-            threshold=pipeline.skew_threshold, floor=pipeline.skew_floor, hold=round(pipeline.skew_for * 1000)
-        ),
+        skew=settings.pipeline_settings(jars=()).skew,
         dead_after=settings.timers.dead_after,
         grant=settings.timers.grant,
     )
@@ -131,12 +127,10 @@ def world_of(asked: Asked) -> World:
         ConfigurationError: it cannot be had; the message says whose the fault is.
     """
     with _as_configuration():
-        world = _replayed(asked, asked.trace) if asked.trace else _made(asked)
-    if world.fleet.partitions * world.ticks > MOST:
-        raise ConfigurationError(
-            f"simulate: {world.fleet.partitions:,} partitions for {world.ticks:,} ticks are more than can be played at "
-            f"once; a --tick of {world.tick * world.fleet.partitions * world.ticks / MOST:.3g} s or more makes them fit"
-        )
+        if not asked.trace:
+            return _made(asked)
+        world = _replayed(asked, asked.trace)
+    _check_fits(world.fleet.partitions, world.ticks, world.tick)
     return world
 
 
@@ -160,7 +154,17 @@ def _made(asked: Asked) -> World:
         raise ConfigurationError(
             "simulate: --speed belongs to a --trace; --utilisation says how loaded a scenario is"
         )
-    return made(asked.scenario, asked.size, asked.seed)
+    size = asked.size
+    _check_fits(size.partitions, size.ticks, size.tick)
+    return made(asked.scenario, size, asked.seed)
+
+
+def _check_fits(partitions: int, ticks: int, tick: float) -> None:
+    if partitions * ticks > MOST:
+        raise ConfigurationError(
+            f"simulate: {partitions:,} partitions for {ticks:,} ticks are more than can be played at once; "
+            f"a --tick of {tick * partitions * ticks / MOST:.3g} s or more makes them fit"
+        )
 
 
 def _replayed(asked: Asked, path: Path) -> World:

@@ -68,6 +68,11 @@ class Size:
     rate: float = 100.0
     """Records a second of a partition, on average."""
 
+    @property
+    def ticks(self) -> int:
+        """How many make up the hours."""
+        return round(self.hours * HOUR / self.tick)
+
 
 class Drawn:
     """Arrivals about rates that are given at the points of a grid of `STEP` seconds."""
@@ -94,8 +99,7 @@ def made(name: str, size: Size, seed: int) -> World:
     if name not in SCENARIOS:
         raise ProblemError(f"scenario {name!r} is unknown; there are {', '.join(SCENARIOS)}")
     mix = SCENARIOS[name]
-    ticks = round(size.hours * HOUR / size.tick)
-    if ticks < 1:
+    if size.ticks < 1:
         raise ProblemError(f"hours {size.hours:g}: shorter than a tick of {size.tick:g} s")
     draw = np.random.default_rng([seed, 0])
     fleet = _fleet(mix, size, draw)
@@ -106,7 +110,7 @@ def made(name: str, size: Size, seed: int) -> World:
         fleet=fleet,
         arrivals=Drawn(rates, size.tick, seed),
         events=tuple(sorted(events, key=lambda event: event.at)),
-        ticks=ticks,
+        ticks=size.ticks,
         tick=size.tick,
     )
 

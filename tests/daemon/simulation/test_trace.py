@@ -1,0 +1,276 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from assignors.intake import ProblemError
+from assignors.protocol.records import LagRecord, encode
+from daemon.cli import main
+from daemon.settings import load
+from daemon.simulation.command import rules_of
+from daemon.simulation.fleet import Moved
+from daemon.simulation.replay import readers_alike, readers_of, replayed
+from daemon.simulation.trace import read_trace
+from streaming.skew import SkewRule
+
+
+def lag(at, *ends, group="g", topic="t", behind=None, racks=None, **more):
+    count = len(ends)
+    behind = behind or [0] * count
+    return LagRecord(
+        group=group,
+        topic=topic,
+        at=at,
+        id="AAAAAAAAAAAAAAAAAAAAAA",
+        end_kind="stable",
+        committed=tuple(end - left for end, left in zip(ends, behind, strict=True)),
+        committed_at=(at,) * count,
+        begin=(0,) * count,
+        end=ends,
+        lag=tuple(behind),
+        lost=(0,) * count,
+        stale=(),
+        racks=racks or ((),) * count,
+        source={},
+        **more,
+    )
+
+
+def as_line(record):
+    key, value = encode(record)
+    return json.dumps({"key": json.loads(key), "value": json.loads(value)}).encode()
+
+
+def as_kcat(record):
+    key, value = encode(record)
+    return json.dumps(
+        {"topic": "levelwind.lag", "offset": 7, "key": key.decode(), "payload": value.decode()}
+    ).encode()
+
+
+def as_console(record):
+    return b"\t".join(encode(record))
+
+
+PROBLEM = json.dumps(
+    {
+        "topics": {"t": {"partitions": 2}},
+        "members": {
+            "A": {"topics": ["t"], "rack": "a", "owned": {"t": [0]}},
+            "B": {"topics": ["t"], "rack": "b"},
+        },
+    }
+).encode()
+
+
+def world_of(trace, problem=PROBLEM, **more):
+    return replayed(
+        trace, readers_of(problem), **({"name": "n", "tick": 5.0, "speed": 10.0, "utilisation": 0.6} | more)
+    )
+
+
+@pytest.mark.parametrize("form", [as_line, as_kcat, as_console])
+def test_the_products_own_records_are_a_trace(form):
+    told = [
+        lag(1_000, 100, 50, behind=[7, 0], racks=(("a",), ("b",))),
+        lag(11_000, 120, 50, racks=(("a",), ("b",))),
+        lag(16_000, 121, 55, racks=(("b",), ("b",))),
+    ]
+    world = world_of(read_trace(map(form, told)))
+    assert world.ticks == 3
+    assert world.arrivals.block(0, 3).tolist() == [[10, 0], [10, 0], [1, 5]]
+    assert world.fleet.backlog.tolist() == [7, 0]
+    assert world.fleet.racks == (("a",), ("b",))
+    assert world.fleet.owner.tolist() == [0, -1]
+    assert world.events == (Moved(at=15.0, racks={0: ("b",)}),)
+
+
+def test_plain_samples_are_a_trace_as_json_or_csv():
+    lines = [
+        b'{"at": 0, "topic": "t", "partition": 0, "end": 5}',
+        b"",
+        b'{"at": 10000, "topic": "t", "partition": 0, "end": 25}',
+    ]
+    table = [b"topic,partition,at,end,lag\n", b"t,0,0,5,\n", b"t,0,10000,25,3\n"]
+    for form in (lines, table, [b"\xef\xbb\xbf" + table[0], *table[1:]]):
+        assert world_of(read_trace(form)).arrivals.block(0, 2).tolist() == [[10, 0], [10, 0]]
+
+
+def test_where_a_tombstone_or_an_end_that_is_not_known_stands_nothing_is_counted():
+    gone = b'["lag","g","t"]\tnull'
+    told = [
+        as_line(lag(0, 0, 10)),
+        gone,
+        as_line(lag(5_000, 10, -1, behind=[0, 0])),
+        as_line(lag(10_000, 20, 20)),
+    ]
+    assert world_of(read_trace(told)).arrivals.block(0, 2).tolist() == [[10, 5], [10, 5]]
+
+
+def test_each_end_counts_from_when_it_was_read():
+    told = [
+        lag(0, 0, 0),
+        lag(10_000, 10, 10, ends_at=(5_000, 10_000)),
+        lag(15_000, 10, 10, ends_at=(5_000, -1)),
+    ]
+    assert read_trace(map(as_line, told)).ends["t"][0] == [(0, 0), (5_000, 10)]
+
+
+def test_a_topic_that_was_made_anew_counts_from_there():
+    trace = read_trace(map(as_line, [lag(0, 100), lag(5_000, 110), lag(10_000, 3), lag(15_000, 9)]))
+    assert trace.went_back == 1
+    assert trace.ends["t"][0] == [(0, 0), (5_000, 10), (10_000, 10), (15_000, 16)]
+
+
+def test_blocks_may_be_cut_anywhere():
+    rng = np.random.default_rng(1)
+    ends = np.cumsum(rng.integers(0, 50, (40, 2)), axis=0)
+    trace = read_trace(as_line(lag(7_300 * number, *map(int, row))) for number, row in enumerate(ends))
+    world = world_of(trace)
+    whole = world_of(trace).arrivals.block(0, world.ticks)
+    assert whole.sum(axis=0).tolist() == (ends[-1] - ends[0]).tolist()
+    halves = [world.arrivals.block(0, 17), world.arrivals.block(17, world.ticks - 17)]
+    assert np.array_equal(np.concatenate(halves), whole)
+
+
+def test_one_group_of_several_must_be_chosen():
+    told = [as_line(lag(at, at, group=group)) for group in ("g", "h") for at in (0, 5_000)]
+    with pytest.raises(ProblemError, match=r"2 groups; choose one with --group: g, h"):
+        read_trace(told)
+    assert read_trace(told, "h").arrived == 5_000
+    with pytest.raises(ProblemError, match=r"no lag of group 'x'; it has g, h"):
+        read_trace(told, "x")
+
+
+def test_without_a_problem_members_are_alike_and_stand_in_the_traces_racks():
+    told = [lag(at, at, racks=(("x", "y"),)) for at in (0, 5_000)]
+    trace = read_trace(map(as_line, told))
+    assert [one.rack for one in readers_alike(3, trace).consumers] == ["x", "y", "x"]
+
+
+def test_speed_follows_from_the_utilisation_where_none_is_given():
+    trace = read_trace([as_line(lag(0, 0, 0)), as_line(lag(10_000, 600, 600))])
+    assert world_of(trace, speed=None, utilisation=0.5).fleet.speed == 120
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([b'{"at": 1'], "line 1: not JSON"),
+        (
+            [
+                b'{"at": 0, "topic": "t", "partition": 0, "end": 5}',
+                b'{"at": 0, "topic": "t", "partition": 0}',
+            ],
+            "line 2: sample.end: missing",
+        ),
+        ([b'{"at": true, "topic": "t", "partition": 0, "end": 5}'], "sample.at: expected an integer"),
+        ([b'{"at": 0, "topic": "t", "partition": 99999999999, "end": 5}'], "sample.partition: expected"),
+        ([b"when,topic,partition,end"], "line 1: neither JSON nor a CSV's first line .* at is missing"),
+        ([b"at,topic,partition,end", b"1,t,0"], "line 2: 3 values for 4 columns"),
+        ([b"at,topic,partition,end", b"1,t,0,x"], "line 2: sample.end: expected an integer"),
+        ([b'{"key": ["lag", "g"], "value": {}}'], "line 1: no record of lag: key"),
+        ([b'{"key": ["lag", "g", "t"], "value": {"v": 9}}'], "line 1: no record of lag: unknown v 9"),
+        ([b"[1, 2]"], "line 1: neither an object"),
+        ([b"\xff\xfe"], "line 1: "),
+        ([], "at least two moments"),
+        ([b'{"at": 0, "topic": "t", "partition": 0, "end": 5}'], "at least two moments"),
+        ([b'{"at": %d, "topic": "t", "partition": 0, "end": 5}' % at for at in (0, 5)], "no record arrives"),
+    ],
+)
+def test_what_is_no_trace_is_refused_with_its_line(lines, says):
+    with pytest.raises(ProblemError, match=says):
+        read_trace(lines)
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (b'{"topics": {}, "members": {}}', "no members"),
+        (b'{"topics": {}, "members": {"A": {"topics": ["other"]}}}', r"reads any of its topics \(t\)"),
+        (b'{"topics": {}, "members": {"A": {"topics": "*", "capacity": 0}}}', "capacity"),
+        (
+            b'{"topics": {"t": {"partitions": 2}}, "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
+            "is not there",
+        ),
+        (b"{", "JSON"),
+    ],
+)
+def test_a_problem_that_does_not_fit_is_refused(problem, says):
+    trace = read_trace([as_line(lag(0, 0, 0)), as_line(lag(10_000, 600, 600))])
+    with pytest.raises(ProblemError, match=says):
+        world_of(trace, problem)
+
+
+# The command.
+
+
+def levelwind(*arguments):
+    return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
+
+
+SMALL = ("--partitions", 6, "--members", 3, "--hours", 0.1)
+
+
+def test_a_made_up_day_is_told_as_text_and_as_json(tmp_path):
+    picture = tmp_path / "day.svg"
+    text = levelwind(*SMALL, "--strategy", "lag,range", "--picture", picture)
+    assert text.exit_code == 0
+    assert text.stdout.startswith("day, seed 1: 6 partitions, 3 members, 0.1 h")
+    assert "simulating" in text.stderr
+    assert {"lag", "range"} <= {line.split()[0] for line in text.stdout.splitlines() if line}
+    assert "read across racks" in picture.read_text()
+    said = json.loads(levelwind(*SMALL, "--strategy", "lag,range", "--format", "json").stdout)
+    assert [row["strategy"] for row in said["strategies"]] == ["lag", "range"]
+    assert {"above_target", "lag", "drain_seconds", "cross_rack_bytes", "moves", "plans"} <= said[
+        "strategies"
+    ][0].keys()
+
+
+def test_a_trace_with_a_problem_is_played(tmp_path):
+    (tmp_path / "trace").write_bytes(b"\n".join(as_line(lag(5_000 * n, 50 * n, 70 * n)) for n in range(5)))
+    (tmp_path / "problem").write_bytes(b"\n" + PROBLEM + b"\n")
+    said = levelwind(
+        "--trace",
+        tmp_path / "trace",
+        "--problem",
+        tmp_path / "problem",
+        "--strategy",
+        "lag",
+        "--format",
+        "json",
+    )
+    (row,) = json.loads(said.stdout)["strategies"]
+    assert row["arrived"] == 4 * 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--strategy", "lga"), "nearest is 'lag'"),
+        (("--scenario", "dya"), "scenario 'dya' is unknown; there are day,"),
+        (("--trace", "nowhere"), "nowhere: cannot be read"),
+        (("--problem", "p"), "belong to a --trace"),
+        (("--speed", "5"), "belongs to a --trace"),
+        (("--picture", "x.pdf"), "must end in .svg or .png"),
+        (("--hours", "0.0001"), "shorter than a tick"),
+        (("--hours", "2400", "--partitions", "10000"), "a --tick of"),
+        (("--set", "control.min_gian=1"), "did you mean control.min_gain?"),
+    ],
+)
+def test_what_cannot_be_simulated_ends_with_2_and_says_what_to_do(arguments, says):
+    result = levelwind(*arguments)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
+    (tmp_path / "levelwind.toml").write_text(
+        "[control]\nmin_gain = 0.4\n[pipeline]\nskew_threshold = 3.5\nskew_floor = 7\nskew_floor_seconds = 90\nskew_for = 12\n"
+        "[timers]\ndead_after = 33\n"
+    )
+    rules = rules_of(load(tmp_path / "levelwind.toml"))
+    assert rules.control.min_gain == 0.4
+    assert rules.skew == SkewRule(threshold=3.5, floor=7, floor_seconds=90.0, hold=12_000)
+    assert rules.dead_after == 33
