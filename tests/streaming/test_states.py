@@ -408,7 +408,7 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901 - one case a kind of event
     return story
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(stories(), st.lists(st.integers(0, 100), max_size=12))
 def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
     story: Story, cuts: list[int]
