@@ -147,7 +147,7 @@ def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, said):
         answer.result()
     with pytest.raises(ClusterUnavailableError) as refused:
         ensure(client_config, Topics("lw."), TopicSettings(timeout=10), said)
-    assert str(refused.value).count("kafka-topics.sh --create") == 7
+    assert str(refused.value).count("kafka-topics.sh --create") == 8
     assert "--topic lw.assignments --partitions 4 --replication-factor 1" in str(refused.value)
 
 
