@@ -135,6 +135,8 @@ class CommitTable:
 
     def merged(self, news: CommitTable) -> CommitTable:
         """With newer commits in place of older ones; `news` has this table's numbers."""
+        if not news.code.size:
+            return self
         order = np.lexsort((news.position, news.code))
         last = np.append(np.diff(news.code[order]) != 0, True)[: order.size]
         news = news.take(order[last])

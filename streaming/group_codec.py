@@ -9,19 +9,29 @@ import numpy as np
 from assignors.protocol import ranges
 from assignors.protocol.records import RackChange, RacksEvidence
 from streaming import packing
-from streaming.group_state import ConsumerMember, GroupState, Layout, Owner, Ownership, Standing, TopicLag
+from streaming.group_state import (
+    ConsumerMember,
+    GroupState,
+    Layout,
+    Owner,
+    Ownership,
+    Racks,
+    Standing,
+    TopicLag,
+)
 from streaming.packing import PackingError
 from streaming.skew import SkewRun
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = 3
+VERSION = 4
 
 
 def pack(state: GroupState) -> bytes:
     """The state store's value."""
     topics = list(state.lags)
+    palette: dict[tuple[str, ...], int] = {}
     meta: dict[str, Any] = {
         "state": VERSION,
         "topics": [_lag_value(topic, state.lags[topic]) for topic in topics],
@@ -29,9 +39,10 @@ def pack(state: GroupState) -> bytes:
         "by_plan": sorted(state.by_plan),
         "ids": dict(state.ids),
         "layouts": {
-            name: [[layout.at, layout.racks, layout.planned] for layout in known]
+            name: [[layout.at, _numbered(layout.racks, palette), layout.planned] for layout in known]
             for name, known in state.layouts.items()
         },
+        "palette": list(palette),
         "racks_source": dict(state.racks_source),
         "managed": [[*key, _owner_value(owner)] for key, owner in state.managed.items()],
         "classic": [_owner_value(owner) for owner in state.classic],
@@ -57,6 +68,7 @@ def unpack(value: bytes) -> GroupState:
     if meta.get("state") != VERSION:
         raise PackingError(f"group state of version {meta.get('state')}, not {VERSION}")
     since, judged, standing = meta["run"]
+    palette = [tuple(racks) for racks in meta["palette"]]
     return GroupState(
         lags={
             said[0]: _lag(said, arrays[f"lag{place}"], arrays[f"owner{place}"])
@@ -67,7 +79,8 @@ def unpack(value: bytes) -> GroupState:
         ids=meta["ids"],
         layouts={
             name: tuple(
-                Layout(at=at, racks=tuple(map(tuple, racks)), planned=planned) for at, racks, planned in known
+                Layout(at=at, racks=tuple([palette[number] for number in racks]), planned=planned)
+                for at, racks, planned in known
             )
             for name, known in meta["layouts"].items()
         },
@@ -84,6 +97,11 @@ def unpack(value: bytes) -> GroupState:
         if meta["racks"] is None
         else Standing(since=meta["racks"][0], evidence=_changes(meta["racks"][1])),
     )
+
+
+def _numbered(racks: Racks, palette: dict[tuple[str, ...], int]) -> list[int]:
+    """A layout's sets of racks, of which there are few, by their numbers."""
+    return [palette.setdefault(one, len(palette)) for one in racks]
 
 
 def _lag_value(topic: str, lag: TopicLag) -> list[object]:

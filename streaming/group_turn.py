@@ -156,7 +156,7 @@ class _Turn:
 
     def end(self, lags: Mapping[str, LagRow], settled: Iterable[Raw]) -> Outcome:
         """What the batch has come to; `lags` is by topic."""
-        committed = frozenset(topic for topic, row in lags.items() if (row.committed >= 0).any())
+        committed = frozenset(topic for topic, row in lags.items() if row.committed)
         self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
         self._forget_unread()
         kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
@@ -175,16 +175,16 @@ class _Turn:
         """Whether nobody has had to do with the group for so long that it counts as gone."""
         state = self._state
         now = max([state.moment, *(row.at for row in lags.values())])
-        committed = [int(row.committed_at.max(initial=NOTHING)) for row in lags.values()]
+        committed = [row.committed_at for row in lags.values()]
         heard = max([state.heard, *(known.committed_at for known in state.lags.values()), *committed])
         return now - heard > TTL and not self.owners
 
     def _ownership(self, row: LagRow) -> Ownership:
         """As of the sample that the lag is of."""
         known = self._state.lags.get(row.topic)
-        if known is not None and (known.at, known.lag.size) == (row.at, row.lag.size):
+        if known is not None and (known.at, known.lag.size) == (row.at, row.partitions):
             return known.ownership
-        return Ownership(owner=np.full(row.lag.size, -1, np.int64))
+        return Ownership(owner=np.full(row.partitions, -1, np.int64))
 
     # -- lag and its skew
 

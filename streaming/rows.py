@@ -5,6 +5,7 @@ The route is what state is kept by: `t/` and a topic, `g/` and a group, `x/` and
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ints: TypeAlias = npt.NDArray[np.int64]
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 TOPIC_ROUTE = "t/"
 GROUP_ROUTE = "g/"
@@ -171,57 +171,30 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """A group's lag in a topic after a batch, at the last sample; the columns but `stale` and `at_least` are indexed by partition."""
+    """A group's lag in a topic after a batch, at the last sample."""
 
     topic: str
     at: int
-    id: str
-    end_kind: str
-    source: Mapping[str, int]
-    racks: tuple[tuple[str, ...], ...]
-    committed: Ints
-    committed_at: Ints
-    begin: Ints
-    end: Ints
-    lag: Ints
-    lost: Ints
-    stale: Ints
-    """Partition numbers."""
-    data: Ints
-    """Where the records end, if that is known to be before the end; -1."""
-    ends_at: Ints
-    rate: Floats
-    """NaN: not known; likewise"""
-    velocity: Floats
-    seconds: Floats
-    at_least: Ints
-    """Partition numbers."""
+    partitions: int
+    committed: bool
+    """Whether the group has a commit in the topic, and"""
+    committed_at: int
+    """the time of the newest; -1: none."""
+    fields: tuple[str, ...]
+    """Of the lag record's, those that the topic knows, each as JSON: `"name":value`."""
 
     def pack(self) -> bytes:
-        """The payload."""
-        meta: dict[str, Any] = {
-            "topic": self.topic,
-            "at": self.at,
-            "id": self.id,
-            "end_kind": self.end_kind,
-            "source": dict(self.source),
-            "racks": self.racks,
-        }
-        return pack(meta, {name: getattr(self, name) for name in _LAG_COLUMNS})
+        """The payload: a line of JSON, and a line for each field."""
+        return "\n".join([json.dumps([getattr(self, name) for name in _LAG]), *self.fields]).encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRow:
         """From the payload."""
-        meta, arrays = unpack(payload)
-        meta["racks"] = tuple(map(tuple, meta["racks"]))
-        columns: dict[str, Any] = {name: arrays[name] for name in _LAG_COLUMNS}
-        return cls(**meta, **columns)
+        meta, *fields = payload.decode().split("\n")
+        return cls(**dict(zip(_LAG, json.loads(meta), strict=True)), fields=tuple(fields))
 
 
-_LAG_COLUMNS = (
-    *("committed", "committed_at", "begin", "end", "lag", "lost", "stale", "data", "ends_at"),
-    *("rate", "velocity", "seconds", "at_least"),
-)
+_LAG = ("topic", "at", "partitions", "committed", "committed_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

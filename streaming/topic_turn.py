@@ -27,7 +27,6 @@ import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
 from streaming.commit_table import CommitTable, in_order
-from streaming.lag import NONE, Lag, lag_of
 from streaming.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.replays import Due, buried_by, of_commit, of_observed
 from streaming.rows import (
@@ -36,13 +35,12 @@ from streaming.rows import (
     Commits,
     Gone,
     Kind,
-    LagRow,
-    Moment,
     RacksRow,
     Raw,
     Reads,
     Row,
 )
+from streaming.topic_lag import Lags, ends, lag_rows, moments
 from streaming.topic_state import HELD, PENDING, READER_TTL, UNKNOWN, LagRule, Mark, TopicState
 
 if TYPE_CHECKING:
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ints: TypeAlias = npt.NDArray[np.int64]
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 JUMP = 60_000
 """Milliseconds."""
@@ -103,6 +100,8 @@ class _Turn:
         self._observed = False
         self._touched: dict[int, int] = {}
         """By number the groups that the batch has news of, and the time of the last."""
+        self._judged: Lags | None = None
+        """At the last sample."""
         self._left: set[int] = set()
         """Those that were told that the topic is nothing to them any more."""
 
@@ -163,9 +162,11 @@ class _Turn:
         """Tell the lag of the groups that there is news of, with all commits that were read."""
         shown = replace(self._state, commits=self._state.commits.merged(self._news))
         visible = _groups(shown)[1]
-        if self._state.at != UNKNOWN:
-            told = sorted(visible if self._observed else visible.keys() & self._touched.keys())
-            for number, row in zip(told, self._lag_rows(shown, told), strict=True):
+        told = sorted(visible if self._observed else visible.keys() & self._touched.keys())
+        if told and self._state.at != UNKNOWN:
+            known = self._judged
+            lags = known if known and known.serves(shown, told) else Lags.of(shown, self._rule, told)
+            for number, row in lag_rows(self._topic, lags, self._state, self._rule):
                 self._tell(visible[number], Kind.LAG, row.pack())
         # Those that came and went before a sample counted them: an earlier batch may have told their lag.
         unseen = self._touched.keys() - visible.keys() - self._visible.keys() - self._left
@@ -330,20 +331,8 @@ class _Turn:
         """Tell each group its lag at this sample."""
         if not self._visible:
             return
-        state, numbers = self._state, sorted(self._visible)
-        committed, committed_at = _matrix(state, numbers)
-        lags = _lag(state, self._rule, committed)
-        seconds, _ = _seconds(state, self._rule, committed, lags.lag)
-        longest = np.nan_to_num(seconds).max(axis=1, initial=0.0)
-        for row, number in enumerate(numbers):
-            moment = Moment(
-                topic=self._topic,
-                at=state.at,
-                lag=lags.lag[row],
-                seconds=float(longest[row]),
-                committed_at=int(committed_at[row].max(initial=NONE)),
-                source=_source(state, number),
-            )
+        self._judged = Lags.of(self._state, self._rule, sorted(self._visible))
+        for number, moment in moments(self._topic, self._judged):
             self._tell(self._visible[number], Kind.MOMENT, moment.pack())
 
     def _begin_anew(self, topic_id: str, at: int) -> None:
@@ -396,38 +385,6 @@ class _Turn:
         )
         self._show(np.full(len(self._state.commits.groups), at, np.int64))
 
-    # -- lag
-
-    def _lag_rows(self, shown: TopicState, numbers: list[int]) -> Iterable[LagRow]:
-        """The lag of some groups, with all commits that were read; their velocity as of the sample."""
-        committed, at = _matrix(shown, numbers)
-        lags = _lag(shown, self._rule, committed)
-        seconds, at_least = _seconds(shown, self._rule, committed, lags.lag)
-        rate, velocity = _speeds(self._state, self._rule, numbers)
-        racks = (shown.racks + ((),) * shown.stable.size)[: shown.stable.size]
-        for row, number in enumerate(numbers):
-            yield LagRow(
-                topic=self._topic,
-                at=shown.at,
-                id=shown.id,
-                end_kind=self._rule.end_kind,
-                source=_source(shown, number),
-                racks=racks,
-                committed=committed[row],
-                committed_at=at[row],
-                begin=shown.begin,
-                end=_ends(shown, self._rule),
-                lag=lags.lag[row],
-                lost=lags.lost[row],
-                stale=np.flatnonzero(lags.stale[row]),
-                data=shown.data,
-                ends_at=shown.read_at,
-                rate=rate,
-                velocity=velocity[row],
-                seconds=seconds[row],
-                at_least=np.flatnonzero(at_least[row]),
-            )
-
 
 def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:
     """The numbers of the groups with a commit that may be of this topic; these, and those that read it by plan, by number."""
@@ -453,7 +410,7 @@ def _sampled(state: TopicState, record: OffsetsRecord, place: tuple[str, int], r
         sampled=place,
         exact=record.commits is not None,
     )
-    end = _ends(state, rule)
+    end = ends(state, rule)
     state = replace(state, history=state.history.sampled(record.at, end))
     marks = tuple(mark for mark in state.marks if mark.at < record.at)  # a clock may be set back
     if len(marks) < len(state.marks) or not marks or record.at - marks[-1].at >= WINDOW:
@@ -467,68 +424,3 @@ def _newest(known: Ints, read: Ints) -> Ints:
     before = np.full(read.size, UNKNOWN, np.int64)
     before[: known.size] = known[: read.size]
     return np.where(read < 0, before, read)
-
-
-def _ends(state: TopicState, rule: LagRule) -> Ints:
-    return state.stable if rule.end_kind == "stable" else state.high
-
-
-def _matrix(state: TopicState, numbers: list[int], column: str = "offset") -> tuple[Ints, Ints]:
-    """Offsets and times of some groups' commits: rows by group, columns by partition."""
-    commits = state.commits
-    shape = (len(numbers), state.stable.size)
-    offset, at = np.full(shape, NONE, np.int64), np.full(shape, NONE, np.int64)
-    row = np.searchsorted(numbers, commits.group)
-    fits = (row < len(numbers)) & (commits.partition < shape[1]) & commits.of_topic(state.id)
-    fits[fits] = np.asarray(numbers, np.int64)[row[fits]] == commits.group[fits]
-    offset[row[fits], commits.partition[fits]] = getattr(commits, column)[fits]
-    at[row[fits], commits.partition[fits]] = commits.at[fits]
-    return offset, at
-
-
-def _lag(state: TopicState, rule: LagRule, committed: Ints) -> Lag:
-    return lag_of(
-        committed=committed,
-        begin=state.begin,
-        end=_ends(state, rule),
-        reset=rule.reset,
-        data=state.data if rule.end_kind == "stable" else None,
-    )
-
-
-def _seconds(
-    state: TopicState, rule: LagRule, committed: Ints, lag: Ints
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """For how long the next record has been there, NaN where no end is known; and where it is so many at least."""
-    following = np.where(committed == NONE, state.begin, np.maximum(committed, state.begin))
-    arrived, unbounded = state.history.arrived(following)
-    behind = lag > 0
-    seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
-    return np.where(_ends(state, rule) < 0, np.nan, seconds), unbounded & behind
-
-
-def _speeds(state: TopicState, rule: LagRule, numbers: list[int]) -> tuple[Floats, Floats]:
-    """Records that arrive a second, by partition; offsets that groups commit their way forward; NaN: not known."""
-    end = _ends(state, rule)
-    if not state.marks or state.marks[0].at >= state.at:
-        return np.full(end.size, np.nan), np.full((len(numbers), end.size), np.nan)
-    mark = state.marks[0]
-    seconds = (state.at - mark.at) / 1000
-    then = np.full(end.size, UNKNOWN, np.int64)
-    then[: mark.end.size] = mark.end[: end.size]
-    rate: Floats = np.where((then < 0) | (end < 0), np.nan, np.maximum(end - then, 0) / seconds)
-    committed, _ = _matrix(state, numbers)
-    before, _ = _matrix(state, numbers, "older" if len(state.marks) == 2 else "younger")
-    known = (committed != NONE) & (before != NONE)
-    velocity: Floats = np.where(known, np.maximum(committed - before, 0) / seconds, np.nan)
-    return rate.round(2), velocity.round(2)
-
-
-def _source(state: TopicState, number: int) -> dict[str, int]:
-    commits = state.commits
-    first, last = np.searchsorted(commits.group, [number, number + 1])
-    source: dict[str, int] = {}
-    if first < last:
-        newest = int(first + np.argmax(commits.position[first:last]))
-        source = {f"{OFFSETS_TOPIC}/{commits.source[newest]}": int(commits.position[newest])}
-    return source | dict([state.sampled] if state.sampled else [])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from offsets_twin import commit_key, commit_value
 
-from assignors.protocol.records import Record, Tombstone, encode, encode_key
+from assignors.protocol.records import LagRecord, Record, Tombstone, decode, encode, encode_key
 from assignors.protocol.topics import Topics
 from streaming import group_codec, group_turn, intake, publication, topic_state, topic_turn
 from streaming.publication import Places
@@ -105,7 +105,15 @@ class LocalPipeline:
         outcome = group_turn.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
         if outcome.state is not None:
             self.groups[route] = group_codec.pack(outcome.state)
-        return publication.of_group(group, outcome, PLACES)
+        published = publication.of_group(group, outcome, PLACES)
+        for (
+            row
+        ) in published:  # lag is written in pieces: together they are what the record's own class writes
+            if row.topic == TOPICS.lag and row.value is not None:
+                record = decode("lag", row.key, row.value)
+                assert isinstance(record, LagRecord), record
+                assert encode(record) == (row.key, row.value)
+        return published
 
 
 def _ints(numbers: list[int]) -> "pa.Array":

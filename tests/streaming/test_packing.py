@@ -40,8 +40,8 @@ def test_a_cut_or_lengthened_value_is_refused(
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(PackingError, match="version 2"):
-        unpack(b"\x02" + pack({}, {})[1:])
+    with pytest.raises(PackingError, match="version 3"):
+        unpack(b"\x03" + pack({}, {})[1:])
 
 
 def test_object_arrays_cannot_be_smuggled_in() -> None:
