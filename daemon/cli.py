@@ -312,7 +312,10 @@ def explain(
     help="Records a second that a member of capacity 1 reads of the trace, instead of --utilisation.",
 )
 @click.option(
-    "--strategy", "names", metavar="A,B,…", help="Strategies, or all; a usual few where none is named."
+    "--strategy",
+    "names",
+    metavar="A,B,…",
+    help="Strategies, or all; a usual few where none is named. With options: optimal,optimal:count_slack=2.",
 )
 @click.option(
     "--lag-target",

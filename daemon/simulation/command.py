@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from assignors.intake import ProblemError
 from assignors.problems import MAX_LINE
-from assignors.strategies import STRATEGIES, strategy_named
+from assignors.strategies import STRATEGIES
 from daemon.errors import ConfigurationError
+from daemon.simulation.contenders import contender
 from daemon.simulation.control import Rules
 from daemon.simulation.figures import Figures, table
 from daemon.simulation.replay import readers_alike, readers_of, replayed
@@ -97,7 +98,7 @@ def wanted(names: str | None) -> tuple[str, ...]:
     """The strategies of a comma-separated list, `all` of them, or the usual ones.
 
     Raises:
-        ConfigurationError: one of them is unknown.
+        ConfigurationError: one of them, or an option of one, is unknown.
     """
     if names is None:
         return USUAL
@@ -106,7 +107,7 @@ def wanted(names: str | None) -> tuple[str, ...]:
     listed = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
     with _as_configuration():
         for name in listed:
-            strategy_named(name)
+            contender(name)
     return listed
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from daemon.pictures import BEST, FAINT, INK, PLAIN, sheet
 from daemon.simulation.figures import in_bytes
@@ -53,14 +53,18 @@ def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: P
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         grid = figure.add_gridspec(len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)])
         top = max(float(row.course.max(initial=0)) for row in rows) or 1.0
+        least = min(row.lag["p99"] for row in rows)
         first: Axes | None = None
         for line, row in enumerate(rows):
             axes = figure.add_subplot(grid[line, 0], sharex=first)
             first = first or axes
-            _course(axes, row, seconds, top, last=line == len(rows) - 1)
+            _course(axes, row, seconds, top, best=row.lag["p99"] == least)
+            _time_below(axes, seconds, last=line == len(rows) - 1)
         if first is not None:
             first.set_title(
-                "lag of the group, records (logarithmic, one scale)", loc="left", fontweight="normal"
+                "lag of the group, records (logarithmic: lines at powers of ten)",
+                loc="left",
+                fontweight="normal",
             )
         for column, (name, of, shown) in enumerate(BARS, start=1):
             axes = figure.add_subplot(grid[:, column])
@@ -72,31 +76,37 @@ def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: P
         figure.legend(handles=known, loc="outside lower right", ncols=2, fontsize=8)
 
 
-def _course(axes: Axes, row: Figures, seconds: float, top: float, *, last: bool) -> None:
+def _course(axes: Axes, row: Figures, seconds: float, top: float, *, best: bool) -> None:
     size = max(len(row.course) // POINTS, 1)
     peaks = np.maximum.reduceat(row.course, np.arange(0, len(row.course), size)).astype(float)
-    unit, scale = ("hours", 3600.0) if seconds > 2 * 3600 else ("minutes", 60.0)
+    _, scale = _unit(seconds)
     time = np.linspace(0, seconds / scale, len(peaks))
-    axes.fill_between(
-        time, 0, peaks, step="mid", color=BEST if row.strategy == "optimal" else FAINT, linewidth=0
-    )
-    axes.set_yscale("symlog", linthresh=max(top / 1e4, 1.0), linscale=0.3)
+    axes.fill_between(time, 0, peaks, step="mid", color=BEST if best else FAINT, linewidth=0)
+    low = max(top / 1e4, 1.0)
+    axes.set_yscale("symlog", linthresh=low, linscale=0.3)
     axes.set_ylim(0, top * 1.1)
-    axes.set_xlim(0, seconds / scale)
     axes.set_yticks([top], [_short(top)], fontsize=7)
-    axes.minorticks_off()
+    axes.set_yticks([ten for ten in 10.0 ** np.arange(16) if low <= ten < top], minor=True)
+    axes.grid(visible=True, axis="y", which="minor", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", which="minor", length=0, labelleft=False)
     axes.set_ylabel(
-        row.strategy,
-        rotation=0,
-        ha="right",
-        va="center",
-        color=INK,
-        fontweight="bold" if row.strategy == "optimal" else "normal",
+        row.strategy, rotation=0, ha="right", va="center", color=INK, fontweight="bold" if best else "normal"
     )
+
+
+def _time_below(axes: Axes, seconds: float, *, last: bool) -> None:
+    unit, scale = _unit(seconds)
+    axes.set_xlim(0, seconds / scale)
     axes.tick_params(axis="x", labelbottom=last, length=2 if last else 0)
     if last:
         axes.set_xlabel(unit)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 3, 5, 6, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    return ("hours", 3600.0) if seconds > 2 * 3600 else ("minutes", 60.0)
 
 
 def _bars(axes: Axes, name: str, values: Sequence[float | None], shown: Callable[[float], str]) -> None:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assignors.strategies import OPTIONS, strategy_named
+from daemon.simulation.contenders import contender
 from daemon.simulation.figures import Figures, figures
 from daemon.simulation.recent import Recent
 from daemon.simulation.run import HandOver, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.simulation.control import Rules
     from daemon.simulation.fleet import World
 
 BLOCK = 720
 """Ticks whose arrivals are in memory at once: an hour of the usual ones."""
-PATIENT: Mapping[str, Any] = {"time_budget": 3600.0}
-"""A strategy that may stop early for want of time would make the day depend on the machine: here its work alone limits it."""
-EAGER = frozenset(
-    {"fair", "failover", "lag", "lag-global", "range", "roundrobin", "sticky", "topic-roundrobin"}
-)
-"""What classic consumers run by the eager protocol: they give up everything before they are told what they get."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +42,22 @@ def simulate(
 
     Args:
         world: what all have in common.
-        strategies: names of `STRATEGIES`.
+        strategies: names of `STRATEGIES`, with options or without.
         course: the rules.
         progress: is told the share that is done, block by block.
 
     Raises:
-        ProblemError: a name is unknown.
+        ProblemError: a name or an option is unknown.
     """
     runs = [
         Run(
-            world, strategy_named(name, _options(name)), course.rules, _hand_over(name, course), course.target
+            world,
+            one.plan,
+            course.rules,
+            HandOver(pause=course.pause, eager=course.classic and one.eager),
+            course.target,
         )
-        for name in strategies
+        for one in map(contender, strategies)
     ]
     longest = max(course.target, course.rules.skew.floor_seconds)
     recent = Recent(world.fleet.partitions, world.tick, longest)
@@ -73,11 +71,3 @@ def simulate(
                 run.tick(first + offset, records, recent)
         progress((first + len(block)) / world.ticks)
     return tuple(figures(name, run, arrived, world.tick) for name, run in zip(strategies, runs, strict=True))
-
-
-def _options(name: str) -> dict[str, Any]:
-    return {option: value for option, value in PATIENT.items() if option in OPTIONS.get(name, {})}
-
-
-def _hand_over(name: str, course: Course) -> HandOver:
-    return HandOver(pause=course.pause, eager=course.classic and name in EAGER)

@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
 
-from assignors.strategies import STRATEGIES, strategy_named
+from assignors.group import Group, Member, ProblemError, Topic
+from assignors.strategies import STRATEGIES
 from daemon.restraint import Cause, RestraintSettings
 from daemon.settings import ControlSettings
 from daemon.simulation import simulation
+from daemon.simulation.contenders import contender
 from daemon.simulation.control import Rules
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
 from daemon.simulation.recent import Recent
@@ -60,7 +63,7 @@ def consumer(name, **more):
 
 def played(a_world, strategy="sticky", *, hand_over=HandOver(), rules=RULES, target=10.0):  # noqa: B008 - frozen
     """Play tick by tick: the run after each, and what was read of each partition."""
-    run = Run(a_world, strategy_named(strategy), rules, hand_over, target)
+    run = Run(a_world, contender(strategy).plan, rules, hand_over, target)
     recent = Recent(a_world.fleet.partitions, a_world.tick, 60.0)
     done = []
     for number, records in enumerate(a_world.arrivals.block(0, a_world.ticks)):
@@ -233,7 +236,7 @@ def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "steady"])
 def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_another_ones(name):
     day = made(name, dataclasses.replace(SMALL, hours=1.0, rate=500.0), seed=3)
-    run = Run(day, strategy_named("lag-global"), RULES, HandOver(), 60.0)
+    run = Run(day, contender("lag-global").plan, RULES, HandOver(), 60.0)
     recent = Recent(day.fleet.partitions, day.tick, 60.0)
     arrived = 0
     for number, records in enumerate(day.arrivals.block(0, day.ticks)):
@@ -268,6 +271,47 @@ def test_records_that_were_lost_are_a_bug_and_no_figure(monkeypatch):
     monkeypatch.setattr(Run, "tick", lambda *_: None)
     with pytest.raises((RuntimeError, ValueError)):
         simulate(joining(), ["range"], COURSE)
+
+
+def test_a_strategy_competes_with_options_of_its_own_under_the_name_it_was_asked_for_by():
+    # One partition has all the arrivals; with counts apart, B may have the three that are nothing beside it.
+    uneven = world(4, [consumer("A"), consumer("B")], Steady(40, 20, 20, 20), ticks=6, speed=10.0)
+    for name, counts in (("optimal", [2, 2]), ("optimal:count_slack=1:horizon=30", [1, 3])):
+        run, _ = played(uneven, name)
+        assert sorted(np.bincount(run.owner).tolist()) == counts
+    rows = simulate(uneven, ["optimal", "optimal:count_slack=1"], COURSE)
+    assert [row.strategy for row in rows] == ["optimal", "optimal:count_slack=1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("optmal", "the nearest is 'optimal'"),
+        ("range:count_slack=1", "'count_slack' is no option of range; there are none"),
+        ("optimal:count_slak=1", "'count_slak' is no option of optimal"),
+        ("optimal:count_slack", "'count_slack' is no option"),
+        ("optimal:count_slack=much", "option count_slack: must be an integer from 0 up, not 'much'"),
+    ],
+)
+def test_a_contender_that_is_none_is_refused_by_what_is_wrong_with_it(text, said):
+    with pytest.raises(ProblemError, match=re.escape(said)):
+        contender(text)
+
+
+def test_optimal_plans_here_as_in_the_daemon_and_leaves_little_lag_where_it_is():
+    def group(lag):
+        topics = {"t": Topic(partitions=4, lags=[lag, lag, 0, 0])}
+        return Group.build(
+            topics,
+            [
+                Member(id="A", topics="*", owned={"t": [0, 1]}),
+                Member(id="B", topics="*", owned={"t": [2, 3]}),
+            ],
+        )
+
+    plan = contender("optimal").plan
+    assert plan(group(400)).owner.tolist() == [0, 0, 1, 1]
+    assert plan(group(4000)).owner.tolist() != [0, 0, 1, 1]
 
 
 def test_progress_is_told_block_by_block():

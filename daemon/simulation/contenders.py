@@ -1,0 +1,62 @@
+"""What is played against each other: a strategy by its name, or with options, `optimal:count_slack=2:horizon=30`.
+
+Law: without options a strategy plans as the daemon would let it, but for the limit of time: a plan that is cut short where the
+machine is slow would make the day depend on the machine, so its work alone limits it here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assignors.intake import ProblemError
+from assignors.strategies import OPTIONS, strategy_named
+from daemon.planning import NEGLIGIBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.strategies import Strategy
+
+USUAL: Mapping[str, Any] = {"load_floor": NEGLIGIBLE, "time_budget": 3600.0}
+EAGER = frozenset(
+    {"fair", "failover", "lag", "lag-global", "range", "roundrobin", "sticky", "topic-roundrobin"}
+)
+"""What classic consumers run by the eager protocol: they give up everything before they are told what they get."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A strategy that is ready to plan."""
+
+    name: str
+    """As it was asked for, options and all."""
+    eager: bool
+    plan: Strategy
+
+
+def contender(text: str) -> Contender:
+    """The one that is asked for.
+
+    Raises:
+        ProblemError: there is no such strategy or option, or an option has the wrong shape.
+    """
+    name, *pairs = (part.strip() for part in text.split(":"))
+    strategy_named(name)
+    known = OPTIONS.get(name, {})
+    options = {option: value for option, value in USUAL.items() if option in known}
+    for pair in pairs:
+        option, equals, value = pair.partition("=")
+        if not equals or option not in known:
+            there = ", ".join(known) or "none"
+            raise ProblemError(f"strategy {text!r}: {option!r} is no option of {name}; there are {there}")
+        options[option] = _value(value)
+    return Contender(name=text.strip(), eager=name in EAGER, plan=strategy_named(name, options))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # the option's own check says what it should be
