@@ -11,7 +11,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -274,6 +274,45 @@ def explain(
             click.echo(json.dumps(whole, sort_keys=True))
         else:
             click.echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
+
+
+@main.command()
+@click.argument("file", type=click.File("wb"), default="-")
+@click.option("--group", metavar="NAME", help="Only the lag of this group.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    help="Go on for so long, 0: only what the topic still holds; else until Ctrl-C.",
+)
+@with_settings
+def record(
+    file: BinaryIO,
+    group: str | None,
+    seconds: float | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Record samples of lag to a file, or standard output: a trace for `levelwind simulate --trace`."""
+    from rich.console import Console  # noqa: PLC0415 - see above
+
+    from daemon.recording import record_lag  # noqa: PLC0415 - see above
+    from daemon.runtime import signals  # noqa: PLC0415 - see above
+
+    settings = read_settings(config, bootstrap, pairs)
+    with signals() as stop, Console(stderr=True).status("recording") as status:
+        stop.heeded = True  # Ctrl-C is how a recording ends
+        done = record_lag(
+            settings,
+            group,
+            file,
+            seconds=seconds,
+            stop=stop,
+            tell=lambda so_far: status.update(f"recording: {so_far.text}"),
+        )
+    click.echo(done.text, err=True)
+    if not done.samples:
+        raise NotFoundError(f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}")
 
 
 @main.command()

@@ -1,9 +1,9 @@
 """A trace: samples of the ends of a group's partitions, as JSON lines or CSV, and the world that they make.
 
 Three forms, by line, also mixed:
-- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}`, where `payload` may stand for `value` and each
-  of the two may be the record's own text (`kcat -J` prints that), or key, tab, value (`kafka-console-consumer` with
-  `print.key=true`). It tells ends, lag at the start, and where replicas stand, and when they moved.
+- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}` (`levelwind record` writes that), where
+  `payload` may stand for `value` and each of the two may be the record's own text (`kcat -J` prints that), or key, tab, value
+  (`kafka-console-consumer` with `print.key=true`). It tells ends, lag at the start, where replicas stand, and when they moved.
 - `{"at": ms, "topic": name, "partition": n, "end": offset}`, with `lag` where it is known.
 - CSV: the same names in the first line, then a line a sample.
 
@@ -51,13 +51,16 @@ class Trace:
 
     @property
     def begin(self) -> int:
-        """The first sample."""
-        return min(samples[0][0] for one in self.ends.values() for samples in one.values())
+        """The first sample of a partition that anything arrives in: that of an idle one may be weeks older."""
+        return min(samples[0][0] for samples in self._busy())
 
     @property
     def end(self) -> int:
-        """The last sample."""
-        return max(samples[-1][0] for one in self.ends.values() for samples in one.values())
+        """The last one of such a partition."""
+        return max(samples[-1][0] for samples in self._busy())
+
+    def _busy(self) -> list[list[tuple[int, int]]]:
+        return [samples for _, _, samples in _all(self) if samples[-1][1] > samples[0][1]]
 
     @property
     def arrived(self) -> int:
@@ -224,10 +227,10 @@ def _checked(reader: _Reader) -> Trace:
         racks={topic: _changes(sorted(one.items())) for topic, one in sorted(reader.racks.items())},
         went_back=went_back,
     )
-    if not ends or trace.begin == trace.end:
+    if all(len(samples) == 1 for _, _, samples in _all(trace)):
         raise ProblemError(
-            "trace: it needs samples of at least two moments; levelwind.lag keeps only the last one of each topic for "
-            "good, so read it for as long as the trace is to be"
+            "trace: it needs samples of at least two moments of a partition; levelwind.lag keeps only the last one of each "
+            "topic for good: `levelwind record` writes down what is published from now on"
         )
     if not trace.arrived:
         raise ProblemError("trace: no record arrives between its first and its last sample")

@@ -274,3 +274,12 @@ def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
     assert rules.control.min_gain == 0.4
     assert rules.skew == SkewRule(threshold=3.5, floor=7, floor_seconds=90.0, hold=12_000)
     assert rules.dead_after == 33
+
+
+def test_a_topic_that_has_long_been_idle_does_not_make_the_trace_longer():
+    day = 86_400_000
+    told = [lag(0, 5, topic="idle"), lag(20 * day, 100), lag(20 * day + 60_000, 160)]
+    trace = read_trace(map(as_line, told))
+    assert (trace.begin, trace.end) == (20 * day, 20 * day + 60_000)
+    everything = json.dumps({"topics": {}, "members": {"A": {"topics": "*"}}}).encode()
+    assert world_of(trace, everything).seconds == 60
