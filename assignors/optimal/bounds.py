@@ -155,3 +155,21 @@ def pools(terms: Terms) -> Longs:
 def moves_bound(terms: Terms) -> int:
     """The fewest moves of any plan with these counts."""
     return int(np.count_nonzero(terms.before >= 0)) - kept_bound(terms)
+
+
+def growth_bound(terms: Terms, limit: float) -> int:
+    """The fewest moves of any plan in which nobody is above a time to drain.
+
+    What nobody holds, and what members hold beyond the limit, is taken up by members that have room for it, the roomiest
+    first; to each of these at least one partition comes, which is a move unless nobody held it.
+    """
+    held = terms.held >= 0
+    free = terms.taken & ~held & (terms.load > 0)
+    room = limit * terms.capacity - terms.work(terms.held)
+    excess = np.maximum(-room, 0.0)
+    total = (float(terms.load[free].sum()) + float(excess.sum())) * (1 - 1e-9)
+    taken = np.concatenate([[0.0], np.cumsum(-np.sort(-np.maximum(room, 0.0)))])
+    growing = int(np.count_nonzero(taken[:-1] < total))
+    givers = int(np.count_nonzero(excess > 1e-9 * limit * terms.capacity))
+    gone = int(np.count_nonzero((terms.before >= 0) & ~held))
+    return gone + max(growing - int(np.count_nonzero(free)), givers)

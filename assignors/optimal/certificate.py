@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Ints
-from assignors.optimal.bounds import Bound, moves_bound
+from assignors.optimal.bounds import Bound, growth_bound, moves_bound
 from assignors.optimal.reference import Reference
 from assignors.optimal.terms import Terms
 from assignors.optimal.transport import crossing_bound
@@ -128,7 +128,6 @@ def certified(
     """
     known = np.flatnonzero((owner >= 0) & (np.diff(terms.group.replica_start) > 0))
     known = known[terms.group.member_rack[owner[known]] >= 0]
-    moved = int(np.count_nonzero(terms.moved(owner)))
     count = terms.count(owner)
     even = terms.blocks.level + (terms.blocks.extras > 0)
     if exact:
@@ -150,12 +149,7 @@ def certified(
             partitions=tuple(_named(terms, partition) for partition in load.partitions[:TOLD]),
         ),
         crossing=_crossing(terms, owner, goal, exact=exact),
-        moves=Objective(
-            name="moves",
-            value=moved,
-            bound=moved if exact and not cut else min(moves_bound(terms), moved),
-            rests_on=COMPARED if exact and not cut else "kept partitions at these counts",
-        ),
+        moves=_moves(terms, owner, goal, exact=exact and not cut),
         traffic=int(terms.weight[known].sum()),
         unit=_unit(terms),
         tolerance=terms.wishes.load_tolerance,
@@ -175,6 +169,21 @@ def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Obj
     else:
         bound, kind = crossing_bound(terms), "transport at these counts"
     return Objective(name="cross_rack", value=value, bound=min(bound, value), rests_on=kind)
+
+
+def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Objective:
+    value = int(np.count_nonzero(terms.moved(owner)))
+    if exact:
+        bound, kind = value, COMPARED
+    else:
+        # A plan cut short may be above the limit: of those that are no better in load, none moves less than this.
+        limit = max(terms.wishes.within(goal.drain), terms.drain(owner))
+        bound, kind = max(
+            (moves_bound(terms), "kept partitions at these counts"),
+            (growth_bound(terms, limit), "load has to be taken up within its tolerance"),
+            key=lambda found: found[0],
+        )
+    return Objective(name="moves", value=value, bound=min(bound, value), rests_on=kind)
 
 
 def _unit(terms: Terms) -> str:

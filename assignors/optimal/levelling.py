@@ -2,7 +2,8 @@
 
 Law: the most loaded member passes a partition on, or exchanges one, with the taker with which the pair of them comes lowest.
 Below the limit nothing more is asked: of the steps that reach it, the one that moves fewest partitions from their holders and
-least across racks is taken. It ends when nobody is above the limit, the most loaded cannot be lowered, or the effort is spent.
+least across racks is taken. It ends when nobody is above the limit, the most loaded cannot be lowered, or the effort is spent;
+where what is reached is good enough already, also when a step brings too little.
 Ties: members and partitions by number.
 """
 
@@ -19,6 +20,7 @@ from assignors.optimal.terms import Terms
 WIDEST = 96  # partitions of a member that are tried against another's
 TAKERS = 4  # members that are tried before the best step is taken
 MORE_TAKERS = 48  # and when none of them will do
+WORTH = 32  # steps to the limit, as long as this one, that are still worth it where what is reached is good enough
 
 
 class Step(NamedTuple):
@@ -34,7 +36,14 @@ class Step(NamedTuple):
 
 
 def levelled(
-    terms: Terms, owner: Ints, held: Ints, limit: float, effort: Effort, *, crossing: int | None
+    terms: Terms,
+    owner: Ints,
+    held: Ints,
+    limit: float,
+    effort: Effort,
+    *,
+    crossing: int | None,
+    enough: float = 0.0,
 ) -> Ints:
     """A plan with the most loaded members relieved.
 
@@ -42,9 +51,10 @@ def levelled(
         terms: the problem.
         owner: the plan.
         held: by partition, who should keep it; -1 nobody.
-        limit: the time to drain that is good enough.
+        limit: the time to drain that is aimed at.
         effort: how much may be tried.
         crossing: the weight that may cross racks; None: as much as it takes.
+        enough: the time to drain that is good enough, where it is above the limit.
     """
     if terms.drain(owner) <= limit:
         return owner
@@ -54,7 +64,11 @@ def levelled(
         giver = int(np.argmax(drain))
         if drain[giver] <= limit:
             break
-        step = _best(bench, giver, drain, limit, effort, crossing)
+        good = bool(drain[giver] <= enough)
+        takers = _takers(bench, giver, drain)[: TAKERS if good else MORE_TAKERS]
+        step = _best(bench, giver, takers, limit, effort, crossing)
+        if good and (step is None or (drain[giver] - step.peak) * WORTH < drain[giver] - limit):
+            break
         if step is None:
             if chained(bench, giver, effort, crossing):
                 continue
@@ -65,12 +79,16 @@ def levelled(
     return bench.owner
 
 
-def _best(
-    bench: Bench, giver: int, drain: Floats, limit: float, effort: Effort, crossing: int | None
-) -> Step | None:
+def _takers(bench: Bench, giver: int, drain: Floats) -> Longs:
+    """Who could relieve a member, the least loaded first."""
     block = bench.terms.block
     takers = np.flatnonzero((block == block[giver]) & (drain < drain[giver]))
-    takers = takers[np.argsort(drain[takers], kind="stable")][:MORE_TAKERS]
+    return takers[np.argsort(drain[takers], kind="stable")]
+
+
+def _best(
+    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None
+) -> Step | None:
     best: Step | None = None
     for number, taker in enumerate(takers.tolist()):
         if best is not None and (number >= TAKERS or (best.peak <= limit and best.moves <= 0)):
@@ -107,17 +125,14 @@ def _step(bench: Bench, giver: int, taker: int, limit: float, crossing: int | No
         good &= far <= max(crossing - bench.crossed, 0)
     if not good.any():
         return None
-    moves = _moves(bench, gone, giver, taker)[:, None] + np.append(_moves(bench, come, taker, giver), 0)
-    row, column = np.nonzero(good)
-    exact, peak = peak[row, column], np.maximum(peak[row, column], limit)
-    moves, far = moves[row, column], far[row, column]
-    left = np.flatnonzero(peak == peak.min())
-    for key in (moves, far, exact):
-        left = left[key[left] == key[left].min()]
-    at = int(left[0])
-    back = int(come[column[at]]) if column[at] < len(come) else -1
+    lowest = np.where(good, np.maximum(peak, limit), np.inf)
+    row, column = np.nonzero(lowest == lowest.min())
+    moves = _moves(bench, gone, giver, taker)[row] + np.append(_moves(bench, come, taker, giver), 0)[column]
+    best = np.lexsort((column, row, peak[row, column], far[row, column], moves))[0]
+    at = int(row[best]), int(column[best])
+    back = int(come[at[1]]) if at[1] < len(come) else -1
     return Step(
-        float(peak[at]), int(moves[at]), int(far[at]), float(exact[at]), taker, int(gone[row[at]]), back
+        float(lowest[at]), int(moves[best]), int(far[at]), float(peak[at]), taker, int(gone[at[0]]), back
     )
 
 

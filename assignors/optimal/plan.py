@@ -36,7 +36,8 @@ def optimal(group: Group, **options: Any) -> Assignment:
     Law: 1. every partition that has a reader is assigned, and pins, drains and evacuations are kept; 2. counts are as even as
     subscriptions allow; 3. the longest time to drain is within `load_tolerance` of the best found; 4. the least traffic crosses
     racks within that; 5. fewest partitions move within that. An answer that is held already is given again: nothing moves
-    where nothing changed, unless `max_moves` cut the plan before.
+    where nothing changed, unless `max_moves` cut the plan before. Load comes before moves: when a member leaves and what it
+    had fits nobody within the tolerance, others pass some of theirs on; the certificate says how many must at least.
     Ties: partitions and members by number.
     Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which `time_budget` may cut.
 

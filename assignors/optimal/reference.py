@@ -41,11 +41,13 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
     near = place(terms, nobody)
     if _between_kinds(terms, near) <= enough:  # else no exchange that costs nothing across racks will do
-        near = levelled(terms, near, nobody, goal, effort.half(), crossing=terms.crossed(near))
+        near = levelled(terms, near, nobody, goal, effort.half(), crossing=terms.crossed(near), enough=enough)
     plans = [near]
     if terms.drain(near) > enough:
         paid = place(terms, nobody, "paid")
-        plans.append(levelled(terms, paid, nobody, goal, effort.half(), crossing=terms.crossed(paid)))
+        plans.append(
+            levelled(terms, paid, nobody, goal, effort.half(), crossing=terms.crossed(paid), enough=enough)
+        )
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
     drain = min(map(terms.drain, plans))

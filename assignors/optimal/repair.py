@@ -15,6 +15,7 @@ from assignors.columns import Ints, Longs
 from assignors.lag import lag
 from assignors.optimal.effort import Effort
 from assignors.optimal.levelling import levelled
+from assignors.optimal.passing import passed
 from assignors.optimal.placing import place
 from assignors.optimal.reference import SEEDED, Reference
 from assignors.optimal.settling import settled
@@ -71,9 +72,10 @@ def _begun(terms: Terms, goal: Reference) -> Iterator[Ints]:
 
 
 def _mended(terms: Terms, begun: Ints, drain: float, crossing: int, effort: Effort) -> Ints:
-    """The most loaded relieved, and racks looked after again if that needs it."""
+    """What is too heavy passed on, the most loaded relieved, and racks looked after again if that needs it."""
     room = max(crossing, terms.crossed(begun))
-    plan = levelled(terms, begun, terms.held, drain, effort, crossing=room)
+    plan = passed(terms, begun, drain, effort)
+    plan = levelled(terms, plan, terms.held, drain, effort, crossing=room)
     if terms.drain(plan) > drain:
         plan = levelled(terms, plan, terms.held, drain, effort, crossing=None)
     if terms.drain(plan) <= drain and terms.crossed(plan) > crossing:

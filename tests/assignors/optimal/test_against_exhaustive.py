@@ -13,7 +13,7 @@ from assignors.assignment import Assignment
 from assignors.group import Group
 from assignors.invariants import violations
 from assignors.optimal import optimal_plan
-from assignors.optimal.bounds import load_bound, moves_bound
+from assignors.optimal.bounds import growth_bound, load_bound, moves_bound
 from assignors.optimal.terms import terms
 from assignors.optimal.transport import crossing_bound
 from assignors.optimal.wishes import Wishes
@@ -59,6 +59,7 @@ def checked(seed):
     assert load_bound(stated).value <= oracle.drain * (1 + 1e-12), seed
     assert crossing_bound(stated) <= oracle.crossing, seed
     assert moves_bound(stated) <= oracle.moves, seed
+    assert growth_bound(stated, oracle.drain * (1 + TOLERANCE)) <= oracle.moves, seed
     names = plan.assignment.to_names(group)
     assert Assignment.from_names(group, names).owner.tolist() == plan.assignment.owner.tolist()
     return ours.drain / oracle.drain - 1 if oracle.drain else 0.0

@@ -197,13 +197,15 @@ def respects(group, assignment):
     return figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
 
 
-def departed(partitions, members):
+def departed(partitions, members, lag=None, **options):
     """A planned fleet without its last member: the plan, what that member had, and what changes hands."""
     topics, people = fleet(partitions, members)
+    if lag is not None:
+        topics = {name: replace(topic, lags=[lag] * topic.partitions) for name, topic in topics.items()}
     whole = Group.build(topics, people)
     before = optimal(whole)
     group = Group.build(topics, owning(people, before.to_names(whole))[:-1])
-    plan = optimal_plan(group)
+    plan = optimal_plan(group, **options)
     assert violations(group, plan.assignment) == ()
     least = int(np.count_nonzero(before.owner == members - 1))
     return plan, least, int(np.count_nonzero(plan.assignment.owner != before.owner))
@@ -213,6 +215,22 @@ def test_when_one_of_a_hundred_leaves_only_what_it_had_changes_hands():
     plan, least, changed = departed(10_000, 100)
     assert least <= changed <= least * 1.01
     assert plan.certificate.moves.value == changed - least
+
+
+@pytest.mark.parametrize(("lag", "options"), [(0, {}), (7, {}), (None, {"load_tolerance": 0.2})])
+def test_when_one_of_a_thousand_that_have_ten_each_leaves_only_what_it_had_changes_hands(lag, options):
+    plan, least, changed = departed(10_000, 1_000, lag, **options)
+    assert changed == least == 10
+    assert plan.certificate.moves.met
+
+
+def test_where_what_one_of_a_thousand_had_fits_nobody_few_others_move_and_it_is_said_how_many_must():
+    # Ten each of 500 on average, and the limit is some 130 above what members have: it has to be spread over many.
+    plan, _, _ = departed(10_000, 1_000)
+    moves, load = plan.certificate.moves, plan.certificate.load
+    assert load.value <= load.bound * 1.025
+    assert 15 < moves.bound <= moves.value < moves.bound * 1.4
+    assert "load has to be taken up" in plan.certificate.lines()[3]
 
 
 @pytest.mark.integration

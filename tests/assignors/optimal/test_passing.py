@@ -1,0 +1,106 @@
+"""A way along which members pass on what is too heavy for one: taken whole or not at all."""
+
+import numpy as np
+import pytest
+
+from assignors.group import Group, Member, Topic
+from assignors.optimal.bounds import growth_bound
+from assignors.optimal.effort import Effort
+from assignors.optimal.passing import passed
+from assignors.optimal.terms import terms
+from assignors.optimal.wishes import Wishes
+
+# Everybody has 100 or 80, and may have 120; 60 more are to be taken up.
+LAGS = [60, 50, 50, 38, 62, 40, 40]
+HELD = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
+
+
+def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1):
+    topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
+    people = [
+        Member(
+            id=name, topics="*", rack=(rack_of or {}).get(name), owned={"t": held.get(name, [])}, generation=1
+        )
+        for name in "abc"
+    ]
+    return terms(Group.build(topics, people), Wishes(count_slack=slack))
+
+
+def begun(problem, giver=0):
+    """What is held, and what nobody holds with one member."""
+    return np.where(problem.held >= 0, problem.held, giver).astype(np.int32)
+
+
+def works(problem, owner):
+    return problem.work(owner).tolist()
+
+
+def test_each_member_on_the_way_keeps_a_little_more_and_passes_on_what_is_lighter():
+    problem = stated()
+    plan = passed(problem, begun(problem), 120, Effort.of(1))
+    # a takes 60 and passes 50 on; b takes 50 and passes 38 on; c has room for that.
+    assert plan.tolist() == [0, 1, 0, 2, 1, 2, 2]
+    assert works(problem, plan) == [110, 112, 118]
+    assert np.count_nonzero(problem.moved(plan)) == 2
+
+
+def test_what_is_within_the_limit_stays_as_it_is():
+    problem = stated()
+    plan = begun(problem)
+    assert passed(problem, plan, 160, Effort.of(1)) is plan
+
+
+def test_a_way_that_ends_nowhere_leaves_everything_as_it_was():
+    problem = stated(lags=[60, 50, 50, 38, 62, 60, 60])
+    plan = begun(problem)
+    assert passed(problem, plan, 120, Effort.of(1)).tolist() == plan.tolist()
+
+
+def test_what_nobody_held_goes_on_as_it_is_where_it_fits():
+    problem = stated(lags=[40, 50, 50, 38, 62, 40, 40])
+    plan = passed(problem, begun(problem), 120, Effort.of(1))
+    assert plan.tolist() == [2, 0, 0, 1, 1, 2, 2]
+    assert not problem.moved(plan).any()
+
+
+def test_nobody_gets_more_partitions_than_its_most_nor_keeps_less_than_its_least():
+    even = stated(slack=0)  # two each, and one has three
+    plan = passed(even, begun(even), 120, Effort.of(1))
+    assert sorted(even.count(plan).tolist()) == [2, 2, 3]
+    exact = stated(lags=LAGS[:6], held={"a": [1, 0], "b": [3, 4], "c": [5, 2]}, slack=0)
+    plan = begun(exact)
+    assert passed(exact, plan, 105, Effort.of(1)).tolist() == plan.tolist()
+
+
+def test_nothing_is_passed_to_where_it_would_cross_racks():
+    racks = [["x"], ["x"], ["x"], ["y"], ["y"], ["y"], ["y"]]
+    problem = stated(racks=racks, rack_of={"a": "x", "b": "y", "c": "y"})
+    plan = begun(problem)
+    assert passed(problem, plan, 120, Effort.of(1)).tolist() == plan.tolist()
+    shared = stated(racks=[["x"], ["x", "y"], ["x", "y"], *racks[3:]], rack_of={"a": "x", "b": "y", "c": "y"})
+    assert works(shared, passed(shared, begun(shared), 120, Effort.of(1))) == [110, 112, 118]
+
+
+def test_spent_effort_leaves_no_way_half_gone():
+    problem = stated()
+    plan = begun(problem)
+    effort = Effort.of(0)
+    assert passed(problem, plan, 120, effort).tolist() == plan.tolist()
+    assert effort.spent
+
+
+@pytest.mark.parametrize(
+    ("lags", "limit", "moves"),
+    [
+        (LAGS, 1_000, 0),  # one takes it all up
+        (LAGS, 160, 0),
+        (LAGS, 159, 0),  # c, the roomiest, has room for it
+        (LAGS, 139, 1),  # two members grow, and only one gets what nobody holds
+        (LAGS, 120, 1),  # c takes 40, and another the rest
+        (LAGS, 110, 2),
+        ([0, *LAGS[1:]], 120, 0),  # nothing to take up
+        ([0, *LAGS[1:]], 99, 2),  # a and b are above it
+    ],
+)
+def test_the_fewest_moves_that_load_needs(lags, limit, moves):
+    assert growth_bound(stated(lags=lags), limit) == moves
