@@ -5,7 +5,7 @@ Cost: a few dozen calls of NumPy whatever the number of groups, and for each gro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -106,16 +106,11 @@ class Lags:
             source=_sources(state, wanted),
         )
 
-    def serves(self, state: TopicState, numbers: Sequence[int]) -> bool:
-        """Whether it is what `of` would make of another state, which has counted the same samples."""
-        mine = self.state
-        return (
-            mine.commits is state.commits
-            and mine.history is state.history
-            and mine.data is state.data
-            and mine.id == state.id
-            and self.numbers == list(numbers)
-        )
+    def at(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
+        """The same as of a later state, None if commits or samples have come in between, or for other groups."""
+        before = self.state
+        same = before.commits is state.commits and before.history is state.history and before.id == state.id
+        return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
 def moments(topic: str, lags: Lags) -> Iterator[tuple[int, Moment]]:

@@ -164,8 +164,8 @@ class _Turn:
         visible = _groups(shown)[1]
         told = sorted(visible if self._observed else visible.keys() & self._touched.keys())
         if told and self._state.at != UNKNOWN:
-            known = self._judged
-            lags = known if known and known.serves(shown, told) else Lags.of(shown, self._rule, told)
+            lags = self._judged.at(shown, told) if self._judged else None
+            lags = lags or Lags.of(shown, self._rule, told)
             for number, row in lag_rows(self._topic, lags, self._state, self._rule):
                 self._tell(visible[number], Kind.LAG, row.pack())
         # Those that came and went before a sample counted them: an earlier batch may have told their lag.
@@ -190,8 +190,10 @@ class _Turn:
     def _hear(self, batches: list[Commits]) -> None:
         """Put the batch's commits behind those that wait already."""
         named, news = self._state.commits.with_names(batches)
-        for number, at in zip(news.group.tolist(), news.at.tolist(), strict=True):
-            self._touched[number] = at
+        last = np.full(len(named.groups), UNKNOWN, np.int64)
+        last[news.group] = news.at  # of several the last stays
+        touched = np.unique(news.group)
+        self._touched.update(zip(touched.tolist(), last[touched].tolist(), strict=True))
         self._news = self._state.pending.followed_by(news).in_log_order()
         self._effective = in_order(self._news)
         self._state = replace(self._state, commits=named)
