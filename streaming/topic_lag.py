@@ -143,7 +143,7 @@ def lag_rows(topic: str, lags: Lags, sampled: TopicState, rule: LagRule) -> Iter
         "end_kind": lag_text.text(rule.end_kind),
         "ends_at": lag_text.column(state.read_at) if (state.read_at != state.at).any() else None,
         "id": lag_text.text(state.id),
-        "racks": lag_text.text((state.racks + ((),) * state.stable.size)[: state.stable.size]),
+        "racks": lag_text.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
         "rate": rates,
     }
     own: dict[str, Sequence[str | None]] = {

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
 from local_pipeline import TOPICS, LocalPipeline, Log
 
 from assignors.protocol.records import (
@@ -26,6 +27,9 @@ RULE = SkewRule(threshold=1.5, floor=100, hold=3 * SECOND)
 def name_of(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
+
+CUTS = st.lists(st.integers(0, 100), max_size=12) | st.just(list(range(100)))
+"""Where batches end, for `run`: anywhere, or after each record."""
 
 ID, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_pipeline import OFFSETS, TOPICS, LocalPipeline
 from offsets_twin import Golden, group_key
-from stories import ID, OTHER, RULE, SECOND, compacted, lag, name_of, run, triggers
+from stories import CUTS, ID, OTHER, RULE, SECOND, compacted, lag, name_of, run, triggers
 
 from assignors.protocol.records import Tombstone
 from streaming import group_codec
@@ -449,7 +449,7 @@ def stories(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of event
 
 
 @settings(max_examples=60, deadline=None)
-@given(stories(), st.lists(st.integers(0, 60), max_size=12))
+@given(stories(), CUTS)
 def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: list[int]) -> None:
     whole, split = run(story), run(story, batches=cuts)
     for group in ("g", "k"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from offsets_twin import Golden, group_key
-from stories import ID, OTHER, RULE, SECOND, Story, compacted, lag, name_of, run, triggers
+from stories import CUTS, ID, OTHER, RULE, SECOND, Story, compacted, lag, name_of, run, triggers
 
 from assignors.protocol.records import (
     Tombstone,
@@ -70,6 +70,18 @@ def test_a_commit_after_the_last_sample_shows_at_once() -> None:
         )
     )
     assert (found["at"], found["committed"], found["lag"]) == (2000, [90], [10])
+
+
+@pytest.mark.parametrize("batches", [[], [4]], ids=["one batch", "two"])
+def test_racks_that_change_after_the_last_sample_show_at_once(batches: list[int]) -> None:
+    story = Story()
+    story.layout(0, "t", [["a"]])
+    story.member(0, "g", "m0", {"t": (0,)}, rack="b")
+    story.commits(1, "g", "t", {0: 1})
+    story.sample(2, "t", [10])
+    story.layout(3, "t", [["b"]])
+    found = lag(run(story, batches=batches))
+    assert (found["racks"], found["local"]) == ([["b"]], [True])
 
 
 def test_commits_before_anything_is_known_of_the_topic_are_kept_for_it() -> None:
@@ -358,7 +370,7 @@ def test_the_racks_of_a_topic_made_anew_are_a_new_baseline() -> None:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:  # noqa: C901 - one case a kind of event
+def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind of event
     """Any input that arrives in the order of its times; commits and samples never share a bucket of time."""
     story = Story()
     ids = {"t": ID, "u": OTHER}
@@ -405,11 +417,13 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901 - one case a kind of event
                 story.plan(second, group, metadata_at=max(second - place, 0))
             case "gone":
                 story.gone(second, topic)
+    if draw(st.booleans()):  # so that something comes after the last sample
+        story.layout(100, "t", [["a"], ["c"], ["b"]], topic_id=ids["t"])
     return story
 
 
 @settings(max_examples=120, deadline=None)
-@given(stories(), st.lists(st.integers(0, 100), max_size=12))
+@given(stories(), CUTS)
 def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
     story: Story, cuts: list[int]
 ) -> None:
@@ -424,7 +438,7 @@ def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
 
 
 @settings(max_examples=50, deadline=None)
-@given(stories(), st.lists(st.integers(0, 100), max_size=6))
+@given(stories(), CUTS)
 def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
     pipeline = LocalPipeline(skew=RULE)
     places = [0, *sorted({cut % (len(story.messages) + 1) for cut in cuts}), len(story.messages)]
