@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from daemon.errors import ConfigurationError
+from daemon.errors import ClusterUnavailableError, ConfigurationError
 from daemon.once import Throttle
 
 if TYPE_CHECKING:
@@ -86,6 +86,20 @@ def _made(make: Callable[..., Client], config: Mapping[str, Any], required: Mapp
 def kafka_error(exception: KafkaException) -> KafkaError:
     """Take the error out of the exception that the client wraps it in."""
     return exception.args[0]
+
+
+def listed(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: float) -> Any:
+    """Ask for the brokers and topics that there are.
+
+    Raises:
+        ClusterUnavailableError: no answer in time; says from where.
+    """
+    try:
+        return client.list_topics(timeout=timeout)
+    except KafkaException as exception:
+        raise ClusterUnavailableError(
+            f"the cluster at {config.get('bootstrap.servers')} does not answer: {kafka_error(exception).str()}"
+        ) from exception
 
 
 def offsets(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from daemon import workload
+from daemon.directories import writable
 from daemon.errors import LevelwindError
 from daemon.log_reader import LogReader
 from daemon.narration import Narrator
@@ -74,7 +75,7 @@ def run_demo(
     Raises:
         LevelwindError: a part could not be started, or ended by itself.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    writable(directory, "--directory")
     narrator = Narrator(Console(highlight=False), as_json=as_json)
     with signals() as stop, ExitStack() as stack:
         stack.callback(narrator.say, "stopped", "everything has ended")

@@ -62,10 +62,12 @@ def form_of(path: Path) -> Literal["svg", "png"]:
     """The form that a file's name asks for.
 
     Raises:
-        ConfigurationError: it asks for none that can be drawn.
+        ConfigurationError: it asks for none that can be drawn, or there is no such directory.
     """
     for form in FORMS:
         if path.suffix.lower() == f".{form}":
+            if not path.parent.is_dir():
+                raise ConfigurationError(f"picture {str(path)!r}: there is no directory {path.parent}")
             return form
     raise ConfigurationError(f"picture {str(path)!r}: its name must end in .svg or .png")
 

@@ -133,7 +133,8 @@ def stable_ends(
     )
     for attempt in retrying:
         with attempt:
-            ends = _asked(client, tuple(names), timeout)
+            known = clients.listed(client, client_config, timeout).topics
+            ends = _asked(client, known, tuple(names), timeout)
     return ends
 
 
@@ -141,12 +142,9 @@ class _NoEndError(ClusterUnavailableError):
     """A leader that is just being elected, or that has just gone: worth another try until the time is over."""
 
 
-def _asked(client: AdminClient, names: Sequence[str], timeout: float) -> dict[tuple[str, int], int]:
-    try:
-        known = client.list_topics(timeout=timeout).topics
-    except KafkaException as exception:
-        error = clients.kafka_error(exception)
-        raise ClusterUnavailableError(f"the cluster does not answer: {error.str()}") from exception
+def _asked(
+    client: AdminClient, known: Mapping[str, Any], names: Sequence[str], timeout: float
+) -> dict[tuple[str, int], int]:
     if absent := [name for name in names if name not in known]:
         raise NotFoundError(f"the cluster has no topic {', '.join(absent)}, or does not show it to us")
     wanted = {

@@ -31,6 +31,7 @@ from assignors.protocol.records import Tombstone, encode, encode_key, place
 from assignors.protocol.topics import partition_for
 from daemon import topics as our_topics
 from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.directories import writable
 from daemon.errors import (
     ClusterUnavailableError,
     ConfigurationError,
@@ -113,18 +114,14 @@ def signals() -> Iterator[Stop]:
 
 def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
     client = settings.client()
-    settings.state_dir.mkdir(parents=True, exist_ok=True)
-    our_topics.ensure(client, settings.topics, settings.topic, log)
-    our_topics.offsets_partitions(
-        client, settings.topic, f"{settings.prefix}probe"
-    )  # makes sure that it exists
-    partitions = our_topics.partition_counts(client, settings.topics, settings.topic)
-
+    writable(settings.state_dir, "state_dir")
     metrics = Metrics(version("levelwind"), now=time.time)
     if settings.metrics.listen:
         served = serve(settings.metrics.listen, metrics.registry)
         stack.callback(served.close)
         log.info("metrics.listening", address=served.address)
+    partitions = our_topics.ensure(client, settings.topics, settings.topic, log)
+    our_topics.offsets_partitions(client, settings.topic, f"{settings.prefix}probe")  # makes sure of it
 
     # Started first, since it takes longest; it needs nothing of what follows.
     child = PipelineChild(

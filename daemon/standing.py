@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from daemon.directories import writable
 from daemon.errors import ClusterUnavailableError
 from daemon.runtime import signals
 from deploy.cluster import Cluster
@@ -21,8 +22,10 @@ def start_cluster(console: Console, brokers: int, racks: tuple[str, ...], direct
     """Start brokers, or find the ones of an earlier start again, and show what one waits for.
 
     Raises:
+        ConfigurationError: nothing can be written in the directory.
         ClusterUnavailableError: they cannot be started here; says why.
     """
+    writable(directory, "--directory")
     waiting = console.status("starting the cluster")
     with waiting:
         try:

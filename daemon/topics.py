@@ -146,8 +146,10 @@ def refusal(missing: Sequence[TopicShape], prefix: str, reason: str) -> str:
     return "\n".join(lines)
 
 
-def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings, log: Any) -> None:
-    """Make the topics that are missing and say how the others differ.
+def ensure(
+    client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings, log: Any
+) -> dict[str, int]:
+    """Make the topics that are missing, say how the others differ, and tell how many partitions each has, by name.
 
     Raises:
         ClusterUnavailableError: no answer in time, or no right to make what is missing.
@@ -155,7 +157,7 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
     client = clients.admin(client_config)
     # Asked first, and not only for the answer: it also tells the client which broker takes requests to create. One that
     # it learned of earlier may be gone, and librdkafka would wait for it.
-    cluster = _listed(client, settings.timeout)
+    cluster = clients.listed(client, client_config, settings.timeout)
     shapes = wanted(topics, settings, len(cluster.brokers))
     missing = tuple(shape for shape in shapes if shape.name not in cluster.topics)
     created = _create(client, missing, topics.prefix, settings.timeout)
@@ -165,7 +167,7 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
         )
     if missing:
         names = [shape.name for shape in missing]
-        cluster = _await_leaders(client, names, settings.timeout)
+        cluster = _await_leaders(client, client_config, names, settings.timeout)
         _await_everywhere(client_config, cluster, names, log)
     existing = tuple(shape for shape in shapes if shape not in created)
     for found in _found(client, cluster, existing, settings.timeout, log):
@@ -174,17 +176,22 @@ def ensure(client_config: Mapping[str, Any], topics: Topics, settings: TopicSett
             log.warning(
                 "topics.drifted", topic=one.topic, setting=one.setting, expected=one.expected, found=one.found
             )
+    return _counts(cluster, topics)
 
 
 def partition_counts(
     client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings
 ) -> dict[str, int]:
-    """Tell how many partitions our topics have, by name: what exists may have another number than the settings.
+    """Tell how many partitions those of our topics have that are there, by name; it may be another number than the settings'.
 
     Raises:
-        ClusterUnavailableError: no answer in time, or a topic is not there.
+        ClusterUnavailableError: no answer in time.
     """
-    known = _listed(clients.admin(client_config), settings.timeout).topics
+    return _counts(clients.listed(clients.admin(client_config), client_config, settings.timeout), topics)
+
+
+def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
+    known = cluster.topics
     names = [topics.name(kind) for kind in TOPIC_KINDS if topics.name(kind) in known]
     return {name: len(known[name].partitions) for name in names}
 
@@ -207,7 +214,7 @@ def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings
         for attempt in _patiently(settings.timeout):
             with attempt:
                 _look_up(asking, group, min(settings.timeout, 5.0))
-                found = _listed(asking, settings.timeout).topics.get(CONSUMER_OFFSETS)
+                found = clients.listed(asking, client_config, settings.timeout).topics.get(CONSUMER_OFFSETS)
                 if found is None or not found.partitions:
                     raise _NotYetError(f"{CONSUMER_OFFSETS} is not there, or may not be described by us")
     finally:
@@ -226,14 +233,6 @@ def _patiently(timeout: float) -> Retrying:
         wait=wait_exponential(multiplier=0.1, max=1),
         reraise=True,
     )
-
-
-def _listed(client: AdminClient | Consumer, timeout: float) -> Any:
-    try:
-        return client.list_topics(timeout=timeout)
-    except KafkaException as exception:
-        error = clients.kafka_error(exception)
-        raise ClusterUnavailableError(f"the cluster does not answer: {error.str()}") from exception
 
 
 def _look_up(asking: Consumer, group: str, timeout: float) -> None:
@@ -304,10 +303,12 @@ def _found(
     return found
 
 
-def _await_leaders(client: AdminClient, names: Sequence[str], timeout: float) -> Any:
+def _await_leaders(
+    client: AdminClient, client_config: Mapping[str, Any], names: Sequence[str], timeout: float
+) -> Any:
     for attempt in _patiently(timeout):
         with attempt:
-            cluster = _listed(client, timeout)
+            cluster = clients.listed(client, client_config, timeout)
             known = cluster.topics
             for name in names:
                 if name not in known or any(one.leader < 0 for one in known[name].partitions.values()):
@@ -319,8 +320,8 @@ def _await_everywhere(client_config: Mapping[str, Any], cluster: Any, names: Seq
     """Wait until every broker knows the topics: what asks for them next may ask any."""
     for broker in cluster.brokers.values():
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
-        alone = clients.admin({**client_config, "bootstrap.servers": f"{host}:{broker.port}"})
+        config = {**client_config, "bootstrap.servers": f"{host}:{broker.port}"}
         try:
-            _await_leaders(alone, names, PROPAGATED_WITHIN)
+            _await_leaders(clients.admin(config), config, names, PROPAGATED_WITHIN)
         except ClusterUnavailableError as error:
             log.warning("topics.not_everywhere", broker=broker.id, error=str(error))

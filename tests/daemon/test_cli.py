@@ -4,15 +4,14 @@ import pytest
 from click.testing import CliRunner
 
 from daemon.cli import main
+from daemon.commands.options import read_settings
 
 
 def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
 
 
-@pytest.mark.parametrize(
-    "command", ["run", "cluster", "demo", "assign", "compare", "groups", "describe", "rebalance"]
-)
+@pytest.mark.parametrize("command", [name for name, command in main.commands.items() if not command.hidden])
 def test_every_command_has_help(command):
     result = levelwind(command, "--help")
     assert result.exit_code == 0
@@ -38,6 +37,82 @@ def test_a_wrong_setting_ends_a_command_with_2_and_the_nearest_that_is_right():
     result = levelwind("groups", "--set", "control.min_gian=1")
     assert result.exit_code == 2
     assert "did you mean control.min_gain?" in result.output
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (("control=1", "control.min_gain=0.2"), "contradicts a value of control"),
+        (("control.min_gain=0.2", "control=1"), "contradicts a setting within control"),
+        (("bootstrap=a:1", "bootstrap.x=1"), "contradicts a value of bootstrap"),
+        (("=1",), "'=1' names no setting"),
+        (("control..min_gain=1",), "'control..min_gain=1' names no setting"),
+    ],
+)
+def test_pairs_that_contradict_each_other_are_wrong_usage_and_no_bug(pairs, said):
+    result = levelwind("groups", *(word for pair in pairs for word in ("--set", pair)))
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
+    settings = read_settings(
+        None,
+        None,
+        ("groups.eu.orders.v2.strategy=lag", "groups.a.strategy.strategy=range", "groups.b.strategy=fair"),
+    )
+    assert {name: section.strategy for name, section in settings.groups.items()} == {
+        "eu.orders.v2": "lag",
+        "a.strategy": "range",
+        "b": "fair",
+    }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run", "--set", "state_dir={}"), ("demo", "--directory", "{}"), ("cluster", "--directory", "{}")],
+)
+def test_a_directory_that_cannot_be_made_is_wrong_usage_and_is_named(command, tmp_path):
+    (tmp_path / "file").write_text("")
+    place = str(tmp_path / "file" / "below")
+    result = levelwind(*(word.format(place) for word in command))
+    assert result.exit_code == 2
+    assert f"{place} cannot be made" in result.output
+
+
+def test_an_address_for_metrics_that_is_none_ends_the_start_before_the_cluster_is_asked(tmp_path):
+    settings = (
+        "--set",
+        "topic.timeout=0.5",
+        "--set",
+        f"state_dir={tmp_path}",
+        "--set",
+        "metrics.listen=nope",
+    )
+    result = levelwind("run", "--bootstrap", "127.0.0.1:1", *settings)
+    assert result.exit_code == 2
+    assert "metrics.listen" in result.output
+
+
+def test_a_picture_that_has_nowhere_to_go_is_refused_before_anything_is_played(tmp_path):
+    place = tmp_path / "nowhere" / "x.png"
+    for command in (("simulate", "--hours", "1000"), ("compare", "-")):
+        result = levelwind(*command, "--picture", str(place), stdin="")
+        assert result.exit_code == 2
+        assert f"there is no directory {place.parent}" in result.output
+
+
+def test_a_recording_that_cannot_be_written_is_refused_before_the_cluster_is_asked(tmp_path):
+    result = levelwind(
+        "record", "--bootstrap", "127.0.0.1:1", "--set", "topic.timeout=0.5", str(tmp_path / "no" / "x")
+    )
+    assert result.exit_code == 2
+    assert "No such file or directory" in result.output
+
+
+def test_a_cluster_that_does_not_answer_is_named():
+    result = levelwind("groups", "--bootstrap", "127.0.0.1:1", "--set", "topic.timeout=0.5")
+    assert "127.0.0.1:1 does not answer" in result.output
 
 
 def test_a_pair_without_an_equals_sign_is_wrong_usage():
