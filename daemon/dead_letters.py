@@ -16,14 +16,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicPartition
-from rich.console import Console
-from rich.table import Table
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, encode, encode_key
 from assignors.protocol.topics import partition_for
 from daemon import clients
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.reading import REQUIRED, Ends, Entry, is_end, polled, read_to_end, stable_ends
+from daemon.showing import age, columns, output
 from daemon.topics import partition_counts
 from streaming.intake import unreadable
 from streaming.rows import Raw
@@ -259,20 +258,9 @@ def summary(judged: Sequence[Judged], *, retried: bool) -> str:
 def show(judged: Sequence[Judged]) -> None:
     """Print the letters as a table."""
     now = time.time_ns() // 1_000_000
-    table = Table(box=None, header_style="bold")
-    for name, right in (("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    table = columns(("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False))
     for one in judged:
         letter = one.letter
         place = f"{letter.partition}/{letter.offset}"
-        table.add_row(
-            letter.topic, place, _age(max(now - letter.at, 0) // 1000), one.verdict.value, one.reason
-        )
-    Console().print(table)
-
-
-def _age(seconds: int) -> str:
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+        table.add_row(letter.topic, place, age(max(now - letter.at, 0) / 1000), one.verdict.value, one.reason)
+    output().print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from assignors.protocol import ranges
+from daemon.showing import trigger_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,14 +119,7 @@ def _bar(share: float) -> str:
 
 
 def _trigger(event: Mapping[str, Any]) -> str:
-    evidence = event.get("evidence", {})
-    if event.get("kind") == "skew":
-        held = (event["at"] - event["since"]) / 1000
-        return (
-            f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']} at a lag of {evidence['lag']:,}"
-            f" ≥ {evidence['floor']:,}, for {held:.0f} s"
-        )
-    return f"the replica racks of {evidence.get('partitions')} partitions changed"
+    return trigger_in_words(event["evidence"], held=(event["at"] - event["since"]) / 1000)
 
 
 def _plan(event: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the topics say about each group, put together for people: `levelwind groups`, `levelwind describe`, the demo.
+"""What the topics say about each group, put together: for `levelwind groups`, `levelwind describe` and the demo.
 
 A view is built from records alone, so that it needs no running daemon and shows exactly what any other reader sees.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from assignors.protocol import ranges
 from assignors.protocol.records import (
@@ -23,8 +22,6 @@ from assignors.protocol.records import (
 from daemon.reading import Entry, read_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.settings import Settings
@@ -46,7 +43,7 @@ class GroupView:
     @property
     def empty(self) -> bool:
         """Whether no record of the group is left."""
-        return not (self.plan or self.lags or self.members or self.assigned)
+        return not (self.plan or self.lags or self.triggers or self.members or self.assigned)
 
     @property
     def lag(self) -> int:
@@ -197,93 +194,3 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
             if isinstance(entry, Entry):
                 views.apply(entry.kind, entry.record)
     return views.groups
-
-
-def groups_table(views: Iterable[GroupView]) -> None:
-    """Print the groups, the most behind first."""
-    table = Table(box=None, header_style="bold")
-    for name, right in (
-        ("GROUP", False),
-        ("MODE", False),
-        ("STRATEGY", False),
-        ("EPOCH", True),
-        ("MEMBERS", True),
-        ("TOPICS", True),
-        ("LAG", True),
-        ("SKEW", True),
-        ("TRIGGERS", False),
-    ):
-        table.add_column(name, justify="right" if right else "left")
-    for view in sorted(views, key=lambda v: (-v.lag, v.name)):
-        row = view.summary()
-        table.add_row(
-            view.name,
-            str(row["mode"]),
-            str(row["strategy"] or "-"),
-            str(row["group_epoch"] or "-"),
-            str(row["members"]),
-            str(len(view.lags)),
-            f"{view.lag:,}",
-            "-" if view.skew is None else f"{view.skew:.2f}",
-            ", ".join(sorted(view.triggers)) or "-",
-        )
-    Console().print(table)
-
-
-def describe_group(view: GroupView) -> None:
-    """Print one group: its plan, its members and its partitions."""
-    console = Console()
-    console.print(f"[bold]{view.name}[/]  lag {view.lag:,}  skew {_figure(view.skew)}", highlight=False)
-    if view.plan:
-        plan = view.plan
-        console.print(
-            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.reason}",
-            highlight=False,
-        )
-        for name in sorted({*(plan.before or {}), *(plan.after or {})}):
-            before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
-            console.print(f"  {name:20} {_figure(before)} → {_figure(after)}", highlight=False)
-        for line in plan.certificate.told if plan.certificate else ():
-            console.print(f"  {line}", highlight=False, soft_wrap=True)
-    for kind, trigger in sorted(view.triggers.items()):
-        console.print(f"trigger {kind} since {trigger.since}: {trigger.evidence.value()}", highlight=False)
-    lags = view.member_lags()
-    members = Table(
-        "MEMBER", "RACK", "STATE", "ASSIGNED", "PENDING", "REVOKING", "LAG", box=None, header_style="bold"
-    )
-    for (instance, _), record in sorted(view.assigned.items()):
-        members.add_row(
-            instance,
-            record.rack or "-",
-            record.state,
-            *(_places(parts) for parts in (record.assigned, record.pending, record.revoking)),
-            f"{lags.get(instance, 0):,}",
-        )
-    console.print(members)
-    partitions = Table(
-        "TOPIC", "PARTITION", "OWNER", "COMMITTED", "END", "LAG", "RACKS", box=None, header_style="bold"
-    )
-    for row in view.partitions():
-        racks = row["racks"]
-        partitions.add_row(
-            str(row["topic"]),
-            str(row["partition"]),
-            str(row["owner"] or "-"),
-            _offset(row["committed"]),
-            _offset(row["end"]),
-            _offset(row["lag"]),
-            ",".join(racks) if isinstance(racks, list) and racks else "-",
-        )
-    console.print(partitions)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _offset(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else "-"
-
-
-def _places(partitions: ranges.Partitions) -> str:
-    return " ".join(f"{topic}:{text}" for topic, text in ranges.texts(partitions).items()) or "-"

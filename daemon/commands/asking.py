@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @format_option
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
     """List the groups with their members, lag and skew."""
-    from daemon.view import groups_table, read_views  # noqa: PLC0415 - see the package
+    from daemon.showing import groups_table  # noqa: PLC0415 - see the package
+    from daemon.view import read_views  # noqa: PLC0415 - see the package
 
     views = read_views(read_settings(config, bootstrap, pairs))
     if form == "json":
@@ -38,7 +39,8 @@ def describe(
     group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str
 ) -> None:
     """Show one group: plan, members, and lag and racks of each partition."""
-    from daemon.view import describe_group, read_views  # noqa: PLC0415 - see the package
+    from daemon.showing import describe_group  # noqa: PLC0415 - see the package
+    from daemon.view import read_views  # noqa: PLC0415 - see the package
 
     views = read_views(read_settings(config, bootstrap, pairs))
     if group not in views:
@@ -47,7 +49,7 @@ def describe(
     if form == "json":
         click.echo(json.dumps(views[group].as_json(), sort_keys=True))
     else:
-        describe_group(views[group])
+        describe_group(views[group], now=time.time_ns() // 1_000_000)
 
 
 @click.command()
@@ -115,6 +117,7 @@ def record(
     They are appended to FILE, or go to standard output: first what levelwind.lag still holds, then what is published.
     """
     from rich.console import Console  # noqa: PLC0415 - see the package
+    from rich.text import Text  # noqa: PLC0415 - see the package
 
     from daemon.recording import record_lag  # noqa: PLC0415 - see the package
     from daemon.runtime import signals  # noqa: PLC0415 - see the package
@@ -128,7 +131,7 @@ def record(
             file,
             seconds=seconds,
             stop=stop,
-            tell=lambda so_far: status.update(f"recording: {so_far.text}"),
+            tell=lambda so_far: status.update(Text(f"recording: {so_far.text}")),
         )
     click.echo(done.text, err=True)
     if not done.samples:

@@ -1,0 +1,120 @@
+"""What people are shown of groups: whole names, whatever is in them, and triggers in words."""
+
+import pytest
+
+from assignors.protocol import ranges
+from assignors.protocol.records import (
+    LagRecord,
+    MemberAssignment,
+    RackChange,
+    RacksEvidence,
+    SkewEvidence,
+    Tombstone,
+    TriggerRecord,
+)
+from daemon.showing import describe_group, groups_table, trigger_in_words
+from daemon.view import Views
+
+LONG = "payments." + "settlement-" * 12 + "v2"
+
+
+def lag(group, topic="t", *, behind=(70, 30)):
+    count = len(behind)
+    return LagRecord(
+        group=group,
+        topic=topic,
+        at=1_000,
+        id="AAAAAAAAAAAAAAAAAAAAAA",
+        end_kind="stable",
+        committed=(100,) * count,
+        committed_at=(1_000,) * count,
+        begin=(0,) * count,
+        end=tuple(100 + one for one in behind),
+        lag=behind,
+        lost=(0,) * count,
+        stale=(),
+        racks=(("a", "b"),) * count,
+        source={},
+    )
+
+
+def owned(group, instance, numbers, *, capacity=1.0):
+    return MemberAssignment(
+        group=group,
+        instance=instance,
+        incarnation="1",
+        planner_epoch=1,
+        group_epoch=1,
+        member_epoch=1,
+        state="active",
+        assigned=ranges.by_topic([("t", number) for number in numbers]),
+        pending={},
+        revoking={},
+        reason="membership",
+        rack="a",
+        capacity=capacity,
+    )
+
+
+def skew(**more):
+    figures = {"skew": 2.5, "threshold": 1.5, "lag": 20_000, "floor": 10_000, "members": {"A": 20_000}} | more
+    return SkewEvidence(**figures)
+
+
+def views(*records):
+    known = Views()
+    for kind, record in records:
+        known.apply(kind, record)
+    return known.groups
+
+
+@pytest.mark.parametrize("name", ["orders[/]", "[bold]orders", LONG])
+def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_terminal(name, capsys):
+    groups = views(("lag", lag(name)), ("assignments", owned(name, f"{name}-7", [0])))
+    groups_table(groups.values())
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "watched" in line]
+    assert line.startswith(name)
+    assert line.split()[1:] == ["watched", "-", "-", "1", "1", "100", "1.00", "-"]
+    describe_group(groups[name], now=2_000)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"{name}  lag 100  skew 1.00"
+    assert sum(f"{name}-7" in line for line in shown) == 2  # the member, and whose partition 0 is
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (skew(), "skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"),
+        (
+            skew(lag=400, seconds=45.5, floor_seconds=30.0),
+            "skew 2.50 ≥ 1.5 for 30 s, 400 records behind, the oldest for 46 s",
+        ),
+        (
+            RacksEvidence(topics={"t": {0: RackChange(before=("a",), after=("b",))}}),
+            "the replica racks of 1 partition changed",
+        ),
+    ],
+)
+def test_a_trigger_is_told_in_words(evidence, said):
+    assert trigger_in_words(evidence.value(), held=30.0) == said
+
+
+def test_a_standing_trigger_is_told_with_its_age(capsys):
+    record = TriggerRecord(group="g", at=61_000, since=31_000, evidence=skew(), source={})
+    (group,) = views(("lag", lag("g")), ("triggers", record)).values()
+    describe_group(group, now=91_000)
+    assert (
+        "trigger skew, standing for 1 min: skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
+    record = TriggerRecord(group="g", at=2, since=1, evidence=skew(), source={})
+    known = Views()
+    known.apply("lag", lag("g"))
+    known.apply("triggers", record)
+    known.apply("lag", Tombstone(("lag", "g", "t")))
+    assert list(known.groups) == ["g"]
+    known.apply("triggers", Tombstone(("skew", "g")))
+    assert known.groups == {}
