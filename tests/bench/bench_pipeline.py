@@ -12,50 +12,41 @@ import argparse
 import base64
 import os
 import statistics
-import struct
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+import processes
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from offsets_writer import (
+    OFFSETS_PARTITIONS,
+    Load,
+    OffsetsWriter,
+    commit_key,
+    commit_keys,
+    commit_value,
+    now,
+    wait_for,
+)
 from pyspark.sql import SparkSession
 
-from assignors.protocol.records import OffsetsRecord, TopicRecord, decode, encode
-from assignors.protocol.topics import Topics
+from assignors.protocol.records import decode
 from deploy.cluster import Cluster
 from deploy.jars import classpath
 from streaming import offsets_topic, pipeline, session
 from streaming.progress import Progress, Terminated
 from streaming.settings import PipelineSettings
 
-ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-RAW_ID = bytes(15) + b"\x01"
-OFFSETS_PARTITIONS = 4
-COORDINATOR = "__admin_client"
-"""The one client id from which brokers take records of their own topics."""
-ENOUGH = 120.0
+PACED = "paced"
+"""The topic and the group whose commits are followed."""
+PROBES = 10
 IDLE = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The keys of the backlog: so many groups commit so many topics of so many partitions."""
-
-    commits: int
-    groups: int
-    topics: int
-    partitions: int
-
-    @property
-    def keys(self) -> int:
-        return min(self.commits, self.groups * self.topics * self.partitions)
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 def main() -> None:
@@ -64,135 +55,65 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--rate", type=int, default=200, help="commits a second while latency is taken")
+    parser.add_argument(
+        "--rate", type=int, default=200, help="commits a second while latency is taken; 0: not taken"
+    )
     parser.add_argument(
         "--load", type=int, default=20_000, help="commits a second over all keys; 0: not taken"
     )
     parser.add_argument("--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long latency is taken")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds of the same load before")
-    parser.add_argument("--max-offsets", type=int, default=500_000, help="records a batch")
+    parser.add_argument("--max-offsets", type=int, help="records a batch")
+    parser.add_argument(
+        "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
+    )
     options = parser.parse_args()
     load = Load(options.commits, options.groups, options.topics, options.partitions)
     with Cluster.start(1, settings={"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}) as cluster:
         # A fresh directory in memory, as the other figures of this project: ratios, not disks, are compared.
         memory = Path("/dev/shm")  # noqa: S108 - a fresh directory in it
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-            spark = session.create(classpath("spark"))
-            bench = Bench(spark, cluster.bootstrap, Path(directory), options.max_offsets)
+            settings = {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
+            spark = session.create(
+                classpath("spark"), spark=dict(pair.split("=", 1) for pair in options.spark)
+            )
+            bench = Bench(spark, cluster.bootstrap, Path(directory), settings)
             bench.prepare(load)
             # First: a coordinator reloads what others wrote into its partition, and takes no commits meanwhile.
-            bench.latency(
-                options.rate, options.seconds, options.warm, lambda *a: bench.pace(options.rate, *a), ()
-            )
-            bench.throughput(load)
+            if options.rate:
+                bench.latency(options.rate, None, options.seconds, options.warm)
+            if options.commits:
+                bench.throughput(load)
             if options.load:
-                keys = tuple((f"topic-{topic}", load.partitions) for topic in range(load.topics))
-                bench.latency(
-                    options.load,
-                    options.seconds,
-                    options.warm,
-                    lambda *a: bench.press(options.load, load, *a),
-                    keys,
-                )
+                bench.latency(options.load, load, options.seconds, options.warm)
             if options.sweep:
                 bench.sweep(load)
             spark.stop()
 
 
 class Bench:
-    def __init__(self, spark: SparkSession, bootstrap: str, directory: Path, max_offsets: int) -> None:
+    def __init__(
+        self, spark: SparkSession, bootstrap: str, directory: Path, settings: Mapping[str, Any]
+    ) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
-        self.topics = Topics()
-        self.ids: dict[str, str] = {}  # of the topics that exist; the backlog's do not
-        self.settings = PipelineSettings(
-            bootstrap=bootstrap, checkpoint=directory, max_offsets_per_trigger=max_offsets
-        )
-        self.producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": COORDINATOR,
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 1_000_000,
-            }
-        )
-
-    # -- what there is to read
+        self.settings = PipelineSettings(bootstrap=bootstrap, checkpoint=directory, **settings)
+        self.writer = OffsetsWriter(bootstrap)
 
     def prepare(self, load: Load) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        new = [
-            NewTopic(self.topics.name(kind), 1, 1)
-            for kind in ("metadata", "assignments", "dead_letters", "replays")
-        ]
-        new += [NewTopic(self.topics.name(kind), 4, 1) for kind in ("lag", "triggers")]
-        new.append(NewTopic("paced", 10, 1))
-        for future in admin.create_topics(new).values():
-            future.result()
-        described = wait_for(lambda: known_topic(admin, "paced"))
-        self.ids["paced"] = str(described.topic_id).translate(str.maketrans("+/", "-_"))
-        asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "asked"})
-        asked.committed([TopicPartition("paced", 0)], timeout=30)  # brings the offsets topic into being
-        asked.close()
-        for topic in range(load.topics):
-            self.layout(f"topic-{topic}", load.partitions)
-            self.sample(f"topic-{topic}", load.partitions)
+        self.writer.create(PACED, PROBES)
+        for topic, partitions in load.named:
+            self.writer.layout(topic, partitions)
+            self.writer.sample(topic, partitions)
         with self.query():  # every code path once, before anything is timed
-            self.backlog(Load(2_000, load.groups, load.topics, load.partitions))
+            self.writer.backlog(Load(2_000, load.groups, load.topics, load.partitions))
             time.sleep(1)
-
-    def layout(self, topic: str, partitions: int) -> None:
-        each = (1,) * partitions
-        record = TopicRecord(
-            topic=topic,
-            at=now(),
-            id=self.ids.get(topic, ID),
-            leader=each,
-            replicas=((1,),) * partitions,
-            isr=((1,),) * partitions,
-            racks=(("a",),) * partitions,
-        )
-        self.publish(record)
-
-    def sample(self, topic: str, partitions: int) -> None:
-        ends = (10**9,) * partitions
-        record = OffsetsRecord(
-            topic=topic,
-            at=now(),
-            id=self.ids.get(topic, ID),
-            begin=(0,) * partitions,
-            stable=ends,
-            high=ends,
-        )
-        self.publish(record)
-
-    def publish(self, record: TopicRecord | OffsetsRecord) -> None:
-        key, value = encode(record)
-        self.producer.produce(self.topics.metadata, value, key)
-        self.producer.flush()
-
-    def backlog(self, load: Load) -> None:
-        keys = commit_keys(load)
-        at = now()
-        for number in range(load.commits):
-            place, key = keys[number % len(keys)]
-            self.write(key, commit_value(number, at + number // 1000), place)
-        self.producer.flush()
-
-    def write(self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None) -> None:
-        while True:
-            try:
-                self.producer.produce(offsets_topic.TOPIC, value, key, place, on_delivery=told)
-            except BufferError:
-                self.producer.poll(0.1)
-            else:
-                return
 
     # -- throughput
 
     def throughput(self, load: Load) -> None:
-        took = timed(lambda: self.backlog(load))
+        took = timed(lambda: self.writer.backlog(load))
         print(f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s")
         rows = [
             ("librdkafka's consumer", self.read_by_librdkafka),
@@ -255,7 +176,7 @@ class Bench:
         print(f"{'keys':>12}{'records/s':>12}")
         for groups in (load.groups // 10, load.groups, load.groups * 10):
             one = Load(load.commits // 2, max(groups, 1), load.topics, load.partitions)
-            self.backlog(one)
+            self.writer.backlog(one)
             with self.query() as told:
                 batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= one.commits else None)  # noqa: B023 - asked at once
             later = batches[1:] or batches
@@ -264,32 +185,29 @@ class Bench:
 
     # -- latency
 
-    def latency(
-        self,
-        rate: int,
-        seconds: float,
-        warm: float,
-        pace: Callable[[dict[int, float], threading.Event], None],
-        observed: tuple[tuple[str, int], ...],
-    ) -> None:
-        self.layout("paced", 10)
-        self.sample("paced", 10)
+    def latency(self, rate: int, load: Load | None, seconds: float, warm: float) -> None:
+        """At so many commits a second, over all keys of a load or by one consumer alone."""
+        self.writer.layout(PACED, PROBES)
+        self.writer.sample(PACED, PROBES)
         returned: dict[int, float] = {}  # by offset, when its commit was acknowledged
         shown: dict[int, float] = {}  # by offset, when a lag record first counted it
         over = threading.Event()
         with self.query() as told:
             wait_for(lambda: told)
+            write = (
+                (self.press, (rate, load, returned, over)) if load else (self.pace, (rate, returned, over))
+            )
+            observed = load.named if load else ()
             threads = [
-                threading.Thread(target=pace, args=(returned, over)),
-                threading.Thread(target=self.watch, args=(shown, over)),
-                threading.Thread(target=self.observe, args=(over, observed)),
+                threading.Thread(target=work, args=arguments)
+                for work, arguments in (write, (self.watch, (shown, over)), (self.observe, (over, observed)))
             ]
             for thread in threads:
                 thread.start()
             time.sleep(warm)
-            first, before, used = max(returned, default=0), len(told), usage()
+            first, before, used = max(returned, default=0), len(told), processes.usage()
             time.sleep(seconds)
-            last, after = max(returned, default=0), usage()
+            last, after = max(returned, default=0), processes.usage()
             time.sleep(IDLE)
             over.set()
             for thread in threads:
@@ -314,20 +232,18 @@ class Bench:
                 f"    {len(batches)} batches, median ms: "
                 + " ".join(f"{n} {ms:.0f}" for n, ms in medians.items() if ms)
             )
-        for name, (cpu, memory) in sorted(after.items()):
-            share = (cpu - used.get(name, (0.0, 0))[0]) / seconds
-            print(f"    {name}: {share:.0%} of a core, {memory / 2**20:,.0f} MiB")
+        print(processes.shown(used, after, seconds))
         print(f"    load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
     def pace(self, rate: int, returned: dict[int, float], over: threading.Event) -> None:
-        """Commit all ten partitions at once, so many times that each commit counts towards the rate."""
+        """Commit all partitions at once, so many times that each commit counts towards the rate."""
         consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "paced", "enable.auto.commit": False}
+            {"bootstrap.servers": self.bootstrap, "group.id": PACED, "enable.auto.commit": False}
         )
         offset, due = 0, time.perf_counter()
         while not over.is_set():
             offset += 1
-            places = [TopicPartition("paced", partition, offset) for partition in range(10)]
+            places = [TopicPartition(PACED, partition, offset) for partition in range(PROBES)]
             try:
                 consumer.commit(offsets=places, asynchronous=False)
             except KafkaException as error:
@@ -335,15 +251,15 @@ class Bench:
                     raise
             else:
                 returned[offset] = time.perf_counter()
-            due += 10 / rate
+            due += PROBES / rate
             time.sleep(max(due - time.perf_counter(), 0))
         consumer.close()
 
     def press(self, rate: int, load: Load, returned: dict[int, float], over: threading.Event) -> None:
         """Commits over all keys, written in steps of 20 ms; each step ends with one of which is told when it was taken."""
         keys, number, offset = commit_keys(load), 0, 10**6
-        probes = [commit_key("paced", "paced", partition) for partition in range(10)]
-        raw = base64.urlsafe_b64decode(self.ids["paced"] + "==")
+        probes = [commit_key(PACED, PACED, partition) for partition in range(PROBES)]
+        raw = base64.urlsafe_b64decode(self.writer.ids[PACED] + "==")
 
         def taken(offset: int) -> Callable[[Any, Any], None]:
             return lambda error, _: returned.update({offset: time.perf_counter()}) if error is None else None
@@ -353,31 +269,31 @@ class Bench:
             at = now()
             for _ in range(rate // 50 - 1):
                 place, key = keys[number % len(keys)]
-                self.write(key, commit_value(number, at), place)
+                self.writer.write(key, commit_value(number, at), place)
                 number += 1
             offset += 1
-            self.write(probes[offset % 10], commit_value(offset, at, raw), 0, taken(offset))
-            self.producer.poll(0)
+            self.writer.write(probes[offset % PROBES], commit_value(offset, at, raw), 0, taken(offset))
+            self.writer.producer.poll(0)
             due += 0.02
             time.sleep(max(due - time.perf_counter(), 0))
-        self.producer.flush()
+        self.writer.producer.flush()
 
     def watch(self, shown: dict[int, float], over: threading.Event) -> None:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "watch", "enable.auto.commit": False}
         )
-        places = [TopicPartition(self.topics.lag, partition) for partition in range(4)]
+        places = [TopicPartition(self.settings.topics.lag, partition) for partition in range(4)]
         for place in places:
             place.offset = consumer.get_watermark_offsets(place)[1]
         consumer.assign(places)
         last = 0
         while not over.is_set():
             message = consumer.poll(0.05)
-            if message is None or message.error() is not None or b'"paced"' not in message.key():
+            if message is None or message.error() is not None or f'"{PACED}"'.encode() not in message.key():
                 continue
             record = decode("lag", message.key(), message.value())
             seen = time.perf_counter()
-            if getattr(record, "topic", None) == "paced":
+            if getattr(record, "topic", None) == PACED:
                 newest = max(record.committed)
                 shown.update(dict.fromkeys(range(last + 1, newest + 1), seen))
                 last = max(last, newest)
@@ -386,8 +302,8 @@ class Bench:
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
         """The samples of a second's observer."""
         while not over.wait(1.0):
-            for topic, partitions in (("paced", 10), *others):
-                self.sample(topic, partitions)
+            for topic, partitions in ((PACED, PROBES), *others):
+                self.writer.sample(topic, partitions)
 
     @contextmanager
     def query(self) -> Iterator[list[Progress]]:
@@ -407,83 +323,10 @@ class Bench:
         query.stop()
 
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-
-
-def commit_key(group: str, topic: str, partition: int) -> bytes:
-    names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in (group, topic))
-    return struct.pack(">h", 1) + names + struct.pack(">i", partition)
-
-
-def commit_value(offset: int, at: int, topic_id: bytes = RAW_ID) -> bytes:
-    return struct.pack(">hqiBqBBB", 4, offset, -1, 1, at, 1, 0, 16) + topic_id
-
-
-def commit_keys(load: Load) -> list[tuple[int, bytes]]:
-    return [
-        (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
-        for partition in range(load.partitions)
-        for topic in range(load.topics)
-        for group in range(load.groups)
-    ]
-
-
-def usage() -> dict[str, tuple[float, int]]:
-    """CPU seconds and resident bytes of the JVM and of the Python workers below this process, by name."""
-    parents: dict[int, tuple[int, str, float, int]] = {}  # by process: its parent, name, seconds and bytes
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            head, _, tail = (entry / "stat").read_text().rpartition(")")
-        except OSError:  # it has just ended
-            continue
-        fields = tail.split()
-        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        parents[int(entry.name)] = (int(fields[1]), head.partition("(")[2], cpu, int(fields[21]) * 4096)
-    used: dict[str, tuple[float, int]] = {}
-    for pid, (parent, name, cpu, memory) in parents.items():
-        lineage = [parent]
-        while lineage[-1] in parents:
-            lineage.append(parents[lineage[-1]][0])
-        if os.getpid() not in lineage or any(
-            "deploy/guard.py" in commandline(one) for one in (pid, *lineage)
-        ):
-            continue  # somebody else's, or a broker
-        known = used.get(name, (0.0, 0))
-        used[name] = (known[0] + cpu, known[1] + memory)
-    return used
-
-
-def commandline(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def known_topic(admin: AdminClient, topic: str) -> Any:
-    try:
-        return admin.describe_topics(TopicCollection([topic]))[topic].result()
-    except KafkaException:  # not yet
-        return None
-
-
-def wait_for(question: Callable[[], Any]) -> Any:
-    until = time.monotonic() + ENOUGH
-    while not (answer := question()):
-        if time.monotonic() > until:
-            sys.exit("the pipeline does not get on")
-        time.sleep(0.02)
-    return answer
-
-
 def timed(work: Callable[[], None]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
-
-
-def now() -> int:
-    return int(time.time() * 1000)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,166 @@
+"""Commits in bulk, written straight into `__consumer_offsets` as a group's coordinator writes them; and an observer's samples."""
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.protocol.records import OffsetsRecord, TopicRecord, encode
+from assignors.protocol.topics import Topics
+from streaming import offsets_topic
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+RAW_ID = bytes(15) + b"\x01"
+OFFSETS_PARTITIONS = 4
+COORDINATOR = "__admin_client"
+"""The one client id from which brokers take records of their own topics."""
+ENOUGH = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many commits; their keys: so many groups commit so many topics of so many partitions."""
+
+    commits: int
+    groups: int
+    topics: int
+    partitions: int
+
+    @property
+    def keys(self) -> int:
+        return min(self.commits, self.groups * self.topics * self.partitions)
+
+    @property
+    def named(self) -> tuple[tuple[str, int], ...]:
+        """The topics, each with its partitions."""
+        return tuple((f"topic-{topic}", self.partitions) for topic in range(self.topics))
+
+
+@dataclass(slots=True)
+class OffsetsWriter:
+    """A coordinator's and an observer's hands."""
+
+    bootstrap: str
+    topics: Topics = field(default_factory=Topics)
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of the topics that exist; the backlog's do not."""
+    producer: Producer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "client.id": COORDINATOR,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+
+    def create(self, real: str, partitions: int) -> None:
+        """Our topics, one that a real consumer commits in, and the offsets topic."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        new = [
+            NewTopic(self.topics.name(kind), 1, 1)
+            for kind in ("metadata", "assignments", "dead_letters", "replays")
+        ]
+        new += [NewTopic(self.topics.name(kind), 4, 1) for kind in ("lag", "triggers")]
+        new.append(NewTopic(real, partitions, 1))
+        for future in admin.create_topics(new).values():
+            future.result()
+        described = wait_for(lambda: known_topic(admin, real))
+        self.ids[real] = str(described.topic_id).translate(str.maketrans("+/", "-_"))
+        asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "asked"})
+        asked.committed([TopicPartition(real, 0)], timeout=30)  # brings the offsets topic into being
+        asked.close()
+
+    def layout(self, topic: str, partitions: int) -> None:
+        each = (1,) * partitions
+        self.publish(
+            TopicRecord(
+                topic=topic,
+                at=now(),
+                id=self.ids.get(topic, ID),
+                leader=each,
+                replicas=((1,),) * partitions,
+                isr=((1,),) * partitions,
+                racks=(("a",),) * partitions,
+            )
+        )
+
+    def sample(self, topic: str, partitions: int) -> None:
+        ends = (10**9,) * partitions
+        self.publish(
+            OffsetsRecord(
+                topic=topic,
+                at=now(),
+                id=self.ids.get(topic, ID),
+                begin=(0,) * partitions,
+                stable=ends,
+                high=ends,
+            )
+        )
+
+    def publish(self, record: TopicRecord | OffsetsRecord) -> None:
+        key, value = encode(record)
+        self.producer.produce(self.topics.metadata, value, key)
+        self.producer.poll(0)
+
+    def backlog(self, load: Load) -> None:
+        keys = commit_keys(load)
+        at = now()
+        for number in range(load.commits):
+            place, key = keys[number % len(keys)]
+            self.write(key, commit_value(number, at + number // 1000), place)
+        self.producer.flush()
+
+    def write(self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None) -> None:
+        while True:
+            try:
+                self.producer.produce(offsets_topic.TOPIC, value, key, place, on_delivery=told)
+            except BufferError:
+                self.producer.poll(0.1)
+            else:
+                return
+
+
+def commit_key(group: str, topic: str, partition: int) -> bytes:
+    names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in (group, topic))
+    return struct.pack(">h", 1) + names + struct.pack(">i", partition)
+
+
+def commit_value(offset: int, at: int, topic_id: bytes = RAW_ID) -> bytes:
+    return struct.pack(">hqiBqBBB", 4, offset, -1, 1, at, 1, 0, 16) + topic_id
+
+
+def commit_keys(load: Load) -> list[tuple[int, bytes]]:
+    """Each key with its partition of the offsets topic."""
+    return [
+        (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
+        for partition in range(load.partitions)
+        for topic in range(load.topics)
+        for group in range(load.groups)
+    ]
+
+
+def known_topic(admin: AdminClient, topic: str) -> Any:
+    try:
+        return admin.describe_topics(TopicCollection([topic]))[topic].result()
+    except KafkaException:  # not yet
+        return None
+
+
+def wait_for(question: Callable[[], Any], within: float = ENOUGH) -> Any:
+    until = time.monotonic() + within
+    while not (answer := question()):
+        if time.monotonic() > until:
+            raise TimeoutError("it does not get on")
+        time.sleep(0.02)
+    return answer
+
+
+def now() -> int:
+    return int(time.time() * 1000)
