@@ -135,13 +135,19 @@ def _racks(replicas: Iterable[int], brokers: Mapping[int, BrokerRecord]) -> tupl
 
 
 def _settled(previous: Mapping[Name, Seen], records: Mapping[Name, Seen], at: int) -> dict[Name, Seen]:
-    """Put records in order; one that only says again what was published stays the published one, with its time."""
-    return {
-        name: known
-        if (known := previous.get(name)) is not None and known == replace(record, at=known.at)
-        else replace(record, at=at)
-        for name, record in sorted(records.items())
-    }
+    """Put records in order; one that only says again what was published stays the published one, with its time.
+
+    What differs is later than what it follows, though the clock was set back: plans and the pipeline tell by these times
+    which layout is the newer one.
+    """
+    settled = {}
+    for name, record in sorted(records.items()):
+        known = previous.get(name)
+        if known is not None and known == replace(record, at=known.at):
+            settled[name] = known
+        else:
+            settled[name] = replace(record, at=at if known is None else max(at, known.at + 1))
+    return settled
 
 
 def recovered(items: Iterable[Record | Tombstone]) -> ClusterState:

@@ -74,6 +74,15 @@ def test_a_second_look_at_the_same_is_no_news(known):
     assert state == known
 
 
+def test_a_clock_that_is_set_back_makes_no_record_older_than_the_one_before():
+    layouts = [((1, 2), (2, 3)), ((1, 2), (2, 1)), ((1, 3), (2, 1))]
+    state, times = ClusterState(), []
+    for at, replicas in zip((1000, 5, 6), layouts, strict=True):
+        state, news = diff(state, seen(at, {**RACKS, 1: f"rack of {at}"}, orders=topic(*replicas)))
+        times.append([record.at for record in news])
+    assert times == [[1000] * 4, [1001] * 2, [1002] * 2]
+
+
 def test_an_offline_broker_keeps_its_rack_and_no_racks_move(known):
     dead = seen(2, {1: "a", 3: "c"}, orders=topic((1, 2), (2, 3), leader=(1, 3), isr=((1,), (3,))))
     state, news = diff(known, dead)
