@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, encode, encode_key
 from assignors.protocol.topics import partition_for
@@ -30,10 +30,15 @@ from streaming.rows import Raw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from confluent_kafka import KafkaError, Producer
+
     from assignors.protocol.topics import Topics
     from daemon.settings import Settings
 
     Place = tuple[str, int, int]
+
+PREFERRED: Mapping[str, Any] = {"message.max.bytes": 16 * 1024 * 1024, "compression.type": "zstd"}
+"""A letter's bytes grow by a third as text; compressed they fit where the record itself did."""
 
 
 class Verdict(StrEnum):
@@ -170,8 +175,9 @@ def _find(settings: Settings, places: Mapping[tuple[str, int], set[int]]) -> dic
     found = {place: Found(end=stable[place]) for place in places if place in stable}
     wanted = {place: frozenset(places[place]) for place in found}
     ends = Ends({place: one.end for place, one in found.items() if one.end > min(places[place])})
-    group = {"group.id": f"{settings.prefix}reader"}
-    consumer = clients.consumer(settings.client(), {**REQUIRED, **group})
+    # The client goes on by itself when brokers go; what it says of that is no answer of a partition's.
+    extra = {"group.id": f"{settings.prefix}reader", "error_cb": lambda _: None}
+    consumer = clients.consumer(settings.client(), {**REQUIRED, **extra})
     try:
         consumer.assign([TopicPartition(*place, min(places[place])) for place in ends.missing])
         until = time.monotonic() + timeout
@@ -218,25 +224,52 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
         )
     failures: list[str] = []
     producer = clients.producer(
-        settings.client(), {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)}
+        {**PREFERRED, **settings.client()},
+        {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)},
     )
     for one in judged:
-        key = encode_key(one.letter.key)
-        topic, value = topics.dead_letters, None
         if one.replay is not None:
             topic, value = topics.replays, encode(one.replay)[1]
-        elif one.verdict is not Verdict.OUTDATED:
+        elif one.verdict is Verdict.OUTDATED:
+            topic, value = topics.dead_letters, None
+        else:
             continue
-        producer.produce(
-            topic,
-            value,
-            key,
-            partition=partition_for(key.decode(), counts[topic]),
-            on_delivery=lambda error, _: failures.append(str(error)) if error else None,
-        )
-        producer.poll(0)
+        _send(producer, topic, counts[topic], one.letter, value, failures)
     if producer.flush(within) or failures:
-        raise ClusterUnavailableError(f"not everything was taken: {failures[0] if failures else 'no answer'}")
+        raise ClusterUnavailableError(
+            f"not everything was taken: {failures[0] if failures else 'no answer'}; what was taken need not be sent again"
+        )
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    partitions: int,
+    letter: DeadLetter,
+    value: bytes | None,
+    failures: list[str],
+) -> None:
+    """Send one; what becomes of it is noted where it fails, and the others go on."""
+    key = encode_key(letter.key)
+    place = f"{letter.topic}/{letter.partition} at offset {letter.offset}"
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(f"{place}: {error.str()}")
+
+    while True:
+        try:
+            producer.produce(
+                topic, value, key, partition=partition_for(key.decode(), partitions), on_delivery=delivered
+            )
+        except BufferError:
+            producer.poll(0.1)  # until the queue has room; what is in it times out
+        except KafkaException as exception:
+            failures.append(f"{place}: {clients.kafka_error(exception).str()}")
+            return
+        else:
+            producer.poll(0)
+            return
 
 
 def summary(judged: Sequence[Judged], *, retried: bool) -> str:
