@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from assignors.assignment import Assignment
+from assignors.flows import SolverMissingError
 from assignors.group import Group, ProblemError
 from assignors.optimal import explain, optimal_plan
-from assignors.optimal.flows import SolverMissingError
 from assignors.problems import parsed, problem_of
 from daemon.errors import ConfigurationError, NotFoundError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Floats, Longs
-from assignors.optimal.flows import Arcs, fullest, joined
+from assignors.flows import Arcs, fullest, joined
 from assignors.optimal.terms import Terms, summed
 
 GROUPED = 16  # how many of the heaviest that must come together are looked at

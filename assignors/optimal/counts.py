@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Bools, Longs
-from assignors.optimal.flows import UNLIMITED, Arcs, fullest, joined
+from assignors.flows import UNLIMITED, Arcs, fullest, joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

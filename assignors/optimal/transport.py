@@ -13,7 +13,7 @@ import numpy as np
 
 from assignors.assignment import NOBODY
 from assignors.columns import Ints, Longs, numbered
-from assignors.optimal.flows import Arcs, cheapest, joined
+from assignors.flows import Arcs, cheapest, joined
 from assignors.optimal.terms import Terms
 
 Racks: TypeAlias = Literal["all", "paid", "free", "none"]
@@ -131,8 +131,10 @@ def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     )
     ends, demand = _ends(terms, first)
     supply = np.concatenate([classed.free, classed.size, -demand])
-    sent = cheapest(joined(ways, ends), supply)[: len(ways.tail)]
-    _, left, near, more = np.split(sent, np.cumsum([holdings, holdings, len(klass)]))
+    sent = cheapest(joined(ways, ends), supply)
+    if sent is None:
+        raise RuntimeError("no flow meets the counts, which were made to be met")
+    _, left, near, more = np.split(sent[: len(ways.tail)], np.cumsum([holdings, holdings, len(klass)]))
     used = np.flatnonzero(near + more)
     return Shipment(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
 

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.columns import Longs, numbered, within
+from assignors.flows import MAX_COST, Arcs, cheapest
+from assignors.intake import ProblemError
 from assignors.streams.application import UNKNOWN, Application
-from assignors.streams.flow import MAX_COST, Arcs, cheapest
 from assignors.streams.model import Settings
 from assignors.streams.shares import Shares, shares
 
@@ -188,7 +189,12 @@ class _Network:
         supply = np.zeros(sink + 1, dtype=np.int64)
         supply[: len(size)] = size
         supply[sink] = -count
-        flow = cheapest(Arcs(tail=tail, head=head, capacity=capacity, cost=cost), supply)
+        try:
+            flow = cheapest(Arcs(tail, head, capacity, cost), supply)
+        except OverflowError as wrong:
+            raise ProblemError(
+                "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"
+            ) from wrong
         if flow is None:
             return None
         left = len(size) * racks + len(

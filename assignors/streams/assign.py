@@ -26,6 +26,7 @@ def assign(tasks: Iterable[Task], processes: Iterable[Process], settings: Settin
 
     Raises:
         ProblemError: the message says whose field is wrong and what is expected there.
+        SolverMissingError: the application needs flows, and OR-tools is not installed.
     """
     settings = settings or Settings()
     return planned(Application.build(tasks, processes, settings), settings)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_groups import Shape, problems, seeded
 
+from assignors.flows import SolverMissingError
 from assignors.group import Group, Member, ProblemError, Topic
 from assignors.invariants import violations
 from assignors.optimal import optimal, optimal_plan
-from assignors.optimal.flows import SolverMissingError
 from assignors.score import counts, score
 from assignors.strategies import STRATEGIES, strategy_named
 

@@ -1,11 +1,11 @@
 """`streams` problems as JSON lines."""
 
 import json
+import sys
 
 import pytest
 
 from assignors.problems import solve_lines
-from assignors.streams import flow
 
 TOPICS = {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]}, "log": {"partitions": 2}}
 TASKS = {"0": {"sources": ["orders"], "changelogs": ["log"], "end_offset_sums": [90_000, 100_000]}}
@@ -162,9 +162,12 @@ def test_what_is_wrong_is_said_by_whose_it_is(fields, error):
 
 
 def test_a_solver_that_is_not_installed_is_an_error_that_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ortools.graph.python", None)
+    monkeypatch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
+    assert answer()["error"] == "this group needs OR-tools, which is not installed; install levelwind[solver]"
+
+
+def test_costs_too_large_for_the_solver_are_told_by_the_options_that_set_them(monkeypatch):
+    monkeypatch.setattr("assignors.flows.MAX_COST", 1)
     assert (
-        answer()["error"]
-        == "strategy 'streams': needs OR-tools, which is not installed; install levelwind[solver]"
+        answer()["error"] == "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"
     )
-    assert flow.MAX_COST > 0
