@@ -50,6 +50,11 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
         )
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
+    if terms.drain(near) > bound.value and 2 * terms.crossed(near) >= _blind(terms):
+        dealt = lag(
+            terms.group
+        ).owner  # who looks at load alone may come closer still, where racks make no difference
+        plans += [dealt] if terms.even(dealt) else []
     drain = min(map(terms.drain, plans))
     limit = terms.wishes.within(drain)
     if drain > enough:  # what is near may come within reach of what is not
@@ -64,6 +69,13 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     ]
     best = min(fit, key=lambda plan: (terms.crossed(plan), terms.drain(plan)))
     return Reference(best, drain, terms.crossed(best))
+
+
+def _blind(terms: Terms) -> float:
+    """The weight that crosses racks, more or less, if nobody looks at them."""
+    place = terms.rack[terms.kind] % terms.far.shape[1]  # an unknown rack is the last
+    away = terms.far @ (np.bincount(place, minlength=terms.far.shape[1]) / max(len(place), 1))
+    return float((away[terms.rackset] * terms.weight)[terms.taken].sum())
 
 
 def _between_kinds(terms: Terms, owner: Ints) -> float:

@@ -1,0 +1,105 @@
+"""The benchmark grid, and who is at least as good as whom in all respects at once.
+
+A cell is members x topics x partitions of a topic. Each has equal subscriptions or one fifth of the topics for each member, replicas
+in 2 or 3 of 3 racks, and is planned from scratch or after one member left.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from assignors.assignment import Assignment
+from assignors.group import Group, Member, Topic
+from assignors.optimal import optimal
+from assignors.score import score
+from assignors.strategies import STRATEGIES
+
+BASELINES = ("lag", "range", "sticky", "uniform")
+RACKS = ("a", "b", "c")
+LAGS = {
+    "pareto": lambda draw: int(draw.paretovariate(2) * 1000),
+    "uniform": lambda draw: draw.randrange(100_000),
+    "few": lambda draw: draw.choice((0, 0, 0, 1_000)),
+}
+
+
+class Case(NamedTuple):
+    """A group of the grid."""
+
+    cell: str
+    wishes: str  # all · 1/5
+    racks: int
+    state: str
+    group: Group
+
+    def __str__(self) -> str:
+        return f"{self.cell:>14} {self.wishes:>4} {self.racks:>2} {self.state:>6}"
+
+
+class Respects(NamedTuple):
+    """What a plan is worth, less is better throughout."""
+
+    spread: int
+    load: float  # the largest lag over the mean
+    cross_rack: float
+    moved: int
+
+    def beats(self, other: "Respects") -> bool:
+        """At least as good in all and better in one."""
+        return self != other and all(a <= b for a, b in zip(self, other, strict=True))
+
+
+def cases(
+    cells: list[str],
+    wishes: tuple[str, ...] = ("all", "1/5"),
+    racks: tuple[int, ...] = (2, 3),
+    lags: str = "pareto",
+) -> Iterator[Case]:
+    """The groups of some cells; who left a fleet that `optimal` planned had its first partition."""
+    for cell in cells:
+        for wish in wishes:
+            for count in racks:
+                topics, people = problem(cell, wish, count, lags)
+                group = Group.build(topics, people)
+                yield Case(cell, wish, count, "fresh", group)
+                owned = optimal(group).to_names(group)
+                stayed = [replace(member, owned=owned[member.id], generation=1) for member in people[1:]]
+                yield Case(cell, wish, count, "left", Group.build(topics, stayed))
+
+
+def problem(cell: str, wish: str, racks: int, lags: str = "pareto") -> tuple[dict[str, Topic], list[Member]]:
+    """A cell's topics and members."""
+    members, topics, partitions = map(int, cell.split("x"))
+    draw = Random(4)
+    names = [f"topic-{number:04}" for number in range(topics)]
+    described = {
+        name: Topic(
+            partitions=partitions,
+            replica_racks=[draw.sample(RACKS, racks) if racks else () for _ in range(partitions)],
+            lags=[LAGS[lags](draw) for _ in range(partitions)],
+        )
+        for name in names
+    }
+    people = [
+        Member(
+            id=f"member-{number:05}",
+            topics=names if wish == "all" else draw.sample(names, topics // 5),
+            rack=RACKS[number % 3],
+        )
+        for number in range(members)
+    ]
+    return described, people
+
+
+def respects(group: Group, assignment: Assignment) -> Respects:
+    """A plan's worth."""
+    figures = score(group, assignment)
+    return Respects(
+        figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
+    )
+
+
+def answers(group: Group) -> dict[str, Respects]:
+    """What each baseline's plan is worth."""
+    return {name: respects(group, STRATEGIES[name](group)) for name in BASELINES}
