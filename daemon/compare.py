@@ -13,11 +13,13 @@ from assignors.group import Group, ProblemError
 from assignors.problems import parsed, problem_of
 from assignors.strategies import STRATEGIES, strategy_named
 from daemon.errors import ConfigurationError
+from daemon.planning import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+AS_PLANNED = {"load_floor": NEGLIGIBLE}
 MOST_BANDS = 25
 """Groups that one picture can show; their figures stay readable in print as well."""
 
@@ -85,8 +87,9 @@ def _named(identity: object, place: str) -> str:
 
 
 def compare_group(name: str, group: Group, strategies: Sequence[str] | None) -> Compared:
-    """Compare the strategies on a group that is known already."""
-    return Compared(id=name, title=_title(name, group), rows=compare(group, strategies or list(STRATEGIES)))
+    """Compare the strategies on a group as it stands, each as the daemon would plan by it."""
+    rows = compare(group, strategies or list(STRATEGIES), AS_PLANNED)
+    return Compared(id=name, title=_title(name, group), rows=rows)
 
 
 def _title(name: str, group: Group) -> str:

@@ -7,23 +7,12 @@ the reason is said, once, and the trigger is considered again later: it stands a
 
 from __future__ import annotations
 
-import hashlib
 import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol import ranges
-from assignors.protocol.records import (
-    CertifiedObjective,
-    GroupRecord,
-    PlanCertificate,
-    PlannedMember,
-    PlannedRacks,
-    PlannedTopic,
-    RacksEvidence,
-    Tombstone,
-)
-from daemon import group_state
+from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
+from daemon import group_state, plan_record
 from daemon.group_state import Say, TurnedDown
 from daemon.planning import plan as make_plan
 from daemon.restraint import TRIGGERED, Cause, Promise
@@ -103,19 +92,20 @@ def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Out
             return _held(state, unknown)
     if cause in TRIGGERED and state.restraint.cooling(world.now):
         return _suppressed(state, cause, "cooling down", None, state.restraint.until - world.now, world)
+    lags = current_lags(state, world)
     try:
         plan = make_plan(
             strategy,
             state.members,
             {name: world.topics[name] for name in basis.topics},
-            current_lags(state, world),
+            lags,
             state.owners(),
         )
     except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; it is said in full
         return _failed(state, cause, traceback.format_exc(), world)
-    if cause in TRIGGERED and (outcome := _turned_down(cause, state, plan, world)):
+    if cause in TRIGGERED and (outcome := _turned_down(cause, state, plan, lags, world)):
         return outcome
-    record = _record(state, cause, plan, world)
+    record = plan_record.of(state, cause, plan, lags, world)
     promise = None
     if (
         cause is Cause.SKEW
@@ -128,7 +118,7 @@ def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Out
     if state.operator is not None:
         followed = (Tombstone(state.operator.key),)  # followed once, also after a restart
     planned = group_state.planned(replace(state, restraint=restraint), plan, record, basis, world.now)
-    said = Say("plan.published", _canonical(record, plan, cause))
+    said = Say("plan.published", plan_record.canonical(record, plan, cause))
     return Outcome(state=planned, records=(record, *followed), said=(said,))
 
 
@@ -165,7 +155,9 @@ def current_lags(state: GroupState, world: World) -> dict[str, LagRecord]:
     }
 
 
-def _turned_down(cause: Cause, state: GroupState, plan: Plan, world: World) -> Outcome | None:
+def _turned_down(
+    cause: Cause, state: GroupState, plan: Plan, lags: Mapping[str, LagRecord], world: World
+) -> Outcome | None:
     """Return the outcome of a trigger that no plan follows, None where one does."""
     pause = world.settings.restraint.cool_down
     gain = gained(cause, plan.before, plan.after)
@@ -175,7 +167,7 @@ def _turned_down(cause: Cause, state: GroupState, plan: Plan, world: World) -> O
         outcome = _suppressed(
             state, cause, f"gains less than {world.settings.min_gain:.0%}", plan, pause, world
         )
-        return _unsplittable(outcome, plan, world)
+        return _unsplittable(outcome, plan, lags)
     if state.restraint.over_budget(cause, len(plan.moved), world.now, world.settings.restraint):
         return _suppressed(state, cause, "its moves exceed the hour's budget", plan, pause, world)
     return None
@@ -198,14 +190,21 @@ def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: Worl
     seen = [world.topics[name].at for name in evidence if name in world.topics]
     record = replace(
         standing,
-        metadata_at=max(_metadata_at(state, world), standing.metadata_at or 0, *seen),
+        metadata_at=max(plan_record.metadata_at(state, world), standing.metadata_at or 0, *seen),
         topics={
             # Its size stays what the plan covers: a topic that has grown since is still to be planned.
-            name: replace(topic, racks=_racks(now)) if now is not None and now.id == topic.id else topic
+            name: replace(topic, racks=plan_record.racks(now))
+            if now is not None and now.id == topic.id
+            else topic
             for name, topic, now in ((n, t, world.topics.get(n)) for n, t in standing.topics.items())
         },
     )
-    fields = {"group": state.name, "plan_id": standing.plan_id, "reason": Cause.RACKS.value, **_scores(plan)}
+    fields = {
+        "group": state.name,
+        "plan_id": standing.plan_id,
+        "reason": Cause.RACKS.value,
+        **plan_record.scores(plan),
+    }
     until = world.now + world.settings.restraint.cool_down
     later = {**state.turned_down, Cause.RACKS: TurnedDown("confirmed", until)}
     confirmed = replace(state, plan=record, turned_down=later)
@@ -223,21 +222,17 @@ def _suppressed(
     if known is not None and known.why == why:
         return Outcome(state=held)
     fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
-    fields |= {"moved": len(plan.moved), **_scores(plan)} if plan else {}
+    fields |= {"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}
     fields["again_in"] = round(pause, 1)
     return Outcome(state=held, said=(Say("plan.suppressed", fields),))
 
 
-def _unsplittable(outcome: Outcome, plan: Plan, world: World) -> Outcome:
+def _unsplittable(outcome: Outcome, plan: Plan, lags: Mapping[str, LagRecord]) -> Outcome:
     """Say once which partition no plan can do anything about."""
     state = outcome.state
     trigger = state.triggers.get(Cause.SKEW)
     heaviest = max(
-        (
-            (lag, topic, number)
-            for topic, record in current_lags(state, world).items()
-            for number, lag in enumerate(record.lag)
-        ),
+        ((lag, topic, number) for topic, record in lags.items() for number, lag in enumerate(record.lag)),
         default=None,
     )
     threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
@@ -313,102 +308,9 @@ def _advanced(outcome: Outcome, world: World) -> Outcome:
     return Outcome(state=state, records=(*outcome.records, *changes), said=tuple(said))
 
 
-def next_epoch(state: GroupState) -> int:
-    """Return the first group epoch that was never published."""
-    return max(state.ledger.epoch, state.plan.group_epoch if state.plan else 0) + 1
-
-
 def _under_way(state: GroupState) -> dict[str, int]:
     holdings = state.ledger.holdings.values()
     granted = sum(len(holding.granted) for holding in holdings)
     wanted = sum(map(len, state.ledger.target.values()))
     revoking = sum(len(holding.revoking) for holding in holdings)
     return {"granted": granted, "revoking": revoking, "pending": max(wanted - granted, 0)}
-
-
-def _record(state: GroupState, cause: Cause, plan: Plan, world: World) -> GroupRecord:
-    epoch = next_epoch(state)
-    shares = {instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()}
-    digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
-    lag_at = [record.at for record in current_lags(state, world).values()]
-    topics = {name: topic for name, topic in world.topics.items() if state.reads(name)}
-    return GroupRecord(
-        group=state.name,
-        mode="managed",
-        planner_epoch=world.planner_epoch,
-        group_epoch=epoch,
-        plan_id=f"{epoch}-{digest[:8]}",
-        strategy=plan.strategy,
-        reason=cause.value,
-        lag_at=min(lag_at, default=None),
-        metadata_at=_metadata_at(state, world),
-        topics={
-            name: PlannedTopic(id=topic.id, partitions=topic.partitions, racks=_racks(topic))
-            for name, topic in topics.items()
-        },
-        members=tuple(
-            PlannedMember(
-                instance=who.instance,
-                incarnation=who.incarnation,
-                rack=live.record.rack,
-                capacity=live.record.capacity,
-            )
-            for who, live in sorted(state.live.items())
-        ),
-        before=plan.before.as_json(),
-        after=plan.after.as_json(),
-        computed_at=world.at,
-        digest=digest,
-        certificate=_certificate(plan),
-    )
-
-
-def _certificate(plan: Plan) -> PlanCertificate | None:
-    certificate = plan.certificate
-    if certificate is None:
-        return None
-    return PlanCertificate(
-        complete=certificate.complete,
-        cut_by=certificate.cut_by,
-        objectives={
-            objective.name: CertifiedObjective(
-                value=objective.value,
-                bound=objective.bound,
-                rests_on=objective.rests_on,
-                partitions=objective.named,
-            )
-            for objective in certificate.objectives
-        },
-        told=certificate.lines(),
-    )
-
-
-def _racks(topic: TopicRecord) -> PlannedRacks:
-    """Return the racks that a plan rests on: whoever restarts holds today's against them."""
-    return PlannedRacks(at=topic.at, racks=topic.racks)
-
-
-def _metadata_at(state: GroupState, world: World) -> int:
-    """Return the time of the newest metadata that a plan of this group rests on."""
-    return max((topic.at for name, topic in world.topics.items() if state.reads(name)), default=0)
-
-
-def _canonical(record: GroupRecord, plan: Plan, cause: Cause) -> dict[str, object]:
-    return {
-        "group": record.group,
-        "group_epoch": record.group_epoch,
-        "plan_id": record.plan_id,
-        "strategy": record.strategy,
-        "reason": cause.value,
-        "members": len(record.members),
-        "moved": len(plan.moved),
-        "moves": ranges.texts(ranges.by_topic(plan.moved)),
-        **_scores(plan),
-        "lag_at": record.lag_at,
-        "metadata_at": record.metadata_at,
-        "certificate": list(record.certificate.told) if record.certificate else None,
-    }
-
-
-def _scores(plan: Plan) -> dict[str, object]:
-    return {"before": plan.before.as_json(), "after": plan.after.as_json()}

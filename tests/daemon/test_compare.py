@@ -6,9 +6,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
+from assignors.group import Group, Member, Topic
 from assignors.protocol.records import Rejection, decode
 from assignors.strategies import STRATEGIES
 from daemon.cli import main
+from daemon.compare import compare_group
 from daemon.errors import NotFoundError
 from daemon.live_group import group_of
 
@@ -65,6 +67,17 @@ def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, said):
     assert wrong["error"].startswith(said)
     assert right["id"] == "KAFKA-5337"
     assert "\nerror: " + said in levelwind("compare", "-", stdin=lines(broken)).stdout
+
+
+@pytest.mark.parametrize(("lag", "moved"), [(400, 0), (40_000, 2)])
+def test_a_group_as_it_stands_is_compared_as_the_daemon_would_plan_it(lag, moved):
+    topics = {"t": Topic(partitions=4, lags=[lag, lag, 0, 0])}
+    members = [
+        Member(id="A", topics="*", owned={"t": [0, 1]}),
+        Member(id="B", topics="*", owned={"t": [2, 3]}),
+    ]
+    (row,) = compare_group("g", Group.build(topics, members), ["optimal"]).rows
+    assert row.score.moved == moved
 
 
 def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
