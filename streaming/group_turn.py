@@ -11,6 +11,7 @@ that belongs to it has been applied: so where one batch ends and the next begins
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -76,6 +77,7 @@ def advance(
     lags: dict[str, LagRow] = {}
     events: list[Event] = []
     raws: list[Raw] = []
+    doubted: list[tuple[str, ...]] = []
     for kind, payload in rows:
         match kind:
             case Kind.LAG:
@@ -90,6 +92,8 @@ def advance(
             case Kind.GONE:
                 end = Gone.unpack(payload)
                 events.append((end.at, 0, 0, end))
+            case Kind.DOUBTED:
+                doubted.append(tuple(json.loads(payload)))
             case _:
                 raws.append(Raw.unpack(payload))
     for event in sorted([*events, *_in_order(raw for raw in raws if raw.until < 0)], key=_when):
@@ -97,7 +101,7 @@ def advance(
     replays = sorted(
         (raw for raw in raws if raw.until >= 0), key=lambda raw: (raw.topic, raw.partition, raw.offset)
     )
-    return turn.end(lags, [raw for raw in replays if turn.replay(raw)])
+    return turn.end(lags, [raw for raw in replays if turn.replay(raw)], doubted)
 
 
 def _in_order(raws: Iterable[Raw]) -> list[Event]:
@@ -154,8 +158,10 @@ class _Turn:
         self.take(max(self._state.moment, raw.timestamp), raw)
         return True
 
-    def end(self, lags: Mapping[str, LagRow], settled: Iterable[Raw]) -> Outcome:
-        """What the batch has come to; `lags` is by topic."""
+    def end(
+        self, lags: Mapping[str, LagRow], settled: Iterable[Raw], doubted: Iterable[tuple[str, ...]]
+    ) -> Outcome:
+        """What the batch has come to; `lags` is by topic, `doubted` the keys of what may be published though nobody stands by it."""
         committed = frozenset(topic for topic, row in lags.items() if row.committed)
         self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
         self._forget_unread()
@@ -163,6 +169,7 @@ class _Turn:
         if self._outlived(kept):
             self._gone |= self._before
             self._state, kept = GroupState(), {}
+        self._disown(doubted, kept)
         return Outcome(
             state=None if self._state.blank else self._state,
             triggers=tuple(self._out),
@@ -170,6 +177,20 @@ class _Turn:
             gone=tuple(sorted(self._gone - kept.keys())),
             settled=tuple(settled),
         )
+
+    def _disown(self, doubted: Iterable[tuple[str, ...]], lags: Mapping[str, LagRow]) -> None:
+        """End what a former state has published and this one would not have."""
+        state = self._state
+        for word, _, *topic in sorted(doubted):
+            match word:
+                case "lag" if topic[0] not in state.lags.keys() | state.committed | lags.keys():
+                    self._gone.add(topic[0])
+                case "racks" if state.racks is None:
+                    self._out.append(Tombstone((word, self._group)))
+                case "skew" if not state.run.standing:
+                    self._out.append(Tombstone((word, self._group)))
+                case _:
+                    pass
 
     def _outlived(self, lags: Mapping[str, LagRow]) -> bool:
         """Whether nobody has had to do with the group for so long that it counts as gone."""

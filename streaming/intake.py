@@ -25,6 +25,7 @@ from assignors.protocol.records import (
     Tombstone,
     TopicRecord,
     decode,
+    place,
 )
 from streaming import offsets_topic
 from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw, Reads
@@ -44,6 +45,7 @@ BUCKET = 250
 MALFORMED_RECORD = "malformed record of ours"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
 REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
+PUBLISHED: tuple[TopicKind, ...] = ("lag", "triggers")
 NO_REPLAY = -1
 ONLY_COUNTED = ("broker", "planner")
 SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED)
@@ -168,11 +170,23 @@ def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
         _pack_offsets(alone, Records.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE:
         _pack_ours(alone, raw, kind, topics)
+    elif kind in PUBLISHED:
+        _pack_doubted(packed, raw, kind)
+        return
     else:
         _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
     if all(kind == Kind.SKIPPED for kind in alone.kind):
         packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.SETTLED, raw.pack())
     packed.extend(alone)
+
+
+def _pack_doubted(packed: Packed, raw: Raw, kind: TopicKind) -> None:
+    """What we have published ourselves, and may not stand by any more: its key is all that counts."""
+    key = decode(kind, raw.key, None)
+    if raw.key is None or isinstance(key, Rejection):
+        _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
+    else:
+        packed.add(GROUP_ROUTE + str(place(key.key)), Kind.DOUBTED, raw.key)
 
 
 def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> None:

@@ -53,6 +53,8 @@ class Kind(IntEnum):
     """`Commits`: one, that could not be read when its turn was; it counts unless there is something newer."""
     SETTLED = 12
     """`Raw`: a replayed record that needs its dead letter no more."""
+    DOUBTED = 13
+    """A key of what was published before the state was built anew: it ends unless the group's state says it, too."""
 
 
 class Row(NamedTuple):
