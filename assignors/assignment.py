@@ -5,7 +5,7 @@ Law: an assignment is a column over the group's dense partitions and means nothi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import pairwise
 
 import numpy as np
 
@@ -72,8 +72,9 @@ class Assignment:
     def held(cls, group: Group) -> "Assignment":
         """What the members own now, by their claims: the highest generation wins, and a tie of it is nobody's."""
         owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-        if not len(group.claim_member):
-            return cls(owner)
+        owner[group.claim_partition] = group.claim_member
+        if np.array_equal(owner[group.claim_partition], group.claim_member):
+            return cls(owner)  # nobody claims what another one does
         generation = group.generation[group.claim_member]
         order = np.lexsort((generation, group.claim_partition))
         partition, generation, claimant = (
@@ -94,14 +95,13 @@ def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
     order = radix(owner, len(group.members))
     order = order[np.count_nonzero(owner < 0) :]
     member, topic = owner[order], group.partition_topic[order]
-    edges = np.flatnonzero((member[1:] != member[:-1]) | (topic[1:] != topic[:-1])) + 1
-    begins = np.concatenate([[0], edges]) if len(order) else edges
+    begins = np.flatnonzero(np.append(True, (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])))
+    begins = begins[: len(order)]
     partitions = (order - group.topic_start[topic]).tolist()
-    ends = [*edges.tolist(), len(partitions)]
-    pieces = map(partitions.__getitem__, map(slice, begins.tolist(), ends))
-    named = zip(map(group.topics.__getitem__, topic[begins].tolist()), pieces, strict=False)
-    bounds = np.searchsorted(member[begins], np.arange(len(group.members) + 1))
+    pieces = [partitions[begin:end] for begin, end in pairwise([*begins.tolist(), len(partitions)])]
+    topics = [*map(group.topics.__getitem__, topic[begins].tolist())]
+    bounds = np.searchsorted(member[begins], np.arange(len(group.members) + 1)).tolist()
     return {
-        name: dict(islice(named, size))
-        for name, size in zip(group.members, np.diff(bounds).tolist(), strict=True)
+        name: dict(zip(topics[begin:end], pieces[begin:end], strict=True))
+        for name, (begin, end) in zip(group.members, pairwise(bounds), strict=True)
     }

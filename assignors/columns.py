@@ -60,6 +60,15 @@ def distinct(keys: Longs, top: int) -> Longs:
     return np.flatnonzero(there)
 
 
+def firsts(keys: Longs, top: int) -> Longs:
+    """For each of the distinct keys below `top`, ascending, where it comes first."""
+    if top > 32 * len(keys) + 1024:
+        return np.unique(keys, return_index=True)[1]
+    at = np.full(top, -1, dtype=np.int64)
+    at[keys[::-1]] = np.arange(len(keys))[::-1]  # what is written last stays
+    return at[at >= 0]
+
+
 def radix(column: Ints | Longs, top: int) -> Longs:
     """The stable order of integers from -1 to below `top`; of 16 bits numpy sorts by radix, ten times as fast as of 32."""
     narrow = column.astype(np.int16) if top <= np.iinfo(np.int16).max else column

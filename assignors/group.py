@@ -4,8 +4,8 @@ Law: names end at this door. Topics, members, racks and containers become dense 
 everything about them becomes a column; two problems that differ only in the order of their input are the same `Group`.
 A strategy sees columns and gives back a column.
 
-Subscriptions are stored once for all members that share one, and readers once for all topics that share them, so that
-ten thousand members of one subscription cost no more than one.
+Subscriptions are stored once for all members that share one, readers once for all topics that share them, and racks once
+for all partitions with replicas in the same ones, so that ten thousand members of one subscription cost no more than one.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from assignors import intake, wishes
-from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, starts
+from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, starts, within
 from assignors.intake import ProblemError
 
 __all__ = ["Group", "Member", "ProblemError", "Topic"]
@@ -49,10 +49,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """The problem in columns. T topics, M members, P partitions, D distinct subscriptions, A audiences, C claims.
+    """The problem in columns: T topics, M members, P partitions, R racks, D subscriptions, A audiences, K rack sets, C claims.
 
-    Two compressions: a *subscription* is one set of topics, shared by the members that have it; an *audience* is one set
-    of members, shared by the topics that it reads.
+    Three compressions: a *subscription* is one set of topics, shared by the members that have it; an *audience* is one set
+    of members, shared by the topics that it reads; a *rack set* is one set of racks, shared by the partitions whose
+    replicas are in these.
     """
 
     topics: tuple[str, ...]  # by topic, ascending
@@ -65,10 +66,8 @@ class Group:
     lag: Longs  # P: records behind; 0 where it was not given
     rate: Floats  # P: records a second; 0 where it was not given
     traffic: Floats  # P: bytes a second, what reading it from another rack costs; 1 where it was not given
-    replica_start: (
-        Longs  # P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]
-    )
-    replica_rack: Ints  # ascending and distinct within a partition; none where racks are unknown
+    rack_set: Ints  # P: which of the K sets of racks the replicas are in
+    near: Bools  # K x R+1: rack r is in set k, which is empty where racks are unknown; the unknown rack, last, is in none
 
     instances: tuple[str | None, ...]  # by member: its static identity (KIP-345)
     roster: Ints  # M: members in Kafka's order: static ones by instance id, then the others by member id
@@ -108,12 +107,8 @@ class Group:
 
         counts = intake.partition_counts(topic_names, ordered_topics)
         topic_start = starts(counts)
-        rack_names, replica_start, replica_rack, member_rack = intake.racks(
-            topic_names, ordered_topics, people
-        )
-        container_names, container = intake.interned(
-            "container", [member.container for member in people], ids
-        )
+        rack_names, rack_set, near, member_rack = intake.racks(topic_names, ordered_topics, people)
+        container_names, container = intake.containers(people)
         subscription, subscribed_start, subscribed_topic = wishes.subscriptions(topic_names, people)
         audience, reader_start, reader = wishes.audiences(
             len(topic_names), subscription, subscribed_start, subscribed_topic
@@ -131,8 +126,8 @@ class Group:
             lag=intake.lags(topic_names, ordered_topics, topic_start),
             rate=intake.rates(topic_names, ordered_topics, topic_start),
             traffic=intake.traffic(topic_names, ordered_topics, topic_start),
-            replica_start=replica_start,
-            replica_rack=replica_rack,
+            rack_set=rack_set,
+            near=near,
             instances=instances,
             roster=intake.roster(instances),
             member_rack=member_rack,
@@ -183,6 +178,10 @@ class Group:
 
     def reads(self, members: Ints, topics: Ints) -> Bools:
         """For each pair of a member and a topic, whether the one reads the other. P log S, no M x T table."""
+        if self.equal_subscriptions:
+            wanted = np.zeros(len(self.topics), dtype=np.bool_)
+            wanted[self.subscribed_topic] = True
+            return wanted[topics]
         width = max(len(self.topics), 1)
         sizes = np.diff(self.subscribed_start)
         known = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + self.subscribed_topic
@@ -194,19 +193,26 @@ class Group:
 
     def has_reader(self) -> Bools:
         """For each dense partition, whether anybody reads it."""
-        sizes = np.diff(self.reader_start)
-        return np.asarray(sizes[self.audience[self.partition_topic]] > 0)
+        read = np.diff(self.reader_start) > 0
+        return np.repeat(read[self.audience], np.diff(self.topic_start))
 
-    def local(self, members: Ints, partitions: Ints) -> Bools:
+    def local(self, members: Ints, partitions: Ints | Longs) -> Bools:
         """For each pair of a member and a partition, whether a replica is in the member's rack."""
-        width = max(len(self.racks), 1)
-        known = (
-            np.repeat(np.arange(self.partition_count, dtype=np.int64), np.diff(self.replica_start)) * width
-        )
-        known += self.replica_rack
-        if not len(known):
-            return np.zeros(len(members), dtype=np.bool_)
-        racks = self.member_rack[members]
-        asked = partitions.astype(np.int64) * width + racks
-        found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.asarray((known[found] == asked) & (racks >= 0))
+        return self.near[self.rack_set[partitions], self.member_rack[members]]
+
+    def racks_known(self) -> Bools:
+        """For each dense partition, whether it is known in which racks its replicas are."""
+        return np.asarray(self.near.any(axis=1))[self.rack_set]
+
+    @property
+    def replica_start(self) -> Longs:
+        """P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]."""
+        return starts(np.count_nonzero(self.near, axis=1)[self.rack_set])
+
+    @property
+    def replica_rack(self) -> Ints:
+        """The racks of the partitions' replicas, ascending within each partition."""
+        sizes = np.count_nonzero(self.near, axis=1)
+        first = np.repeat(starts(sizes)[self.rack_set], sizes[self.rack_set])
+        racks = np.nonzero(self.near)[1].astype(np.int32)
+        return np.asarray(racks[first + within(sizes[self.rack_set])])

@@ -1,7 +1,8 @@
 """The door of a problem: each field checked and turned into a column.
 
 Law: what is wrong is said by the name of whose it is (`topic 't0'`, `member 'm1'`), the field, and what is expected.
-Nothing that the numbers claim is allocated before it is checked against the bound.
+Nothing that the numbers claim is allocated before it is checked against the bound. A field is checked for all at once, by
+the kinds of values in it; whose value is wrong is looked for only once something is.
 """
 
 import math
@@ -13,18 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.columns import Floats, Ints, Longs, in_java_order, starts, utf16, within
+from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, utf16
 
 if TYPE_CHECKING:
     from assignors.group import Member, Topic
 
 MAX_PARTITIONS = 10_000_000
-ROWS = {
-    list,
-    tuple,
-    set,
-    frozenset,
-}  # plain collections; what else is one is asked of its class, which takes longer
+MAX_SPREAD = 2**28  # racks times the distinct sets of them that partitions have replicas in: a byte each
 
 
 class ProblemError(ValueError):
@@ -33,30 +29,33 @@ class ProblemError(ValueError):
 
 def topic_names(topics: Mapping[str, "Topic"]) -> list[str]:
     """The topics' names, checked."""
-    for name in topics:
-        if not isinstance(name, str):
-            raise ProblemError(f"topic {name!r}: its name must be a string")
+    if not _are(str, topics):
+        wrong = next(name for name in topics if not isinstance(name, str))
+        raise ProblemError(f"topic {wrong!r}: its name must be a string")
     return list(topics)
 
 
 def members_in_order(members: Iterable["Member"]) -> list["Member"]:
     """The members by ascending id, each id once."""
-    by_id: dict[str, Member] = {}
-    for member in members:
-        if not isinstance(member.id, str):
-            raise ProblemError(f"member {member.id!r}: its id must be a string")
-        if member.id in by_id:
-            raise ProblemError(f"member {member.id!r}: given twice; give every member an id of its own")
-        by_id[member.id] = member
+    listed = list(members)
+    ids = [member.id for member in listed]
+    if not _are(str, ids):
+        wrong = next(name for name in ids if not isinstance(name, str))
+        raise ProblemError(f"member {wrong!r}: its id must be a string")
+    by_id = dict(zip(ids, listed, strict=True))
+    if len(by_id) < len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise ProblemError(f"member {twice!r}: given twice; give every member an id of its own")
     return [by_id[name] for name in in_java_order(by_id)]
 
 
 def partition_counts(names: Sequence[str], topics: Sequence["Topic"]) -> Longs:
     """Partitions of each topic."""
     counts = [topic.partitions for topic in topics]
-    for name, count in zip(names, counts, strict=True):
-        if not _is_integer(count) or count < 0:
-            raise ProblemError(f"topic {name!r}: partitions must be an integer from 0 up, not {count!r}")
+    if set(map(type, counts)) != {int} or min(counts) < 0:
+        for name, count in zip(names, counts, strict=True):
+            if not _is_integer(count) or count < 0:
+                raise ProblemError(f"topic {name!r}: partitions must be an integer from 0 up, not {count!r}")
     if sum(counts) > MAX_PARTITIONS:
         raise ProblemError(
             f"topics: {sum(counts)} partitions are more than the {MAX_PARTITIONS} of one problem; split it"
@@ -90,43 +89,49 @@ def traffic(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs)
 
 def racks(
     names: Sequence[str], topics: Sequence["Topic"], members: Sequence["Member"]
-) -> tuple[tuple[str, ...], Longs, Ints, Ints]:
-    """Rack names, the replica racks of each dense partition as starts and racks, and each member's rack."""
-    per_partition: list[Collection[str]] = []
-    for name, topic in zip(names, topics, strict=True):
-        per_partition.extend(_replica_racks(name, topic))
+) -> tuple[tuple[str, ...], Ints, Bools, Ints]:
+    """Rack names, the rack set of each dense partition, which racks are in each set, and each member's rack."""
     own = [member.rack for member in members]
-    for member in members:
-        _check_name("rack", member.rack, member.id)
-    which, rows = _distinct_rows(per_partition)
-    ordered = in_java_order({*chain.from_iterable(rows)}.union(rack for rack in own if rack is not None))
-    code: dict[str | None, int] = {rack: index for index, rack in enumerate(ordered)}
-    code[None] = -1
-    coded = [sorted({code[rack] for rack in row}) for row in rows]
-    begin, flat = starts([len(row) for row in coded]), np.array([*chain.from_iterable(coded)], dtype=np.int32)
-    sizes = np.diff(begin)[which]
-    replica_rack = flat[within(sizes) + np.repeat(begin[which], sizes)]
-    start = starts(sizes)
-    member_rack = np.fromiter(map(code.__getitem__, own), dtype=np.int32, count=len(own))
-    return tuple(ordered), start, replica_rack, member_rack
+    _check_names("rack", own, members)
+    which, rows = _distinct_rows(_replica_racks(names, topics))
+    ordered, code = _coded(chain(own, *rows))
+    coded = [tuple(sorted({code[rack] for rack in row})) for row in rows]
+    sets = sorted(set(coded))
+    if len(sets) * len(ordered) > MAX_SPREAD:
+        raise ProblemError(
+            f"topics: replica_racks tell of {len(ordered)} racks in {len(sets)} combinations; make fewer racks of them"
+        )
+    near = np.zeros((len(sets), len(ordered) + 1), dtype=np.bool_)
+    near[np.repeat(np.arange(len(sets)), [*map(len, sets)]), [*chain.from_iterable(sets)]] = True
+    number = {row: index for index, row in enumerate(sets)}
+    rack_set = np.array([number[row] for row in coded], dtype=np.int32)[which]
+    return ordered, rack_set, near, np.array([*map(code.__getitem__, own)], dtype=np.int32)
+
+
+def containers(members: Sequence["Member"]) -> tuple[tuple[str, ...], Ints]:
+    """The containers' names, and each member's container or -1."""
+    given = [member.container for member in members]
+    _check_names("container", given, members)
+    ordered, code = _coded(given)
+    return ordered, np.array([*map(code.__getitem__, given)], dtype=np.int32)
 
 
 def instances(members: Sequence["Member"]) -> tuple[str | None, ...]:
     """Each member's static identity; two members cannot share one."""
+    given = tuple(member.instance_id for member in members)
+    _check_names("instance_id", given, members)
+    if len(set(given)) == len(given) - max(given.count(None) - 1, 0):
+        return given
     holder: dict[str, str] = {}
-    if not any(member.instance_id is not None for member in members):
-        return (None,) * len(members)
     for member in members:
-        _check_name("instance_id", member.instance_id, member.id)
-        if member.instance_id is None:
-            continue
         if member.instance_id in holder:
             raise ProblemError(
                 f"member {member.id!r}: instance_id {member.instance_id!r} is also {holder[member.instance_id]!r}'s; "
                 "give each its own"
             )
-        holder[member.instance_id] = member.id
-    return tuple(member.instance_id for member in members)
+        if member.instance_id is not None:
+            holder[member.instance_id] = member.id
+    return given
 
 
 def roster(instance_ids: Sequence[str | None]) -> Ints:
@@ -134,17 +139,6 @@ def roster(instance_ids: Sequence[str | None]) -> Ints:
     static = [(utf16(name), index) for index, name in enumerate(instance_ids) if name is not None]
     rest = [index for index, name in enumerate(instance_ids) if name is None]
     return np.array([index for _, index in sorted(static)] + rest, dtype=np.int32)
-
-
-def interned(field: str, values: Sequence[str | None], ids: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Names in order, and each member's index in them or -1."""
-    if not any(value is not None for value in values):
-        return (), np.full(len(values), -1, dtype=np.int32)
-    for value, owner in zip(values, ids, strict=True):
-        _check_name(field, value, owner)
-    ordered = in_java_order({value for value in values if value is not None})
-    code: dict[str | None, int] = {name: index for index, name in enumerate(ordered)}
-    return tuple(ordered), np.array([code.get(value, -1) for value in values], dtype=np.int32)
 
 
 def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
@@ -199,9 +193,24 @@ def _is_number(values: np.ndarray[Any, Any]) -> bool:
     )
 
 
-def _check_name(field: str, value: object, owner: str) -> None:
-    if value is not None and not isinstance(value, str):
-        raise ProblemError(f"member {owner!r}: {field} must be a string or left out, not {value!r}")
+def _are(kind: type, values: Iterable[object]) -> bool:
+    return all(issubclass(each, kind) for each in set(map(type, values)))
+
+
+def _check_names(field: str, values: Sequence[object], members: Sequence["Member"]) -> None:
+    if set(map(type, values)) <= {str, type(None)}:
+        return
+    for value, member in zip(values, members, strict=True):
+        if value is not None and not isinstance(value, str):
+            raise ProblemError(f"member {member.id!r}: {field} must be a string or left out, not {value!r}")
+
+
+def _coded(names: Iterable[str | None]) -> tuple[tuple[str, ...], dict[str | None, int]]:
+    """The distinct names in order, and the index of each; nobody's is -1."""
+    ordered = in_java_order(name for name in set(names) if name is not None)
+    code: dict[str | None, int] = {name: index for index, name in enumerate(ordered)}
+    code[None] = -1
+    return tuple(ordered), code
 
 
 def _per_partition(field: str, name: str, partitions: int, values: Sequence[float]) -> np.ndarray[Any, Any]:
@@ -216,19 +225,26 @@ def _per_partition(field: str, name: str, partitions: int, values: Sequence[floa
     return column
 
 
-def _replica_racks(name: str, topic: "Topic") -> Sequence[Collection[str]]:
-    if topic.replica_racks is None:
-        return [()] * topic.partitions
-    if isinstance(topic.replica_racks, str) or len(topic.replica_racks) != topic.partitions:
-        raise ProblemError(
-            f"topic {name!r}: replica_racks must be a list of racks for each of its {topic.partitions} partitions"
-        )
-    kinds = set(map(type, topic.replica_racks))
-    if not kinds <= ROWS and not all(
-        issubclass(kind, Collection) and not issubclass(kind, str) for kind in kinds
-    ):
-        raise ProblemError(f"topic {name!r}: replica_racks must hold a list of racks for each partition")
-    return topic.replica_racks
+def _replica_racks(names: Sequence[str], topics: Sequence["Topic"]) -> list[Collection[str]]:
+    """The replica racks of each dense partition."""
+    given = [
+        [()] * topic.partitions if topic.replica_racks is None else topic.replica_racks for topic in topics
+    ]
+    for name, topic, rows in zip(names, topics, given, strict=True):
+        if isinstance(rows, str) or len(rows) != topic.partitions:
+            raise ProblemError(
+                f"topic {name!r}: replica_racks must be a list of racks for each of its {topic.partitions} partitions"
+            )
+    listed = [*chain.from_iterable(given)]
+    if not _collections(listed):
+        wrong = next(name for name, rows in zip(names, given, strict=True) if not _collections(rows))
+        raise ProblemError(f"topic {wrong!r}: replica_racks must hold a list of racks for each partition")
+    return listed
+
+
+def _collections(rows: Iterable[object]) -> bool:
+    kinds = set(map(type, rows))
+    return all(issubclass(kind, Collection) and not issubclass(kind, str) for kind in kinds)
 
 
 def _distinct_rows(rows: list[Collection[str]]) -> tuple[Longs, list[tuple[str, ...]]]:
@@ -236,7 +252,7 @@ def _distinct_rows(rows: list[Collection[str]]) -> tuple[Longs, list[tuple[str, 
     number: defaultdict[tuple[str, ...], int] = defaultdict(counting().__next__)
     try:
         which = np.fromiter(map(number.__getitem__, map(tuple, rows)), dtype=np.int64, count=len(rows))
-        named = all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(number))))
+        named = _are(str, chain.from_iterable(number))
     except TypeError:
         named = False
     if not named:

@@ -11,63 +11,47 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.columns import Bools, Ints, Longs, numbered, within
+from assignors.columns import Bools, Ints, Longs
 from assignors.group import Group
+
+UNKNOWN = -1  # the place of the unknown rack in tables by rack: the last
 
 
 def racks_matter(group: Group) -> bool:
     """Some member shares a rack with some replica, and not every partition that is read is in all racks (KIP-881)."""
     read = group.has_reader()
-    sizes = np.diff(group.replica_start)
-    there = np.unique(group.replica_rack[np.repeat(read, sizes)])
+    rack_sets = group.rack_set if read.all() else group.rack_set[read]
+    sets = group.near[np.bincount(rack_sets, minlength=len(group.near)) > 0]
+    there: Bools = np.logical_or.reduce(sets, axis=0)
     readers = np.diff(group.subscribed_start)[group.subscription] > 0
-    return bool(np.isin(there, group.member_rack[readers]).any()) and bool((sizes[read] < len(there)).any())
+    return bool(there[group.member_rack[readers]].any()) and not bool(sets[:, there].all())
 
 
 def nonlocal_at(group: Group, owner: Ints) -> Bools:
     """By partition: its racks and its owner's are known, and it has no replica in the owner's."""
-    known = np.flatnonzero((owner >= 0) & (np.diff(group.replica_start) > 0))
-    known = known[group.member_rack[owner[known]] >= 0]
-    wrong = np.zeros(len(owner), dtype=np.bool_)
-    wrong[known[~group.local(owner[known], known.astype(np.int32))]] = True
-    return wrong
+    racks = np.append(group.member_rack, UNKNOWN)  # nobody, last as -1, is nowhere
+    cell = group.rack_set * group.near.shape[1] + racks[owner] % group.near.shape[1]
+    return np.asarray(far(group).ravel()[cell])
+
+
+def far(group: Group) -> Bools:
+    """By set of racks and rack, as `group.near`: both are known, and the one is not in the other."""
+    away: Bools = ~group.near & np.logical_or.reduce(group.near, axis=1, keepdims=True)
+    away[:, UNKNOWN] = False
+    return away
 
 
 def classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:
     """The class of each of some partitions, and the racks of each class; racks that are not useful do not tell apart."""
-    sizes = np.diff(group.replica_start)[partitions]
-    kind = np.zeros(len(partitions), dtype=np.int64)
-    width = len(group.racks) + 1
-    for slot in range(int(sizes.max(initial=0))):
-        rack = np.zeros(len(partitions), dtype=np.int64)
-        there = sizes > slot
-        rack[there] = group.replica_rack[group.replica_start[partitions[there]] + slot] + 1
-        rack[there & ~useful[rack - 1]] = 0
-        kind = np.unique(kind * width + rack, return_inverse=True)[1]
-    _, sample, kind = np.unique(kind, return_index=True, return_inverse=True)
-    racks = []
-    for partition in partitions[sample].tolist():
-        replicas = group.replica_rack[group.replica_start[partition] : group.replica_start[partition + 1]]
-        racks.append(replicas[useful[replicas]].tolist())
-    return kind, racks
+    told = [tuple(np.flatnonzero(row).tolist()) for row in group.near[:, :-1] & useful]
+    number = {racks: index for index, racks in enumerate(sorted(set(told)))}
+    kind = np.array([number[racks] for racks in told], dtype=np.int64)
+    return kind[group.rack_set[partitions]], [list(racks) for racks in number]
 
 
 def rack_sets(group: Group) -> tuple[Longs, Bools]:
     """The set of racks that each partition's replicas are in, and by set which racks that is; none where they are unknown."""
-    sizes = np.diff(group.replica_start)
-    number = np.zeros(len(sizes), dtype=np.int64)
-    for slot in range(int(sizes.max(initial=0))):
-        there = np.flatnonzero(sizes > slot)
-        rack = np.zeros(len(sizes), dtype=np.int64)
-        rack[there] = group.replica_rack[group.replica_start[there] + slot] + 1
-        number = numbered(number * (len(group.racks) + 1) + rack)
-    sample = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
-    sample[number] = np.arange(len(number))
-    near = np.zeros((len(sample), len(group.racks)), dtype=np.bool_)
-    rows = np.repeat(np.arange(len(sample)), sizes[sample])
-    places = within(sizes[sample]) + np.repeat(group.replica_start[sample], sizes[sample])
-    near[rows, group.replica_rack[places]] = True
-    return number, near
+    return group.rack_set.astype(np.int64), group.near[:, :-1]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
-from assignors.columns import Bools, Ints, Longs, radix, starts, within
+from assignors.columns import Bools, Ints, Longs, distinct, radix, starts, within
 from assignors.group import Group
 
 RACKLESS = -1
@@ -82,18 +82,19 @@ def _uneven(group: Group) -> Bools:
 
     Some reader shares a rack with some replica, and not every partition has replicas in all the racks of its topic.
     """
-    width = max(len(group.racks), 1)
+    sets, width = group.near.shape
+    keys = distinct(group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets)
+    topic, rack_set = np.divmod(keys, max(sets, 1))  # each topic's sets of racks
     has = np.zeros((len(group.topics), width), dtype=np.bool_)  # by topic and rack: a replica is there
-    sizes = np.diff(group.replica_start)
-    has[np.repeat(group.partition_topic, sizes), group.replica_rack] = True
+    pair, rack = np.nonzero(group.near[rack_set])
+    has[topic[pair], rack] = True
     reads = np.zeros(
         (len(group.reader_start) - 1, width), dtype=np.bool_
-    )  # by audience and rack: a reader is there
+    )  # by audience and rack: a reader is
     audience = np.repeat(np.arange(len(reads)), np.diff(group.reader_start))
-    racks = group.member_rack[group.reader]
-    reads[audience[racks >= 0], racks[racks >= 0]] = True
+    reads[audience, group.member_rack[group.reader]] = True
     fewer = np.zeros(len(group.topics), dtype=np.bool_)
-    fewer[group.partition_topic[sizes < has.sum(axis=1)[group.partition_topic]]] = True
+    fewer[topic[(has[topic] & ~group.near[rack_set]).any(axis=1)]] = True
     uneven: Bools = fewer & (has & reads[group.audience]).any(axis=1)
     return uneven
 
@@ -127,8 +128,7 @@ def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -
 def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
     """Assign topics anew, each for itself, near first."""
     width = max(len(group.racks), 1)
-    sizes = np.diff(group.replica_start)
-    row = np.repeat(np.arange(len(sizes)), sizes)
+    row = np.repeat(np.arange(group.partition_count), np.diff(group.replica_start))
     rack_of_topic = group.partition_topic[row].astype(np.int64) * width + group.replica_rack
     row = row[radix(rack_of_topic, len(group.topics) * width)]
     there = (
@@ -148,15 +148,13 @@ def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> N
 
 def _near(group: Group, topics: list[int], size: int) -> list[list[int]]:
     """By partition number: the racks in which all the topics have a replica of it, ascending."""
-    width = max(len(group.racks), 1)
-    found: Longs = np.zeros(size * width, dtype=np.int64)
-    for topic in topics:
-        starts = group.replica_start[group.topic_start[topic] : group.topic_start[topic + 1] + 1]
-        number = np.repeat(np.arange(size), np.diff(starts))
-        found[number * width + group.replica_rack[starts[0] : starts[-1]]] += 1
+    sets, numbers = len(group.near), np.arange(size)
+    theirs = group.rack_set[group.topic_start[topics][:, None] + numbers]
+    number, rack_set = np.divmod(distinct((numbers * sets + theirs).ravel(), size * sets), sets)
+    shared = np.logical_and.reduceat(group.near[rack_set], np.searchsorted(number, numbers))
     near: list[list[int]] = [[] for _ in range(size)]
-    for key in np.flatnonzero(found == len(topics)).tolist():
-        near[key // width].append(key % width)
+    for partition, rack in np.argwhere(shared).tolist():
+        near[partition].append(rack)
     return near
 
 

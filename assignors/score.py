@@ -64,11 +64,11 @@ def _spread(count: Longs, reading: Bools) -> int:
 
 
 def _cross_rack(group: Group, owner: Ints) -> float | None:
-    known = np.flatnonzero((owner >= 0) & (np.diff(group.replica_start) > 0))
+    known = np.flatnonzero((owner >= 0) & group.racks_known())
     known = known[group.member_rack[owner[known]] >= 0]
     if not len(known):
         return None
-    local = group.local(owner[known], known.astype(np.int32))
+    local = group.local(owner[known], known)
     return round(1 - float(np.count_nonzero(local)) / len(known), 6)
 
 

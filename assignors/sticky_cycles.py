@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.columns import Bools, Ints, Longs
+from assignors.columns import Bools, Ints, Longs, firsts
 from assignors.group import Group
 from assignors.near import nonlocal_at
 from assignors.sticky_network import Network
@@ -89,11 +89,9 @@ class _Search:
         giver, holder = owner[mine].astype(np.int64), self._held[mine].astype(np.int64)
         kind = self._network.kind[mine]
         there = self._cost[kind, self._group.member_rack[giver] % width]
-        keys = (giver * kinds + kind) * 2 + (giver == holder)
-        order = np.argsort(keys, kind="stable")
-        pair = order[
-            np.flatnonzero(np.diff(keys[order] >> 1, prepend=-1))
-        ]  # one of each, best one that is not kept
+        order = np.argsort(giver == holder, kind="stable")
+        keys = giver * kinds + kind
+        pair = order[firsts(keys[order], members * kinds)]  # one of each, best one that is not kept
         own = _Arcs.of(
             tail=giver[pair],
             head=kind[pair] + members,

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Bools, Ints, Longs, radix, within
+from assignors.columns import Bools, Ints, Longs, radix, starts, within
 from assignors.group import Group
-from assignors.near import Transport, classes, nonlocal_at, rack_sets, racks_matter
+from assignors.near import Transport, classes, nonlocal_at, racks_matter
 from assignors.sticky_circle import Circle
 from assignors.sticky_cycles import improve
 from assignors.sticky_near import bring_near
@@ -36,16 +36,17 @@ def equal(group: Group, held: Ints, *, together: bool = False) -> Ints:
         return _from_scratch(group, read, near=near)
     fill = shares if together else turns
     owner = _settled(group, read, held, held, near=near, fill=fill)
-    network = Network.of(group)
-    if not (owner == held)[read].all():
+    if np.array_equal(owner, held):
+        if near:
+            _stir(group, read, owner, fill)
+    elif ((owner != held) & (held >= 0)).any() or nonlocal_at(group, owner).any():
+        network = Network.of(group)
         bring_near(group, network, owner, held)
         improve(group, network, owner, held)
-    elif near:
-        _stir(group, network, read, owner, fill)
     return owner
 
 
-def _stir(group: Group, network: Network, read: Longs, owner: Ints, fill: Fill) -> None:
+def _stir(group: Group, read: Longs, owner: Ints, fill: Fill) -> None:
     """Bring near what can be in a group at rest, in place, by moving nothing but what is far.
 
     A member whose rack is unknown is no nearer than any other here: Kafka's circle gives it what comes, and that stays.
@@ -55,6 +56,7 @@ def _stir(group: Group, network: Network, read: Longs, owner: Ints, fill: Fill) 
     better = _settled(group, read, loose, held, near=True, fill=fill)
     if np.count_nonzero(nonlocal_at(group, better)) < np.count_nonzero(nonlocal_at(group, held)):
         owner[:] = better
+    network = Network.of(group)
     far = network.far.copy()
     far[:, -1] = far.any(axis=1)
     improve(group, replace(network, far=far), owner, held, movable=loose < 0)
@@ -65,7 +67,7 @@ def _loosened(group: Group, owner: Ints) -> Ints:
     claimed = np.flatnonzero(owner >= 0)
     placed = claimed[group.member_rack[owner[claimed]] >= 0]
     loose = owner.copy()
-    loose[placed[~group.local(owner[placed], placed.astype(np.int32))]] = NOBODY
+    loose[placed[~group.local(owner[placed], placed)]] = NOBODY
     return loose
 
 
@@ -117,21 +119,22 @@ class _Desk:
         useful[rack[rack >= 0]] = True
         kind, racks = classes(self.group, free, useful)
         room = np.maximum(self.quota - self.count, 0)
+        supply = np.bincount(kind, minlength=len(racks)).tolist()
         placed = Transport(
-            supply=np.bincount(kind, minlength=len(racks)).tolist(),
+            supply=[*supply],
             racks=racks,
             base=[int(room[rack == r].sum()) for r in range(len(useful))],
             extra=[int((self.count[rack == r] <= self.quota).sum()) for r in range(len(useful))],
             pool=self.extras,
         ).solve()
-        by_rack: dict[int, list[Longs]] = {}
-        for k, sent in enumerate(placed):
-            theirs, begin = free[kind == k], 0
-            for r, amount in sorted(sent.items()):
-                by_rack.setdefault(r, []).append(theirs[begin : begin + amount])
-                begin += amount
-        for r, parts in sorted(by_rack.items()):
-            self._fill(np.sort(np.concatenate(parts)), rack == r)
+        to = np.full(len(free), NOBODY)
+        bounds, by_kind = starts(supply).tolist(), radix(kind, len(racks))
+        for begin, sent in zip(bounds, placed, strict=False):
+            amounts = sorted(sent.items())
+            near = np.repeat([r for r, _ in amounts], [amount for _, amount in amounts])
+            to[by_kind[begin : begin + len(near)]] = near
+        for r in range(len(useful)):
+            self._fill(free[to == r], rack == r)
 
     def _fill(self, partitions: Longs, members: Bools) -> None:
         """Slots below the quota that no claim waits for, then those that one waits for, then one more than the quota."""
@@ -169,7 +172,7 @@ class _Desk:
         more = more[np.argsort(~rackless[more], kind="stable")][: len(free) - room.sum()]
         members = fill(room, more)
         members = members[np.argsort(~rackless[members], kind="stable")]
-        unknown = np.diff(self.group.replica_start)[free] == 0
+        unknown = ~self.group.racks_known()[free]
         members = members[np.argsort(~rackless[members], kind="stable")]
         self._give(free[np.argsort(unknown, kind="stable")], members)
 
@@ -193,8 +196,8 @@ def shares(room: Longs, more: Longs) -> Longs:
 
 
 def _in_turns(room: Longs) -> Longs:
-    members = np.repeat(np.arange(len(room)), room)
-    return members[np.lexsort((members, within(room)))]
+    turn = within(room)
+    return np.repeat(np.arange(len(room)), room)[radix(turn, int(room.max(initial=0)))]
 
 
 def _from_scratch(group: Group, read: Longs, *, near: bool) -> Ints:
@@ -206,11 +209,11 @@ def _from_scratch(group: Group, read: Longs, *, near: bool) -> Ints:
         return owner
     circle = Circle(group.member_rack.tolist(), len(group.racks), *divmod(len(read), members))
     there = np.bincount(group.member_rack[group.member_rack >= 0], minlength=len(group.racks))
-    kind, near_racks = rack_sets(group)
+    near_racks = group.near[:, :-1]
     scarcity = np.unique(near_racks @ there, return_inverse=True)[1]
-    order = read[radix(scarcity[kind[read]], len(scarcity))]
+    order = read[radix(scarcity[group.rack_set[read]], len(scarcity))]
     racks = [np.flatnonzero(theirs).tolist() for theirs in near_racks]
-    owner[order] = circle.place_near(kind[order].tolist(), racks)
+    owner[order] = circle.place_near(group.rack_set[order].tolist(), racks)
     left = order[owner[order] < 0]
     owner[left] = circle.places(len(left))
     return owner

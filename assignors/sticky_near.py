@@ -6,10 +6,12 @@ that is not near. In a phase all the shortest chains are carried out that do not
 Cost: O(S + P log P) a phase and a little for each chain; there are seldom more than a few phases.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Bools, Ints, Longs, starts, within
+from assignors.columns import Bools, Ints, Longs, distinct, radix, within
 from assignors.group import Group
 from assignors.near import nonlocal_at
 from assignors.sticky_network import Network
@@ -35,7 +37,19 @@ def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
 class _Desk:
     """The partitions that are taken up, and the places that they left."""
 
-    __slots__ = ("_before", "_bounds", "_network", "_order", "_piles", "count", "held", "left", "owner", "up")
+    __slots__ = (
+        "_before",
+        "_begins",
+        "_bounds",
+        "_network",
+        "_order",
+        "_piles",
+        "count",
+        "held",
+        "left",
+        "owner",
+        "up",
+    )
 
     def __init__(self, network: Network, owner: Ints, held: Ints, partitions: Longs) -> None:
         self._network, self.owner, self.held = network, owner, held
@@ -48,19 +62,21 @@ class _Desk:
         self.left = np.zeros(int(loads.max()) + 2, dtype=np.int64)  # by load: members that may have it again
         highest = np.repeat(loads, loads - self.count)
         np.add.at(self.left, highest - within(loads - self.count), 1)
-        # By owner; what its owner held is first, so that it is passed on last.
-        order = np.lexsort((owner != held, owner))[np.count_nonzero(owner < 0) :]
-        self._order, self._bounds = order, starts(np.bincount(owner[order], minlength=members))
+        # By owner and kind; what its owner held is first, so that it is passed on last.
+        kinds = len(network.seats)
+        order = radix(network.kind * 2 + (owner != held), 2 * kinds)
+        order = order[radix(owner[order], members)][np.count_nonzero(owner < 0) :]
+        begins = np.flatnonzero(np.diff(owner[order] * np.int64(kinds) + network.kind[order], prepend=-1))
+        self._order, self._begins = order, np.append(begins, len(order))
+        self._bounds = np.searchsorted(owner[order[begins]], np.arange(members + 1)).tolist()
         self._piles: dict[int, dict[int, list[int]]] = {}
 
     def pile(self, member: int) -> dict[int, list[int]]:
         """A member's partitions by kind, laid out once a chain comes by."""
         if member not in self._piles:
-            mine = self._order[self._bounds[member] : self._bounds[member + 1]]
-            pile: dict[int, list[int]] = {}
-            for kind, partition in zip(self._network.kind[mine].tolist(), mine.tolist(), strict=True):
-                pile.setdefault(kind, []).append(partition)
-            self._piles[member] = pile
+            begins = self._begins[self._bounds[member] : self._bounds[member + 1] + 1].tolist()
+            heaps = [self._order[begin:end].tolist() for begin, end in pairwise(begins)]
+            self._piles[member] = {int(self._network.kind[heap[0]]): heap for heap in heaps}
         return self._piles[member]
 
     def takes(self, member: int) -> bool:
@@ -105,12 +121,13 @@ class _Chains:
         self._desk, self._network, self._claims_stay = desk, network, claims_stay
         kinds = len(network.seats)
         placed = np.flatnonzero((desk.owner >= 0) & ((desk.owner != desk.held) | (not claims_stay)))
-        keys = np.unique(desk.owner[placed].astype(np.int64) * kinds + network.kind[placed])
+        passing = desk.owner[placed].astype(np.int64) * kinds + network.kind[placed]
+        keys = distinct(passing, len(desk.count) * kinds)
         passer, passed = np.divmod(keys, kinds)
         self._member = np.where(desk.left[desk.count + 1] > 0, 0, NOBODY)
         seat = np.full(len(network.seat_start) - 1, NOBODY)
         self._kind = np.full(kinds, NOBODY)
-        wanted = np.unique(network.kind[desk.up])
+        wanted = distinct(network.kind[desk.up], kinds)
         for level in range(LONGEST):
             reached = network.seat[self._member[network.sitting] == level]
             seat[reached[seat[reached] < 0]] = level

@@ -10,7 +10,7 @@ import numpy as np
 
 from assignors.columns import Bools, Ints, Longs, numbered, starts
 from assignors.group import Group
-from assignors.near import rack_sets
+from assignors.near import far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,16 +28,12 @@ class Network:
     @classmethod
     def of(cls, group: Group) -> "Network":
         """Lay out the kinds and seats of a group."""
-        racks, near = rack_sets(group)
-        far = np.zeros((len(near), len(group.racks) + 1), dtype=np.bool_)
-        far[:, :-1] = ~near
-        far[~np.asarray(near.any(axis=1))] = False  # racks that are not known are near to everybody
-        audiences, width = len(group.reader_start) - 1, far.shape[1]
-        keys = group.audience[group.partition_topic].astype(np.int64) * len(far) + racks
+        audiences, (sets, width) = len(group.reader_start) - 1, group.near.shape
+        keys = group.audience[group.partition_topic].astype(np.int64) * sets + group.rack_set
         kind = numbered(keys)
         sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
         sample[kind] = keys
-        audience, rack_set = np.divmod(sample, max(len(far), 1))
+        audience, rack_set = np.divmod(sample, max(sets, 1))
         readers = np.diff(group.reader_start)
         seat = np.repeat(np.arange(audiences), readers) * width + group.member_rack[group.reader] % width
         order = np.argsort(seat, kind="stable")
@@ -45,7 +41,7 @@ class Network:
             width=width,
             kind=kind,
             seats=audience[:, None] * width + np.arange(width),
-            far=far[rack_set],
+            far=far(group)[rack_set],
             seat_start=starts(np.bincount(seat, minlength=audiences * width)),
             sitting=group.reader[order],
             seat=seat[order],

@@ -25,36 +25,34 @@ def subscriptions(names: Sequence[str], members: Sequence["Member"]) -> tuple[In
     Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
     """
     objects = [id(member.topics) for member in members]
-    place = {key: index for index, key in enumerate(dict.fromkeys(objects))}
     said_by = dict(zip(reversed(objects), reversed(members), strict=True))  # the first one's is last
+    place = dict(zip(dict.fromkeys(objects), range(len(said_by)), strict=True))
     wishes = [_wish(said_by[key], names) for key in place]
-    sizes = np.fromiter(map(len, wishes), dtype=np.int64, count=len(wishes))
-    code = _codes(names, wishes, int(sizes.sum()))
+    sizes = np.array([*map(len, wishes)], dtype=np.int64)
+    code = _codes(names, wishes)
+    first = np.arange(len(wishes) + 1) * max(len(names), 1)
+    keys = np.repeat(first[:-1], sizes) + code
     if (code == UNKNOWN).any():
         for key, wish in zip(place, wishes, strict=True):
             _check_names(said_by[key], wish)
-    width = max(len(names), 1)
-    row = np.repeat(np.arange(len(wishes)) * width, sizes)
-    keys = distinct((row + code)[code >= 0], len(wishes) * width)
-    start = np.searchsorted(keys, np.arange(len(wishes) + 1) * width)
-    topic = (keys - np.repeat(np.arange(len(wishes)) * width, np.diff(start))).astype(np.int32)
-    number, start, topic = _once(start, topic)
-    wish_of = np.fromiter(map(place.__getitem__, objects), dtype=np.int64, count=len(objects))
-    return number[wish_of], start, topic
+        keys = keys[code != UNKNOWN]
+    keys = distinct(keys, int(first[-1]))
+    start = np.searchsorted(keys, first)
+    number, start, topic = _once(start, (keys - np.repeat(first[:-1], np.diff(start))).astype(np.int32))
+    return number[[*map(place.__getitem__, objects)]], start, topic
 
 
 def _once(start: Longs, column: Ints) -> tuple[Ints, Longs, Ints]:
     """Each row's number among the distinct ones, by first appearance, and these as starts and a column."""
-    rows: dict[bytes, int] = {}
-    number = np.fromiter(
-        (rows.setdefault(column[begin:end].tobytes(), len(rows)) for begin, end in pairwise(start.tolist())),
-        dtype=np.int32,
-        count=len(start) - 1,
-    )
-    if len(rows) == len(number):
-        return number, start, column
+    raw, bounds = column.tobytes(), (start * column.itemsize).tolist()
+    listed = [raw[begin:end] for begin, end in pairwise(bounds)]
+    rows = dict.fromkeys(listed)
+    if len(rows) == len(listed):
+        return np.arange(len(listed), dtype=np.int32), start, column
+    place = dict(zip(rows, range(len(rows)), strict=True))
+    number = np.array([*map(place.__getitem__, listed)], dtype=np.int32)
     flat = np.frombuffer(b"".join(rows), dtype=np.int32)
-    return number, starts([len(row) // flat.itemsize for row in rows]), flat.copy()
+    return number, starts([len(row) // column.itemsize for row in rows]), flat.copy()
 
 
 def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -> tuple[Ints, Longs, Ints]:
@@ -77,27 +75,28 @@ def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -
 def claims(names: Sequence[str], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
     """What the members say that they own, as pairs of member and dense partition."""
     owned = [member.owned or {} for member in members]
-    lists = list(chain.from_iterable(topics.values() for topics in owned))
+    lists = [*chain.from_iterable(topics.values() for topics in owned)]
     if not lists:
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
-    sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
-    number = _numbers(list(chain.from_iterable(lists)), members)
-    topic = np.repeat(_codes(names, owned, len(lists)), sizes)
-    claimant = np.repeat(np.repeat(np.arange(len(owned)), list(map(len, owned))), sizes)
-    known = (topic >= 0) & (number >= 0)
-    known[known] = number[known] < np.diff(topic_start)[topic[known]]
+    sizes = [*map(len, lists)]
+    number = _numbers([*chain.from_iterable(lists)], members)
+    topic = np.repeat(_codes(names, owned), sizes)
+    claimant = np.repeat(np.repeat(np.arange(len(owned)), [*map(len, owned)]), sizes)
+    size = np.append(np.diff(topic_start), 0)  # the unknown topic, last, has no partitions
+    known = (number >= 0) & (number < size[topic])
+    partition = topic_start[topic] + number
+    if not known.all():
+        claimant, partition = claimant[known], partition[known]
     width = max(int(topic_start[-1]), 1)
-    keys = claimant[known] * width + topic_start[topic[known]] + number[known]
-    if not bool(np.all(keys[1:] > keys[:-1])):
-        keys = np.unique(keys)
-    member, partition = np.divmod(keys, width)
-    return member.astype(np.int32), partition.astype(np.int32)
+    keys = claimant * width + partition
+    if not (keys[1:] > keys[:-1]).all():
+        claimant, partition = np.divmod(np.unique(keys), width)
+    return claimant.astype(np.int32), partition.astype(np.int32)
 
 
-def _codes(names: Sequence[str], wishes: Iterable[Iterable[str]], count: int) -> Longs:
-    code = {name: index for index, name in enumerate(names)}
-    wished = map(code.get, chain.from_iterable(wishes), repeat(UNKNOWN))
-    return np.fromiter(wished, dtype=np.int64, count=count)
+def _codes(names: Sequence[str], wishes: Iterable[Iterable[str]]) -> Longs:
+    code = dict(zip(names, range(len(names)), strict=True))
+    return np.array([*map(code.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64)
 
 
 def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
