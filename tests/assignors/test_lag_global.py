@@ -205,3 +205,37 @@ def test_counts_are_narrowed_towards_who_has_the_least_lag_of_those_with_the_few
         Member(id="d", topics="*", owned={"t": [5]}, generation=1),
     ]
     assert planned(topics, members) == {"b": {"t": [2, 3]}, "c": {"t": [1, 4]}, "d": {"t": [0, 5]}}
+
+
+def test_a_shift_may_use_the_whole_skew_and_goes_before_an_exchange_that_levels_as_much():
+    topics = {"t": Topic(partitions=4, lags=[10, 10, 0, 0])}
+    members = [
+        Member(id="a", topics="*", owned={"t": [0, 1]}, generation=1),
+        Member(id="b", topics="*", owned={"t": [2, 3]}, generation=1),
+    ]
+    assert planned(topics, members, max_count_skew=2, stick_within=1.0) == {
+        "a": {"t": [1]},
+        "b": {"t": [0, 2, 3]},
+    }
+    assert planned(topics, members, max_count_skew=1, stick_within=1.0) == {
+        "a": {"t": [1, 2]},
+        "b": {"t": [0, 3]},
+    }
+
+
+def test_lag_is_not_levelled_into_counts_that_the_next_plan_would_narrow():
+    """Were partition 0 of t0 shifted from a to b, who then has 2, the next plan would give a one of c's for it."""
+    topics = {
+        "t0": Topic(partitions=2, lags=[5, 10]),
+        "t1": Topic(partitions=1, lags=[0]),
+        "t2": Topic(partitions=3, lags=[10, 1, 10]),
+    }
+    members = [
+        Member(id="a", topics="*"),
+        Member(id="b", topics=["t0"]),
+        Member(id="c", topics="*"),
+    ]
+    first = {"a": {"t0": [0], "t2": [2]}, "b": {"t0": [1]}, "c": {"t1": [0], "t2": [0, 1]}}
+    assert planned(topics, members) == first
+    held = [replace(member, owned=first[member.id], generation=1) for member in members]
+    assert planned(topics, held) == first
