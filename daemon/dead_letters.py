@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Producer
 
+    from assignors.protocol.observed import Key
     from assignors.protocol.topics import Topics
     from daemon.settings import Settings
 
@@ -216,6 +217,22 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
         NotFoundError: a topic of ours is missing; a daemon of this version makes it when it starts.
         ClusterUnavailableError: not everything was acknowledged in time; to say it again does no harm.
     """
+    give(
+        settings,
+        [
+            (one.letter.key, one.replay)
+            for one in judged
+            if one.replay is not None or one.verdict is Verdict.OUTDATED
+        ],
+    )
+
+
+def give(settings: Settings, said: Iterable[tuple[Key, ReplayRecord | None]]) -> None:
+    """Give the pipeline replays, each with the place that it is of; None ends the letter of that place.
+
+    Raises:
+        As `retry`.
+    """
     topics, within = settings.topics, settings.topic.timeout
     counts = partition_counts(settings.client(), topics, settings.topic)
     if missing := [name for name in (topics.replays, topics.dead_letters) if name not in counts]:
@@ -227,14 +244,9 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
         {**PREFERRED, **settings.client()},
         {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)},
     )
-    for one in judged:
-        if one.replay is not None:
-            topic, value = topics.replays, encode(one.replay)[1]
-        elif one.verdict is Verdict.OUTDATED:
-            topic, value = topics.dead_letters, None
-        else:
-            continue
-        _send(producer, topic, counts[topic], one.letter, value, failures)
+    for place, replay in said:
+        topic = topics.dead_letters if replay is None else topics.replays
+        _send(producer, topic, counts[topic], place, None if replay is None else encode(replay)[1], failures)
     if producer.flush(within) or failures:
         raise ClusterUnavailableError(
             f"not everything was taken: {failures[0] if failures else 'no answer'}; what was taken need not be sent again"
@@ -245,17 +257,17 @@ def _send(
     producer: Producer,
     topic: str,
     partitions: int,
-    letter: DeadLetter,
+    place: Key,
     value: bytes | None,
     failures: list[str],
 ) -> None:
     """Send one; what becomes of it is noted where it fails, and the others go on."""
-    key = encode_key(letter.key)
-    place = f"{letter.topic}/{letter.partition} at offset {letter.offset}"
+    key = encode_key(place)
+    name, partition, offset = place
 
     def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:
-            failures.append(f"{place}: {error.str()}")
+            failures.append(f"{name}/{partition} at offset {offset}: {error.str()}")
 
     while True:
         try:
@@ -265,7 +277,7 @@ def _send(
         except BufferError:
             producer.poll(0.1)  # until the queue has room; what is in it times out
         except KafkaException as exception:
-            failures.append(f"{place}: {clients.kafka_error(exception).str()}")
+            failures.append(f"{name}/{partition} at offset {offset}: {clients.kafka_error(exception).str()}")
             return
         else:
             producer.poll(0)
