@@ -239,3 +239,12 @@ def test_lag_is_not_levelled_into_counts_that_the_next_plan_would_narrow():
     assert planned(topics, members) == first
     held = [replace(member, owned=first[member.id], generation=1) for member in members]
     assert planned(topics, held) == first
+
+
+def test_of_two_ways_to_level_the_one_with_fewer_moves_is_taken():
+    topics = {"t": Topic(partitions=3, lags=[5, 10, 5])}
+    members = [
+        Member(id="a", topics="*", owned={"t": [1, 2]}, generation=1),
+        Member(id="b", topics="*", owned={"t": [0]}, generation=1),
+    ]
+    assert planned(topics, members) == {"a": {"t": [1]}, "b": {"t": [0, 2]}}
