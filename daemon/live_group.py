@@ -8,7 +8,7 @@ from assignors.protocol.records import MemberRecord, Tombstone, TopicRecord
 from daemon import planning
 from daemon.errors import NotFoundError
 from daemon.reading import Entry, read_to_end
-from daemon.view import KINDS, GroupView, Views
+from daemon.view import KINDS, GroupView, Views, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,10 +45,7 @@ def group_of(records: Iterable[tuple[TopicKind, Record | Tombstone]], name: str)
             topics[record.topic] = record
         elif isinstance(record, Tombstone) and kind == "metadata" and record.key[0] == "topic":
             topics.pop(str(record.key[1]), None)
-    if name not in views.groups:
-        known = ", ".join(sorted(views.groups)) or "none yet"
-        raise NotFoundError(f"no group {name!r} is known here; known: {known}")
-    view = views.groups[name]
+    view = known(views.groups, name)
     members = _present(view)
     if not members:
         raise NotFoundError(f"group {name!r} has no members that levelwind manages: there is nothing to plan")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from confluent_kafka import KafkaError
 
+from daemon.errors import LevelwindError
 from daemon.once import Outage, Throttle
 from daemon.reading import (
     Ends,
@@ -98,7 +99,10 @@ class LogReader:
                     counted += self._take(message)
                     ends.note(message)
         except Exception as error:
-            self.log.critical("log_reader.died", error=str(error), exc_info=True)
+            # What an operator can mend says so itself; of a bug the trace is wanted.
+            self.log.critical(
+                "log_reader.died", error=str(error), exc_info=not isinstance(error, LevelwindError)
+            )
             self.on_death(error)
         finally:
             consumer.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import OperatorRecord, encode
 from daemon import clients
-from daemon.errors import ClusterUnavailableError
+from daemon.errors import ClusterUnavailableError, NotFoundError
+from daemon.view import known, read_views
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
@@ -18,10 +20,18 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
     """Ask for a new plan for a group.
 
     Raises:
-        ClusterUnavailableError: the word was not acknowledged in time.
+        NotFoundError: levelwind plans for no such group, so nobody would follow the word.
+        ClusterUnavailableError: the cluster does not answer, or the word was not acknowledged in time.
     """
+    # First to read is also not to write: a producer would let a cluster make the topic, and not as it should be.
+    views = read_views(settings)
+    view = known(views, group)
+    if not (view.plan or view.members):
+        raise NotFoundError(
+            f"group {group!r} is watched, but none of its consumers follows plans: there is nothing to plan"
+        )
     record = OperatorRecord(
-        group=group, at=time.time_ns() // 1_000_000, by=getpass.getuser(), action="rebalance", reason=reason
+        group=group, at=time.time_ns() // 1_000_000, by=_user(), action="rebalance", reason=reason
     )
     key, value = encode(record)
     within = settings.topic.timeout
@@ -34,9 +44,17 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
         value,
         key,
         partition=0,
-        on_delivery=lambda e, _: failures.append(str(e)) if e else None,
+        on_delivery=lambda e, _: failures.append(e.str()) if e else None,
     )
     if producer.flush(within) or failures:
         raise ClusterUnavailableError(
             f"{settings.topics.control} did not take it: {', '.join(failures) or 'no answer'}"
         )
+
+
+def _user() -> str:
+    """Who asks; in a container the user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

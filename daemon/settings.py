@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignors.handover.timers import Timers
@@ -43,6 +43,24 @@ Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+def _as_text(table: object) -> object:
+    """What TOML writes as a number or a truth, in the clients' own words."""
+    if not isinstance(table, dict):
+        return table
+    return {
+        key: str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        if isinstance(value, int | float)
+        else value
+        for key, value in table.items()
+    }
+
+
+ClientSettings = Annotated[dict[str, str], BeforeValidator(_as_text)]
+"""Of others: passed through verbatim."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSection:
     """The pipeline and its rules; times in seconds."""
@@ -60,8 +78,8 @@ class PipelineSection:
     restarts: Count = 5
     """How often in a row it may die within `restart_window` before the daemon gives up, loudly."""
     restart_window: Seconds = 600.0
-    kafka: dict[str, str] = field(default_factory=dict)
-    spark: dict[str, str] = field(default_factory=dict)
+    kafka: ClientSettings = field(default_factory=dict)
+    spark: ClientSettings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +126,10 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", env_prefix=ENVIRONMENT, env_nested_delimiter="__", env_file=None
     )
 
-    bootstrap: str = "127.0.0.1:9092"
+    bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
     prefix: str = "levelwind."
     state_dir: Path = Path(".levelwind")
-    kafka: dict[str, str] = {}
+    kafka: ClientSettings = {}
     observer: ObserverSettings = ObserverSettings()
     pipeline: PipelineSection = PipelineSection()
     control: ControlSettings = ControlSettings()

@@ -6,6 +6,7 @@ A view is built from records alone, so that it needs no running daemon and shows
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -19,13 +20,18 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
+from daemon.errors import NotFoundError
 from daemon.reading import Entry, read_to_end
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.settings import Settings
 
+FEW = 5
+"""Names that fit an error."""
 KINDS: tuple[TopicKind, ...] = ("lag", "triggers", "members", "assignments")
 
 
@@ -179,6 +185,27 @@ class Views:
 
     def _view(self, group: str) -> GroupView:
         return self.groups.setdefault(group, GroupView(group))
+
+
+def known(views: Mapping[str, GroupView], name: str) -> GroupView:
+    """The group of a name.
+
+    Raises:
+        NotFoundError: there is none; says which are near.
+    """
+    if name in views:
+        return views[name]
+    if not views:
+        raise NotFoundError(f"no group {name!r} is known here, nor any other yet")
+    if len(views) <= FEW:
+        raise NotFoundError(
+            f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
+        )
+    near = get_close_matches(name, views, n=FEW)
+    hint = (
+        f"the nearest of {len(views):,} are {', '.join(near)}" if near else f"none of {len(views):,} is near"
+    )
+    raise NotFoundError(f"no group {name!r} is known here; {hint}")
 
 
 def read_views(settings: Settings) -> dict[str, GroupView]:

@@ -40,16 +40,13 @@ def describe(
 ) -> None:
     """Show one group: plan, members, and lag and racks of each partition."""
     from daemon.showing import describe_group  # noqa: PLC0415 - see the package
-    from daemon.view import read_views  # noqa: PLC0415 - see the package
+    from daemon.view import known, read_views  # noqa: PLC0415 - see the package
 
-    views = read_views(read_settings(config, bootstrap, pairs))
-    if group not in views:
-        known = ", ".join(sorted(views)) or "none yet"
-        raise NotFoundError(f"no group {group!r} is known here; known: {known}")
+    view = known(read_views(read_settings(config, bootstrap, pairs)), group)
     if form == "json":
-        click.echo(json.dumps(views[group].as_json(), sort_keys=True))
+        click.echo(json.dumps(view.as_json(), sort_keys=True))
     else:
-        describe_group(views[group], now=time.time_ns() // 1_000_000)
+        describe_group(view, now=time.time_ns() // 1_000_000)
 
 
 @click.command()

@@ -163,7 +163,7 @@ def test_a_live_group_is_its_members_that_are_there_with_what_they_hold():
     assert [group.racks[rack] for rack in group.member_rack] == ["x", "y"]
     assert (group.claim_member.tolist(), group.claim_partition.tolist()) == ([0, 0], [0, 1])
     assert group.lag.tolist() == [9, 9, 1, 1]
-    with pytest.raises(NotFoundError, match="no group 'h' is known here; known: g"):
+    with pytest.raises(NotFoundError, match="no group 'h' is known here; there are 1: g"):
         group_of(decoded, "h")
     with pytest.raises(NotFoundError, match="no members that levelwind manages"):
         group_of([entry for entry in decoded if entry[0] == "lag"], "g")

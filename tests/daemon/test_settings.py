@@ -96,3 +96,25 @@ def test_a_file_that_is_not_there_or_no_toml_is_said_to_be_so(toml, tmp_path):
 
 def test_what_may_be_a_secret_is_not_repeated_when_it_is_refused(toml):
     assert "hunter2" not in refused(path=toml('[kafka.sasl]\npassword = "hunter2"'))
+
+
+def test_a_clients_setting_may_be_a_number_or_a_truth_as_toml_has_them(toml):
+    file = toml(
+        """
+        [kafka]
+        "socket.timeout.ms" = 3000
+        "enable.ssl.certificate.verification" = false
+        [pipeline]
+        kafka = { "request.timeout.ms" = 5000 }
+        spark = { "spark.ui.enabled" = true, "spark.memory.fraction" = 0.5 }
+        """
+    )
+    settings = load(file)
+    assert settings.kafka == {"socket.timeout.ms": "3000", "enable.ssl.certificate.verification": "false"}
+    assert settings.pipeline.kafka == {"request.timeout.ms": "5000"}
+    assert settings.pipeline.spark == {"spark.ui.enabled": "true", "spark.memory.fraction": "0.5"}
+    assert "kafka.a" in refused({"kafka": {"a": ["x"]}})
+
+
+def test_a_cluster_without_an_address_is_refused():
+    assert "bootstrap" in refused({"bootstrap": " "})

@@ -12,8 +12,9 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
+from daemon.errors import NotFoundError
 from daemon.showing import describe_group, groups_table, trigger_in_words
-from daemon.view import Views
+from daemon.view import Views, known
 
 LONG = "payments." + "settlement-" * 12 + "v2"
 
@@ -62,10 +63,10 @@ def skew(**more):
 
 
 def views(*records):
-    known = Views()
+    heard = Views()
     for kind, record in records:
-        known.apply(kind, record)
-    return known.groups
+        heard.apply(kind, record)
+    return heard.groups
 
 
 @pytest.mark.parametrize("name", ["orders[/]", "[bold]orders", LONG])
@@ -111,10 +112,25 @@ def test_a_standing_trigger_is_told_with_its_age(capsys):
 
 def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
     record = TriggerRecord(group="g", at=2, since=1, evidence=skew(), source={})
-    known = Views()
-    known.apply("lag", lag("g"))
-    known.apply("triggers", record)
-    known.apply("lag", Tombstone(("lag", "g", "t")))
-    assert list(known.groups) == ["g"]
-    known.apply("triggers", Tombstone(("skew", "g")))
-    assert known.groups == {}
+    heard = Views()
+    heard.apply("lag", lag("g"))
+    heard.apply("triggers", record)
+    heard.apply("lag", Tombstone(("lag", "g", "t")))
+    assert list(heard.groups) == ["g"]
+    heard.apply("triggers", Tombstone(("skew", "g")))
+    assert heard.groups == {}
+
+
+def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_with_all():
+    groups = views(
+        *(("lag", lag(f"{name}-{number}")) for name in ("orders", "payments") for number in range(20))
+    )
+    with pytest.raises(NotFoundError) as caught:
+        known(groups, "order-7")
+    assert "no group 'order-7' is known here; the nearest of 40 are orders-7" in str(caught.value)
+    assert "payments" not in str(caught.value)
+    with pytest.raises(NotFoundError, match="no group 'x' is known here, nor any other"):
+        known({}, "x")
+    with pytest.raises(NotFoundError, match="no group 'zzz' is known here; there are 2: a, b"):
+        known(views(("lag", lag("b")), ("lag", lag("a"))), "zzz")
+    assert known(groups, "orders-7").name == "orders-7"

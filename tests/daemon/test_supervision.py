@@ -44,3 +44,23 @@ def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
     ] * 3
     assert said[0]["seconds"] == 1.5
     assert "fatal error" in said[1]["text"]
+
+
+def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
+    def hear(event):
+        raise KeyError("percent")
+
+    lines = [
+        b'{"event": "pipeline.catching_up", "level": "info"}\n',
+        b'{"event": "pipeline.started", "level": "info"}\n',
+    ]
+    structlog.reset_defaults()
+    with capture_logs() as said:
+        relay(lines, hear)
+    assert [s["event"] for s in said] == [
+        "pipeline.catching_up",
+        "library.said",
+        "pipeline.started",
+        "library.said",
+    ]
+    assert "KeyError('percent')" in said[1]["text"]

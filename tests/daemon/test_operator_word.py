@@ -1,0 +1,78 @@
+"""`levelwind rebalance`: a word that somebody follows, or an error."""
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from assignors.protocol.records import LagRecord, MemberRecord, OperatorRecord, encode
+from daemon import operator_word
+from daemon.cli import main
+from daemon.reading import read_to_end
+
+
+def test_a_user_without_a_name_is_named_by_number(monkeypatch):
+    def nameless():
+        raise KeyError("getpwuid(): uid not found: 1000710000")
+
+    monkeypatch.setattr(operator_word.getpass, "getuser", nameless)
+    monkeypatch.setattr(operator_word.os, "getuid", lambda: 1000710000)
+    assert operator_word._user() == "1000710000"
+
+
+@pytest.mark.integration
+def test_a_word_for_a_group_that_nobody_plans_is_refused_and_one_for_another_is_written(
+    topics, client_config
+):
+    watched = LagRecord(
+        group="watched",
+        topic="t",
+        at=1,
+        id="AAAAAAAAAAAAAAAAAAAAAA",
+        end_kind="stable",
+        committed=(0,),
+        committed_at=(1,),
+        begin=(0,),
+        end=(5,),
+        lag=(5,),
+        lost=(0,),
+        stale=(),
+        racks=((),),
+        source={},
+    )
+    managed = MemberRecord(
+        group="managed",
+        instance="A",
+        incarnation="1",
+        client="c",
+        client_version="1",
+        topics=("t",),
+        rack=None,
+        priority=1,
+        capacity=1.0,
+        state="active",
+        acked_epoch=0,
+        owned={},
+        nack=None,
+        features=(),
+        heartbeat=1,
+    )
+    producer = Producer(client_config)
+    for topic, record in ((topics.lag, watched), (topics.members, managed)):
+        key, value = encode(record)
+        producer.produce(topic, value, key, partition=0)
+    assert producer.flush(20) == 0
+
+    def rebalance(group):
+        asked = ("--bootstrap", client_config["bootstrap.servers"], "--set", f"prefix={topics.prefix}")
+        return CliRunner().invoke(main, ["rebalance", group, *asked, "--reason", "deploy"])
+
+    refused = rebalance("watched")
+    assert refused.exit_code == 6
+    assert "group 'watched' is watched, but none of its consumers follows plans" in refused.output
+    unknown = rebalance("manged")
+    assert unknown.exit_code == 6
+    assert "no group 'manged' is known here; there are 2: managed, watched" in unknown.output
+    assert rebalance("managed").exit_code == 0
+    (word,) = [entry.record for entry in read_to_end(client_config, topics, ["control"])]
+    assert isinstance(word, OperatorRecord)
+    assert (word.group, word.reason) == ("managed", "deploy")
