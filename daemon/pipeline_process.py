@@ -13,13 +13,15 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from daemon import logs
+from daemon import former_output, logs
+from daemon.errors import LevelwindError, NotFoundError
 from daemon.settings import Settings  # noqa: TC001 - the order is validated by its annotations
 from deploy.errors import SetupError
 from deploy.java import home as java_home
@@ -40,6 +42,8 @@ SAY_EVERY = 10.0
 """Seconds between two lines of progress; a batch with rejections is always said."""
 SAY_BEHIND_EVERY = 2.0
 """Seconds between two lines of how far it has caught up."""
+ASK_AGAIN_AFTER = 30.0
+"""Seconds, where the cluster did not take what the query was to be asked."""
 
 
 class PipelineOrder(BaseModel):
@@ -59,7 +63,7 @@ def main(file: Path) -> int:
     )  # the daemon says it as its own settings want it
     try:
         _run(order)
-    except (PipelineError, SetupError) as error:
+    except (PipelineError, SetupError, LevelwindError) as error:
         log.error("pipeline.failed", error=str(error))  # noqa: TRY400 - its text says it all
     return 1
 
@@ -77,14 +81,36 @@ def _run(order: PipelineOrder) -> None:
     spark = session.create(settings.jars, parallelism=settings.parallelism, spark=settings.spark)
     teller = Teller(settings.checkpoint, begun=begun)
     try:
-        pipeline.start(spark, settings, teller.tell, teller.set_aside)
+        pipeline.start(spark, settings, teller.tell, teller.set_aside, _written(order.settings))
     except (Py4JError, PySparkException) as error:  # Spark refuses what it finds in the checkpoint
         teller.tell(Terminated(error=str(error)))
         return
     log.info("pipeline.started", seconds=round(time.monotonic() - begun, 1))
+    teller.caught_up.wait()
+    look_through(settings.checkpoint, partial(former_output.ask, order.settings), teller.ended)
     teller.ended.wait()
     # Whatever Spark still wants to close may hang on what ended the query.
     os._exit(1)
+
+
+def _written(settings: Settings) -> Mapping[str, int]:
+    try:
+        return former_output.written(settings)
+    except NotFoundError:  # nothing was ever published; or the start says what is missing
+        return {}
+
+
+def look_through(
+    checkpoint_in: Path, ask: Callable[[Mapping[str, int]], object], ended: threading.Event
+) -> None:
+    """Have the query asked about what former states have published, if it was not yet."""
+    while not ended.is_set() and (former := checkpoint.unvouched(checkpoint_in)) is not None:
+        try:
+            ask(former)
+        except LevelwindError:  # nothing depends on when it is asked
+            ended.wait(ASK_AGAIN_AFTER)
+        else:
+            checkpoint.vouch(checkpoint_in)
 
 
 def emit(event: Mapping[str, Any]) -> None:
@@ -112,7 +138,9 @@ class Teller:
         self._say_behind_at = float("-inf")
         self._rebuilt = False
         self._batches = 0
+        self.caught_up = threading.Event()
         self.ended = threading.Event()
+        """Which ends all waiting, for `caught_up` too."""
 
     def set_aside(self, former: SetAside) -> None:
         """Say that the state is built anew, and why."""
@@ -127,6 +155,7 @@ class Teller:
             case Terminated(error=error):
                 self._died(error or "the query was stopped")
                 self.ended.set()
+                self.caught_up.set()
 
     def _died(self, error: str) -> None:
         failure = explain(error)
@@ -187,6 +216,7 @@ class Teller:
                     rebuilt=self._rebuilt,
                 )
                 self._rebuilt = False
+                self.caught_up.set()
 
 
 def batch_event(batch: Progress, *, at: int) -> dict[str, Any]:

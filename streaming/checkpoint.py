@@ -5,6 +5,9 @@ another shape, without a marker, damaged, or condemned by a query that died of i
 when, and the state is built anew from the compacted topics: it is wrong to guess at foreign state, and wrong to delete
 it. Nothing is fsynced by Spark, so a machine that loses power may leave files that end early.
 
+State that is built anew, or the first, does not know what was published before it. Up to where that stands is kept beside
+the checkpoint from the moment it is made until somebody has had it looked through: `unvouched`.
+
 Looked at before the start are the logs of offsets and commits, and each file that has Hadoop's checksums beside it: Spark
 reads its logs without them, and a digit that changed there would silently skip records. Cost: the files are read once.
 What is wrong in another way kills the query, and that condemns the checkpoint.
@@ -23,6 +26,7 @@ from streaming import group_codec, packing, topic_state
 from streaming.errors import PipelineError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 STATE_VERSION = 2
@@ -33,6 +37,7 @@ QUERY = "query"
 OFFSETS_LINES = 2
 """After the version: the settings of a batch, and the offsets of our one source."""
 COMMITS_LINES = 1
+UNVOUCHED = "unvouched.json"
 CONDEMNED = "condemned.json"
 STRIKES = "strikes.json"
 MAX_STRIKES = 2
@@ -68,19 +73,27 @@ class Checkpoint:
     """The former one, if it could not be used."""
 
 
-def prepare(directory: Path, shape: Shape, *, now: str) -> Checkpoint:
-    """The checkpoint of this shape in a directory; `now` names what has to be set aside.
+def prepare(
+    directory: Path, shape: Shape, *, now: str, written: Mapping[str, int] | None = None
+) -> Checkpoint:
+    """The checkpoint of this shape in a directory.
+
+    Args:
+        directory: where it is.
+        shape: what it must agree on.
+        now: names what has to be set aside.
+        written: by "topic/partition", where what the query publishes ends so far, if anybody wants to look it through.
 
     Raises:
         PipelineError: the directory cannot be written.
     """
     try:
-        return _prepare(directory, shape, now)
+        return _prepare(directory, shape, now, written or {})
     except OSError as error:
         raise PipelineError(f"the checkpoint in {directory} cannot be written: {error.strerror}") from error
 
 
-def _prepare(directory: Path, shape: Shape, now: str) -> Checkpoint:
+def _prepare(directory: Path, shape: Shape, now: str, written: Mapping[str, int]) -> Checkpoint:
     query, marker, condemned = directory / QUERY, directory / MARKER, directory / CONDEMNED
     directory.mkdir(parents=True, exist_ok=True)
     aside = None
@@ -96,6 +109,7 @@ def _prepare(directory: Path, shape: Shape, now: str) -> Checkpoint:
     # A verdict is on one checkpoint; left behind, it would hit the next.
     condemned.unlink(missing_ok=True)
     acquit(directory)
+    _write(directory / UNVOUCHED, dict(written))
     _write(marker, asdict(shape))
     query.mkdir()
     return Checkpoint(query=query, set_aside=aside)
@@ -137,6 +151,17 @@ def strike(directory: Path, reason: str) -> bool:
 def acquit(directory: Path) -> None:
     """Forget the strikes: a batch was done."""
     (directory / STRIKES).unlink(missing_ok=True)
+
+
+def unvouched(directory: Path) -> Mapping[str, int] | None:
+    """By "topic/partition", up to where former states have published what this one may not say; None: it is looked through."""
+    said = _read(directory / UNVOUCHED)
+    return said if said is None or isinstance(said, dict) else {}
+
+
+def vouch(directory: Path) -> None:
+    """Forget what former states have published: the query has been asked about it."""
+    (directory / UNVOUCHED).unlink(missing_ok=True)
 
 
 # What Spark does not see.

@@ -136,6 +136,7 @@ def start(
     settings: PipelineSettings,
     tell: Callable[[Progress | Terminated], None] | None = None,
     set_aside: Callable[[SetAside], None] | None = None,
+    published: Mapping[str, int] | None = None,
 ) -> StreamingQuery:
     """Begin, or go on from the checkpoint.
 
@@ -144,6 +145,7 @@ def start(
         settings: what the pipeline depends on.
         tell: told of each batch and of the end, in a thread of Spark's; must not block.
         set_aside: told of a checkpoint that could not be gone on from.
+        published: where the topics that it writes end, for `checkpoint.unvouched`.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -155,7 +157,8 @@ def start(
         spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout
     )
     shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
-    place = checkpoint.prepare(settings.checkpoint, shape, now=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    place = checkpoint.prepare(settings.checkpoint, shape, now=now, written=published)
     if place.set_aside is not None and set_aside is not None:
         set_aside(place.set_aside)
     name = f"{settings.prefix}pipeline"

@@ -1,0 +1,88 @@
+"""What stands in the pipeline's topics, and nobody has said again since its state was built anew."""
+
+import threading
+
+import pytest
+
+from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
+from assignors.protocol.topics import Topics
+from daemon.errors import ClusterUnavailableError
+from daemon.former_output import doubts
+from daemon.pipeline_process import look_through
+from daemon.reading import Entry
+from streaming import checkpoint
+from streaming.checkpoint import Shape
+
+TOPICS = Topics()
+SHAPE = Shape(cluster_id="C", prefix="p")
+LAG, TRIGGERS = TOPICS.lag, TOPICS.triggers
+
+
+def entry(offset, record, partition=0):
+    kind = "triggers" if record.key[0] == "skew" else "lag"
+    return Entry(kind=kind, record=record, partition=partition, offset=offset, timestamp=5)
+
+
+def skewed(group):
+    evidence = SkewEvidence(skew=2.0, threshold=1.5, lag=1, floor=1, members={})
+    return TriggerRecord(group=group, at=1, since=1, evidence=evidence, source={})
+
+
+def asked(entries, former):
+    return [(one.topic, one.partition, one.offset) for one in doubts(entries, former, TOPICS, 9)]
+
+
+def test_what_was_said_before_and_not_since_is_asked_about():
+    entries = [entry(0, skewed("g")), entry(1, skewed("h")), entry(2, skewed("h"))]
+    assert asked(entries, {f"{TRIGGERS}/0": 2}) == [(TRIGGERS, 0, 0)]
+    assert asked(entries, {f"{TRIGGERS}/0": 3}) == [(TRIGGERS, 0, 0), (TRIGGERS, 0, 2)]
+    (first, _) = doubts(entries, {f"{TRIGGERS}/0": 3}, TOPICS, 9)
+    assert (first.raw_key, first.raw_value, first.at) == (b'["skew","g"]', None, 9)
+
+
+def test_what_has_ended_is_not_asked_about():
+    entries = [entry(0, skewed("g")), entry(1, Tombstone(("skew", "g")))]
+    assert asked(entries, {f"{TRIGGERS}/0": 9}) == []
+
+
+def test_a_partition_of_which_nothing_was_written_before_has_nothing_doubtful():
+    assert asked([entry(0, skewed("g"), partition=3)], {f"{TRIGGERS}/0": 9}) == []
+
+
+def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looked_through(tmp_path):
+    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
+    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
+    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 7}
+    heard = []
+    look_through(tmp_path, heard.append, threading.Event())
+    look_through(tmp_path, heard.append, threading.Event())
+    assert heard == [{f"{LAG}/0": 7}]
+
+
+def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):
+    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
+    checkpoint.vouch(tmp_path)
+    checkpoint.condemn(tmp_path, "damaged")
+    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})
+    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 9}
+
+
+def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_path):
+    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
+    ended = threading.Event()
+
+    def refused(_former):
+        ended.set()  # the query dies meanwhile
+        raise ClusterUnavailableError("no answer")
+
+    look_through(tmp_path, refused, ended)
+    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 7}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{"])
+def test_a_memory_that_is_garbled_asks_about_nothing(tmp_path, content):
+    (tmp_path / checkpoint.UNVOUCHED).write_text(content)
+    heard = []
+    look_through(tmp_path, heard.append, threading.Event())
+    assert heard == [{}]
+    assert checkpoint.unvouched(tmp_path) is None
