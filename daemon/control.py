@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
+    from daemon.planning import PlanSettings
     from daemon.settings import ControlSettings
 
 Heard = tuple["TopicKind", "Record | Tombstone"]
@@ -100,7 +101,7 @@ class ControlState:
     instance: str
     settings: ControlSettings
     timers: Timers
-    strategy_of: Callable[[str], str]
+    planning_of: Callable[[str], PlanSettings]
     planner_epoch: int = 0
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
@@ -219,7 +220,7 @@ def _told(
     if heard.ledger is group.ledger and heard.changes == group.changes and heard.operator is group.operator:
         # Nothing that cannot wait for the next tick: a heartbeat, a sample of lag, a trigger.
         return _after(state, Outcome(state=heard, said=tuple(said)))
-    outcome = decide(heard, state.strategy_of(name), state.world(moment))
+    outcome = decide(heard, state.planning_of(name), state.world(moment))
     return _after(state, replace(outcome, said=(*said, *outcome.said)))
 
 
@@ -287,7 +288,7 @@ def _ticked(state: ControlState, moment: Moment) -> tuple[ControlState, list[Eff
             continue
         known = group_state.not_heard_for(group, forgiven) if forgiven else group
         heard, said = group_state.check_liveness(known, state.timers, moment.now)
-        outcome = decide(heard, state.strategy_of(name), state.world(moment))
+        outcome = decide(heard, state.planning_of(name), state.world(moment))
         state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
         effects += more
     return state, effects

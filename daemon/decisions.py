@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import LagRecord, Record, TopicRecord
     from assignors.score import Score
     from daemon.group_state import GroupState
-    from daemon.planning import Plan
+    from daemon.planning import Plan, PlanSettings
     from daemon.settings import ControlSettings
 
 Changes = tuple["Record | Tombstone", ...]
@@ -55,11 +55,11 @@ class Outcome:
     said: tuple[Say, ...] = ()
 
 
-def decide(state: GroupState, strategy: str, world: World) -> Outcome:
+def decide(state: GroupState, wanted: PlanSettings, world: World) -> Outcome:
     """Plan the group if anything asks for it, and publish what the hand-over allows by now."""
     state, said = _judged(state, world)
     cause = due(state, world)
-    outcome = Outcome(state=state) if cause is None else _follow(cause, state, strategy, world)
+    outcome = Outcome(state=state) if cause is None else _follow(cause, state, wanted, world)
     return _advanced(replace(outcome, said=(*said, *outcome.said)), world)
 
 
@@ -82,7 +82,7 @@ def due(state: GroupState, world: World) -> Cause | None:
     return None
 
 
-def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Outcome:
+def _follow(cause: Cause, state: GroupState, wanted: PlanSettings, world: World) -> Outcome:
     basis = state.profile(world.topics)
     if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
         if basis == state.basis:
@@ -95,7 +95,7 @@ def _follow(cause: Cause, state: GroupState, strategy: str, world: World) -> Out
     lags = current_lags(state, world)
     try:
         plan = make_plan(
-            strategy,
+            wanted,
             state.members,
             {name: world.topics[name] for name in basis.topics},
             lags,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import MemberRecord, Tombstone, TopicRecord
@@ -28,10 +29,15 @@ def read_group(settings: Settings, name: str) -> Group:
     """
     kinds = (*KINDS, "metadata")
     read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
-    return group_of(((entry.kind, entry.record) for entry in read if isinstance(entry, Entry)), name)
+    records = ((entry.kind, entry.record) for entry in read if isinstance(entry, Entry))
+    return group_of(records, name, settings.planning_of(name).record_bytes)
 
 
-def group_of(records: Iterable[tuple[TopicKind, Record | Tombstone]], name: str) -> Group:
+def group_of(
+    records: Iterable[tuple[TopicKind, Record | Tombstone]],
+    name: str,
+    record_bytes: Mapping[str, float] = MappingProxyType({}),
+) -> Group:
     """The same from the records of our topics, each topic's in order.
 
     Raises:
@@ -49,7 +55,7 @@ def group_of(records: Iterable[tuple[TopicKind, Record | Tombstone]], name: str)
     members = _present(view)
     if not members:
         raise NotFoundError(f"group {name!r} has no members that levelwind manages: there is nothing to plan")
-    return planning.build(members, topics, view.lags, view.owners())
+    return planning.build(members, topics, view.lags, view.owners(), record_bytes)
 
 
 def _present(view: GroupView) -> Mapping[str, MemberRecord]:

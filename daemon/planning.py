@@ -5,8 +5,9 @@ Pure. A plan names members by instance: a consumer that restarts keeps its parti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from assignors.assignment import Assignment
 from assignors.group import Group, Member, Topic
@@ -17,6 +18,18 @@ from assignors.strategies import certified
 NEGLIGIBLE = 1_000.0
 """Records over capacity that a member has soon caught up with: no reason to cross racks, nor to move anything."""
 
+IDLE = 1.0
+"""Records a second that a partition counts as where fewer arrive, or nobody knows how many: it is to stay near too."""
+
+DRIFT = 0.05
+"""How much more than the least may cross racks where arrivals weigh, since these never stand still."""
+
+EVERY = "*"
+"""All topics that are not named."""
+
+USUAL = 1_000.0
+"""Bytes of a record in topics of which nothing is said, where something is said of others."""
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,6 +37,17 @@ if TYPE_CHECKING:
     from assignors.protocol.ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from assignors.score import Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """How a group is planned."""
+
+    strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The strategy's own."""
+    record_bytes: Mapping[str, float] = field(default_factory=dict)
+    """By topic, `*` for all others: with any of them, traffic across racks is weighed by arrivals; else partitions are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +66,7 @@ class Plan:
 
 
 def plan(
-    strategy: str,
+    wanted: PlanSettings,
     members: Mapping[str, MemberRecord],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
@@ -51,7 +75,7 @@ def plan(
     """Plan a group anew.
 
     Args:
-        strategy: a name of `STRATEGIES`.
+        wanted: the strategy, a name of `STRATEGIES`, and its options.
         members: the live members, by instance.
         topics: what is known of the members' topics; a topic that is not known yet is left out of the plan.
         lags: the group's lag by topic; a topic without a record counts as without lag.
@@ -60,11 +84,11 @@ def plan(
     Raises:
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
-    group = build(members, topics, lags, owners)
-    answer, certificate = certified(strategy, {"load_floor": NEGLIGIBLE})(group)
+    group = build(members, topics, lags, owners, wanted.record_bytes)
+    answer, certificate = certified(wanted.strategy, _options(wanted))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
-            f"strategy {strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
+            f"strategy {wanted.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
         )
     held = Assignment.held(group)
     target = {
@@ -75,7 +99,7 @@ def plan(
         place for member, places in target.items() for place in places if owners.get(place, member) != member
     )
     return Plan(
-        strategy=strategy,
+        strategy=wanted.strategy,
         target=target,
         before=score(group, held),
         after=score(group, answer),
@@ -85,11 +109,18 @@ def plan(
     )
 
 
+def _options(wanted: PlanSettings) -> dict[str, Any]:
+    """What the strategy is given: what was set, before what suits a live group."""
+    drift = {"cross_tolerance": DRIFT} if wanted.record_bytes else {}
+    return {"load_floor": NEGLIGIBLE, **drift, **wanted.options}
+
+
 def build(
     members: Mapping[str, MemberRecord],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
+    record_bytes: Mapping[str, float] = MappingProxyType({}),
 ) -> Group:
     """State the group as a problem: racks from the metadata, lag and arrivals from the pipeline, ownership from the ledger."""
     read = {topic for member in members.values() for topic in member.topics}
@@ -99,6 +130,7 @@ def build(
             replica_racks=record.racks,
             lags=_lags(lags.get(name), record.partitions),
             rates=_rates(lags.get(name), record.partitions),
+            bytes=_traffic(name, lags.get(name), record.partitions, record_bytes),
         )
         for name, record in topics.items()
         if name in read
@@ -135,6 +167,16 @@ def _rates(record: LagRecord | None, partitions: int) -> list[float] | None:
         return None
     known = [rate or 0.0 for rate in record.rate[:partitions]]
     return [*known, *([0.0] * (partitions - len(known)))]
+
+
+def _traffic(
+    topic: str, record: LagRecord | None, partitions: int, record_bytes: Mapping[str, float]
+) -> list[float] | None:
+    """Bytes a second, None where partitions are counted."""
+    if not record_bytes:
+        return None
+    size = record_bytes.get(topic, record_bytes.get(EVERY, USUAL))
+    return [size * max(rate, IDLE) for rate in _rates(record, partitions) or [0.0] * partitions]
 
 
 def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:

@@ -275,7 +275,7 @@ class Daemon:
             instance=f"{socket.gethostname()}/{uuid4().hex[:8]}",
             settings=settings.control,
             timers=settings.timers,
-            strategy_of=settings.strategy_of,
+            planning_of=settings.planning_of,
         )
 
     def planning(self) -> ControlState | None:

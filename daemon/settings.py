@@ -22,7 +22,9 @@ from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
 from assignors.strategies import STRATEGIES
 from daemon.errors import ConfigurationError
+from daemon.group_settings import GroupSection, check_options
 from daemon.observer import ObserverSettings
+from daemon.planning import PlanSettings
 from daemon.restraint import RestraintSettings
 from daemon.topics import TopicSettings
 from streaming.settings import PipelineSettings
@@ -94,13 +96,6 @@ class ControlSettings:
     min_gain: Share = 0.1
     """The share by which a triggered plan must lower the skew, or the cross-rack share."""
     restraint: RestraintSettings = field(default_factory=RestraintSettings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSection:
-    """What one group wants otherwise."""
-
-    strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +181,13 @@ class Settings(BaseSettings):
         section = self.groups.get(group)
         return (section.strategy if section else None) or self.control.strategy
 
+    def planning_of(self, group: str) -> PlanSettings:
+        """Return how a group is planned."""
+        section = self.groups.get(group, GroupSection())
+        return PlanSettings(
+            strategy=self.strategy_of(group), options=section.options(), record_bytes=section.sizes()
+        )
+
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Read the settings.
@@ -222,6 +224,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
                 f"{f'groups.{group}' if group else 'control'}.strategy: {strategy!r} is no strategy"
                 f"; there are {', '.join(sorted(STRATEGIES))}"
             )
+    for group in settings.groups:
+        check_options(group, settings.planning_of(group))
     return settings
 
 

@@ -81,7 +81,8 @@ def read_settings(
 
 def _path(key: str) -> list[str]:
     """The names on the way to a setting; those of clients' settings and of groups may have dots themselves."""
-    from daemon.settings import PASSED_THROUGH, GroupSection  # noqa: PLC0415 - see the package
+    from daemon.group_settings import GroupSection  # noqa: PLC0415 - see the package
+    from daemon.settings import PASSED_THROUGH  # noqa: PLC0415 - see the package
 
     if table := PASSED_THROUGH.match(key):
         return [*table[1].split("."), key[table.end() :]]

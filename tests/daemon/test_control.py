@@ -23,8 +23,9 @@ from assignors.protocol.records import (
 )
 from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
 from daemon.group_state import Say
+from daemon.planning import PlanSettings
 from daemon.restraint import Cause, RestraintSettings
-from daemon.settings import ControlSettings
+from daemon.settings import ControlSettings, load
 
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettings(cool_down=60.0))
@@ -100,6 +101,7 @@ class Play:
     """A control, its clock, and members that do at once what they are told (unless they are deaf)."""
 
     strategy: str = "lag"
+    planning: PlanSettings | None = None  # else by the strategy alone
     settings: ControlSettings = SETTINGS
     now: float = 100.0
     log: list = field(default_factory=list)
@@ -113,7 +115,10 @@ class Play:
 
     def start(self, *records):
         self.state = ControlState(
-            instance="d1", settings=self.settings, timers=TIMERS, strategy_of=lambda _: self.strategy
+            instance="d1",
+            settings=self.settings,
+            timers=TIMERS,
+            planning_of=lambda _: self.planning or PlanSettings(strategy=self.strategy),
         )
         kinds = {MemberRecord: "members", TopicRecord: "metadata", Tombstone: "members"}
         heard = tuple((kinds.get(type(record), "assignments"), record) for record in records)
@@ -238,6 +243,73 @@ def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
     assert said["certificate"][0] == "largest count 2, no plan is more even"
     assert record.certificate.objectives["load"].bound == record.certificate.objectives["load"].value == 9030
     assert record.certificate.objectives["load"].partitions == ("t-0",)
+
+
+def configured(tmp_path, text):
+    """A control whose group is planned as a configuration says."""
+    path = tmp_path / "levelwind.toml"
+    path.write_text(text)
+    play = Play(planning=load(path).planning_of("g"))
+    play.start()
+    return play
+
+
+def test_a_drain_in_the_settings_empties_the_member_and_its_end_brings_it_back(tmp_path):
+    play = configured(tmp_path, '[groups.g]\ndrain = ["m0", "who left long ago"]')
+    play.tell("metadata", topic())
+    two_members(play)
+    assert play.owned() == {"m0": "", "m1": "0-3"}
+    play.planning = PlanSettings(strategy="optimal")
+    play.tell("control", OperatorRecord(group="g", at=1, by="me", action="rebalance", reason=""))
+    play.wait(5)
+    assert sorted(len(ranges.parse(owned)) for owned in play.owned().values()) == [2, 2]
+
+
+def test_a_member_that_joins_while_another_is_drained_gets_all_that_it_had(tmp_path):
+    play = configured(tmp_path, '[groups.g]\ndrain = ["m0"]')
+    play.tell("metadata", topic())
+    play.join(member("m0"))
+    play.wait(3)
+    assert play.owned() == {"m0": "0-3"}  # nobody else could have it
+    play.join(member("m1"))
+    play.wait(5)
+    assert play.owned() == {"m0": "", "m1": "0-3"}
+
+
+def test_pins_and_evacuations_in_the_settings_hold(tmp_path):
+    play = configured(tmp_path, '[groups.g]\nevacuate = ["a"]\npins.t = { 3 = "m0", 0 = "nobody" }')
+    play.tell("metadata", topic())
+    play.join(member("m0", rack="a"), member("m1", rack="b"))
+    play.wait(3)
+    assert play.owned() == {"m0": "3", "m1": "0-2"}
+
+
+def test_no_more_moves_at_once_than_the_settings_allow(tmp_path):
+    play = configured(tmp_path, "[groups.g]\nmax_moves = 1")
+    play.tell("metadata", topic())
+    play.join(member("m0"))
+    play.wait(3)
+    play.join(member("m1"))
+    play.wait(5)
+    assert play.plans[-1]["moved"] == 1
+    assert "max_moves put the other moves off" in play.plans[-1]["certificate"][-1]
+
+
+def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_how_large_records_are(tmp_path):
+    racks = (("a",), ("a",), ("a",), ("b",))
+    arriving = replace(lag(0, 0, 0, 0), rate=(0.0, 900.0, 800.0, 700.0))
+    counted = Play(strategy="optimal")
+    weighed = configured(tmp_path, "[groups.g]\nrecord_bytes = 100\nhorizon = 0")
+    counted.start()
+    for play in counted, weighed:
+        play.tell("metadata", topic(racks=racks))
+        play.tell("lag", arriving)
+        play.join(member("m0", rack="a"), member("m1", rack="b"))
+        play.wait(3)
+    assert weighed.owned() == {"m0": "1-2", "m1": "0,3"}  # one must cross: the one in which nothing arrives
+    told = weighed.plans[-1]["certificate"][2]
+    assert told == "cross-rack 0.0%, no plan can do better"  # 1 of 2,401 records
+    assert counted.plans[-1]["certificate"][2] == "cross-rack 25.0%, no plan can do better"
 
 
 def test_members_that_never_stop_joining_get_a_plan_all_the_same(play):
@@ -368,7 +440,6 @@ def test_topics_that_were_deleted_are_taken_away(play):
 def test_a_group_whose_plan_fails_stays_as_it_is_and_others_are_planned(play):
     two_members(play)
     play.strategy = "no such strategy"
-    play.state = replace(play.state, strategy_of=lambda _: "no such strategy")
     play.join(member("m2"))
     play.wait(30)
     assert len(play.said("plan.failed")) == 1
