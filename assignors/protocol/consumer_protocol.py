@@ -10,7 +10,7 @@ Strings have an int16 length, arrays and userData an int32; -1 is null, which on
 newer than `NEWEST` is read as the newest, since versions only append: what follows is its own affair. In a version that is
 known nothing may follow.
 Order: what is written is what Kafka's own client writes, topics and partitions ascending. What is read is as it came, but a
-topic named twice is one.
+topic named twice is one, and one with no partitions owned or assigned is none, as with Kafka, whose lists are of partitions.
 Source: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json (KIP-429, KIP-792, KIP-881).
 """
 

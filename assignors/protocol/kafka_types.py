@@ -120,11 +120,11 @@ class Reader:
         return {self.uvarint(): self._take(self.uvarint()) for _ in range(count)}
 
     def topic_partitions(self) -> dict[str, tuple[int, ...]]:
-        """Topics with partitions: each topic once, its partitions ascending and distinct."""
+        """Topics with partitions: each topic once, its partitions ascending and distinct; one without any is none."""
         read: dict[str, tuple[int, ...]] = {}
         for topic, partitions in self.array(lambda: (self.string(), self.int32s()), least=TOPIC_PARTITIONS):
             read[topic] = read[topic] + partitions if topic in read else partitions
-        return {topic: tuple(sorted(set(partitions))) for topic, partitions in read.items()}
+        return {topic: tuple(sorted(set(partitions))) for topic, partitions in read.items() if partitions}
 
 
 def int16(value: int) -> bytes:
@@ -158,8 +158,10 @@ def array(items: Sequence[bytes]) -> bytes:
 
 
 def topic_partitions(partitions: Partitions, topics: Sequence[str]) -> bytes:
-    """The topics in the order given, each with its partitions ascending."""
-    return array([string(topic) + _int32s(sorted(partitions[topic])) for topic in topics])
+    """The topics in the order given, each with its partitions ascending; one without any is left out."""
+    return array(
+        [string(topic) + _int32s(sorted(partitions[topic])) for topic in topics if partitions[topic]]
+    )
 
 
 def _int32s(values: Sequence[int]) -> bytes:

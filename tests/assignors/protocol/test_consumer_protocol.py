@@ -19,7 +19,9 @@ LINES = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 versions = st.integers(0, NEWEST)
 int32 = st.integers(-(2**31), 2**31 - 1)
 names = st.text(max_size=6)
-held = st.dictionaries(names, st.sets(int32, max_size=4).map(lambda s: tuple(sorted(s))), max_size=3)
+held = st.dictionaries(
+    names, st.sets(int32, min_size=1, max_size=4).map(lambda s: tuple(sorted(s))), max_size=3
+)
 user_data = st.none() | st.binary(max_size=9)
 subscriptions = st.builds(
     Subscription,
@@ -127,9 +129,14 @@ def test_a_topic_that_is_named_twice_is_one():
 
 def test_one_assignment_has_one_form():
     assert (
-        Assignment(partitions={"\ue000": (2, 1), "😀": ()}).encode()
-        == Assignment(partitions={"😀": (), "\ue000": (1, 2)}).encode()
+        Assignment(partitions={"\ue000": (2, 1), "😀": (0,)}).encode()
+        == Assignment(partitions={"😀": (0,), "\ue000": (1, 2), "t": ()}).encode()
     )
+
+
+def test_a_topic_of_no_partitions_is_none():
+    raw = struct.pack(">hi h2si hii i", 0, 2, 2, b"az", 0, 0, 1, 7, -1)
+    assert Assignment.decode(raw) == Assignment(partitions={"": (7,)})
 
 
 def test_an_empty_rack_and_a_negative_generation_are_none():

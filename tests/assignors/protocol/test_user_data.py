@@ -17,7 +17,7 @@ from assignors.protocol.user_data import (
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 held = st.dictionaries(
-    st.text(max_size=4), st.sets(int32, max_size=4).map(lambda s: tuple(sorted(s))), max_size=3
+    st.text(max_size=4), st.sets(int32, min_size=1, max_size=4).map(lambda s: tuple(sorted(s))), max_size=3
 )
 
 
