@@ -1,7 +1,7 @@
 """Kafka's classes for the tests that compare with them, and this folder's own modules on the path."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,24 @@ from kafka_oracle import Kafka
 # A busy machine is no defect: nothing here is judged by time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+TOLD = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def told(request: pytest.FixtureRequest) -> Callable[[object], None]:
+    """Tells whoever reads the run's summary: what is written while a test runs is seen only where it fails."""
+    lines = request.config.stash.setdefault(TOLD, [])
+    return lambda what: lines.append(str(what))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what tests told."""
+    if lines := terminalreporter.config.stash.get(TOLD, []):
+        terminalreporter.section("beside Kafka's classes")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -24,16 +24,10 @@ pytestmark = pytest.mark.integration
 GROUPS = 1000
 
 
-@pytest.fixture(scope="module")
-def said(request):
-    terminal = request.config.pluginmanager.getplugin("terminalreporter")
-    return lambda what: terminal.write_line(f" {what}")
-
-
 @pytest.fixture(scope="module", params=["fixed", "fresh"])
-def seeds(request, said):
+def seeds(request, told):
     first = 0 if request.param == "fixed" else randbelow(2**40)
-    said(f"{request.param} seeds from {first}")
+    told(f"{request.param} seeds from {first}")
     return range(first, first + GROUPS)
 
 
@@ -55,7 +49,7 @@ def test_sticky_from_scratch_is_exactly_kafkas_answer_on_equal_subscriptions(kaf
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal subscriptions", "unequal subscriptions"])
 @pytest.mark.parametrize("claims", [True, False], ids=["with claims", "from scratch"])
-def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, said):
+def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
     """Balance, then far partitions, then moves: each at most Kafka's where the ones before are equal.
 
     Left out of the comparison is where Kafka's own answer is wrong: a member of an older generation that no longer
@@ -74,7 +68,9 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, said):
             assert mine <= theirs, f"seed {seed}: {problem}"
             tally.count(mine, theirs)
     assert tally.compared > len(seeds) / 2
-    said(tally)
+    told(
+        f"sticky, {'equal' if equal else 'unequal'} subscriptions, {'with claims' if claims else 'from scratch'}: {tally}"
+    )
 
 
 def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
@@ -85,7 +81,7 @@ def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
         assert ours == theirs, f"seed {seed}: {problem}"
 
 
-def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, said):
+def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, told):
     """After some members of a balanced group went and others came; the coordinator is blind to racks."""
     tally = Tally()
     for seed in seeds:
@@ -99,7 +95,7 @@ def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, said
             assert worth(group, ours) <= worth(group, theirs), f"seed {seed}: {problem}"
             tally.count(worth(group, ours), worth(group, theirs))
     assert tally.compared > len(seeds) / 2
-    said(tally)
+    told(f"uniform: {tally}")
 
 
 def changed(problem, draw):
@@ -144,13 +140,19 @@ def worth(group, assignment):
 
 @dataclass
 class Tally:
-    """How often our plan and Kafka's were better in what, for whoever reads the test's output."""
+    """How often our plan was better than Kafka's, and in what, for whoever reads the run's summary."""
 
     compared: int = 0
     evener: int = 0
     nearer_for_more_moves: int = 0
     nearer: int = 0
     fewer_moves: int = 0
+
+    def __str__(self):
+        return (
+            f"{self.compared} compared; ours evener {self.evener}, nearer {self.nearer}, nearer for more moves"
+            f" {self.nearer_for_more_moves}, fewer moves {self.fewer_moves}"
+        )
 
     def count(self, mine, theirs):
         self.compared += 1
