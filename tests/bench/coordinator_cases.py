@@ -2,15 +2,26 @@
 
 Everything stands as it does in a broker: subscriptions are views of names on the metadata image, and who owns what comes from
 a ConsumerGroup. The image has one map of partitions for all topics of a size, since the assignors look at nothing but the size.
+
+A problem is handed to the assignor alone, or to the broker's TargetAssignmentBuilder, which goes from members with the names
+of their topics through the assignor to a record, with partitions listed, for each member whose assignment is another now.
 """
 
 from collections.abc import Mapping, Sequence
 from struct import pack
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_oracle import Kafka, subscribed
 
 from assignors.group import Member, Topic
+
+
+class Stated(NamedTuple):
+    """A problem in the Java process."""
+
+    group: Any  # a GroupSpec
+    describer: Any
+    builders: Mapping[str, Any]  # by strategy: a TargetAssignmentBuilder
 
 
 class CoordinatorCases:
@@ -27,35 +38,57 @@ class CoordinatorCases:
             "uniform": self._group.assignor.UniformAssignor(),
         }
 
-    def call(self, strategy: str, describer: Any, group: Any) -> Any:
-        """The assignor alone: what a benchmark measures."""
-        return self._assignors[strategy].assign(group, describer)
+    def call(self, strategy: str, stated: Stated) -> Any:
+        """The assignor alone."""
+        return self._assignors[strategy].assign(stated.group, stated.describer)
 
-    def prepared(self, _: str, topics: Mapping[str, Topic], members: Sequence[Member]) -> tuple[Any, Any]:
-        """The describer and the GroupSpec of a problem, in the Java process."""
+    def call_by_names(self, strategy: str, stated: Stated) -> Any:
+        """From members with names of topics to the records of what each gets."""
+        return stated.builders[strategy].build()
+
+    def stated(self, topics: Mapping[str, Topic], members: Sequence[Member]) -> Stated:
+        """A problem, in the Java process."""
         image = self._image(topics)
         owners = self._group.modern.consumer.ConsumerGroup(
             self._apache.common.utils.LogContext(),
             self._apache.timeline.SnapshotRegistry(self._apache.common.utils.LogContext()),
             "group",
         )
-        specs = self._util.HashMap()
-        wishes: dict[tuple[str, ...], Any] = {}
+        specs, people = self._util.HashMap(), self._util.HashMap()
+        wishes: dict[tuple[str, ...], tuple[Any, Any]] = {}
+        none = self._util.Optional.empty()
         for member in members:
             wish = tuple(sorted(topics) if member.topics == "*" else member.topics)
             if wish not in wishes:
-                wishes[wish] = self._group.modern.TopicIds(self._names(member, wish), image)
+                names = self._names(member, wish)
+                wishes[wish] = names, self._group.modern.TopicIds(self._util.HashSet(names), image)
+            names, ids = wishes[wish]
             held = self._held(member, topics)
             owners.updateTargetAssignment(member.id, held)
-            none = self._util.Optional.empty()
             specs.put(
-                member.id,
-                self._group.modern.MemberSubscriptionAndAssignmentImpl(none, none, wishes[wish], held),
+                member.id, self._group.modern.MemberSubscriptionAndAssignmentImpl(none, none, ids, held)
             )
+            person = getattr(self._group.modern.consumer, "ConsumerGroupMember$Builder")(member.id)
+            people.put(member.id, person.setSubscribedTopicNames(names).build())
         kinds = self._group.api.assignor.SubscriptionType
         kind = kinds.HOMOGENEOUS if len(wishes) == 1 else kinds.HETEROGENEOUS
-        group = self._group.modern.GroupSpecImpl(specs, kind, owners.invertedTargetAssignment())
-        return self._group.modern.SubscribedTopicDescriberImpl(image), group
+        return Stated(
+            self._group.modern.GroupSpecImpl(specs, kind, owners.invertedTargetAssignment()),
+            self._group.modern.SubscribedTopicDescriberImpl(image),
+            {name: self._builder(name, people, kind, owners, image) for name in self._assignors},
+        )
+
+    def _builder(self, strategy: str, people: Any, kind: Any, owners: Any, image: Any) -> Any:
+        made = getattr(self._group.modern, "TargetAssignmentBuilder$ConsumerTargetAssignmentBuilder")
+        return (
+            made("group", 1, self._assignors[strategy])
+            .withTime(self._apache.common.utils.Time.SYSTEM)
+            .withMembers(people)
+            .withSubscriptionType(kind)
+            .withTargetAssignment(owners.targetAssignment())
+            .withInvertedTargetAssignment(owners.invertedTargetAssignment())
+            .withMetadataImage(image)
+        )
 
     def _image(self, topics: Mapping[str, Topic]) -> Any:
         images = self._apache.image
@@ -93,7 +126,7 @@ class CoordinatorCases:
     def _names(self, member: Member, wish: Sequence[str]) -> Any:
         protocol = self._apache.clients.consumer.internals.ConsumerProtocol
         raw = subscribed(member, wish, "range")
-        return self._util.HashSet(protocol.deserializeSubscription(self._wrap(raw)).topics())
+        return protocol.deserializeSubscription(self._wrap(raw)).topics()
 
     def _held(self, member: Member, topics: Mapping[str, Topic]) -> Any:
         """Read from the bytes of a ConsumerGroupTargetAssignmentMemberValue, version 0."""
