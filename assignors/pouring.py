@@ -10,12 +10,14 @@ from assignors.columns import Longs, within
 
 def poured(levels: Longs, amount: int) -> Longs:
     """How much each vessel gains."""
-    low = np.sort(levels)
-    below = np.cumsum(low) - low  # the content of the lower ones
-    wet = int(np.searchsorted(low * np.arange(len(low)) - below, amount, side="right"))
-    level, rest = divmod(amount + int(low[:wet].sum()), wet)
+    low = levels.copy()  # methods, not functions: this is called for topics by the thousand
+    low.sort()
+    content = low.cumsum()  # of the lower ones and this
+    wet = int((low * np.arange(1, len(low) + 1) - content).searchsorted(amount, side="right"))
+    level, rest = divmod(amount + int(content[wet - 1]), wet)
     gained = np.maximum(level - levels, 0)
-    gained[np.flatnonzero(levels <= level)[:rest]] += 1
+    if rest:
+        gained[(levels <= level).nonzero()[0][:rest]] += 1
     return gained
 
 
