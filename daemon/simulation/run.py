@@ -222,10 +222,9 @@ class Run:
             self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
 
     def _problem(self, recent: Recent) -> tuple[Group, Longs]:
-        """The group as the control would state it, and by its members who they are here."""
+        """The group as the control states it where no record sizes are set, and by its members who they are here."""
         fleet = self._fleet
         rates = recent.rates()
-        traffic = rates * fleet.record_bytes if rates.any() else np.ones(len(rates))
         topics = {}
         for topic, begin, end in zip(
             fleet.topics, fleet.topic_start[:-1].tolist(), fleet.topic_start[1:].tolist(), strict=True
@@ -235,7 +234,6 @@ class Run:
                 replica_racks=self._racks[begin:end],
                 lags=self.lag[begin:end].tolist(),
                 rates=rates[begin:end].tolist(),
-                bytes=traffic[begin:end].tolist(),
             )
         members = np.flatnonzero(self.known)
         return Group.build(
