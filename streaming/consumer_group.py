@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from assignors.protocol.kafka_types import Reader
 from assignors.protocol.ranges import WireError
-from streaming.membership import UnknownVersion
+from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What can be wrong outside when the pipeline starts."""
+"""What can be wrong outside: when the pipeline starts, and in what it reads."""
 
 
 class PipelineError(Exception):
@@ -15,3 +15,7 @@ class TopicMissing(PipelineError):  # noqa: N818 - likewise
 
 class AccessDenied(PipelineError):  # noqa: N818 - likewise
     """The cluster does not let us."""
+
+
+class UnknownVersion(ValueError):  # noqa: N818 - a verdict, as WireError
+    """A record that was written by a newer broker than this knows."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.kafka_types import Reader
-from streaming import consumer_group, membership
+from streaming import classic_group, consumer_group
 from streaming.consumer_group import CURRENT, EPOCH, MEMBER, Current, MemberMetadata
 from streaming.group_state import ConsumerMember, GroupState, Owner, Ownership
 from streaming.offsets_topic import GROUP_METADATA
@@ -122,7 +122,7 @@ def _gone(state: GroupState, who: consumer_group.Key) -> GroupState:
 def _classic(state: GroupState, value: bytes | None) -> GroupState:
     if value is None:
         return replace(state, classic=())
-    members = membership.read(value).members
+    members = classic_group.read(value).members
     owners = tuple(
         Owner(
             name=member.instance_id or member.member_id,

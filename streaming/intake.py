@@ -27,7 +27,7 @@ from assignors.protocol.records import (
     decode,
     place,
 )
-from streaming import offsets_topic
+from streaming import commit_values, offsets_topic
 from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kind, Raw, Reads
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> N
 
 def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits, until: int) -> None:
     sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED
-    gone = commits.offset == offsets_topic.TOMBSTONE
+    gone = commits.offset == commit_values.TOMBSTONE
     at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
     kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]

@@ -3,11 +3,8 @@
 What a group's coordinator says of the group itself is rare, a few records a rebalance, and read one by one.
 
     K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
-    V 0000, 0002 | i64 offset | i16-len metadata | i64 commit time
-    V 0001       | … and | i64 expiry
-    V 0003       | i64 offset | i32 leader epoch | i16-len metadata | i64 commit time
-    V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time | tags (0: topic id)
-    K 0002       | i16-len group                                            classic group metadata: see `membership`
+    V            its value: see `commit_values`
+    K 0002       | i16-len group                                            classic group metadata: see `classic_group`
     K 0003 … 0008, 0010   KIP-848 consumer groups: see `consumer_group`
     K 0009 … 0018         share and streams groups: skipped by kind
 
@@ -22,10 +19,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from assignors.protocol.kafka_types import Reader
 from assignors.protocol.ranges import WireError
-from streaming import consumer_group, membership
+from streaming import classic_group, commit_values, consumer_group
 from streaming.bytecolumns import Bytes, from_arrow
+from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,13 +32,8 @@ if TYPE_CHECKING:
     Mask: TypeAlias = npt.NDArray[np.bool_]
 
 TOPIC = "__consumer_offsets"
-TOMBSTONE = -1
-"""The offset of a commit that is gone."""
 MAX_PARTITION = 1_000_000
 """A partition number beyond is garbage: it must not size our arrays."""
-MAX_TIME = 2**52
-"""Later commit times (year 144,000) are garbage, too."""
-NEWEST_COMMIT = 4
 
 NO_KEY = "no key"
 MALFORMED_KEY = "malformed key"
@@ -101,7 +93,7 @@ class Commits:
     """An index of `topics`."""
     partition: Ints
     offset: Ints
-    """`TOMBSTONE`: gone."""
+    """`commit_values.TOMBSTONE`: gone."""
     at: Ints
     """The commit's own time; -1 for a tombstone, which has none."""
     topic_id: Ints
@@ -117,7 +109,7 @@ class Decoded:
 
     commits: Commits
     memberships: dict[int, str]
-    """By row, the group that it says something of: `membership.read` or `consumer_group.read` can read its value."""
+    """By row, the group that it says something of: `classic_group.read` or `consumer_group.read` can read its value."""
     skipped: dict[str, int]
     """By kind, how many records nothing is made of."""
     rejected: dict[int, str]
@@ -138,18 +130,6 @@ class _Keys:
     """By key, why it is not one."""
     groups: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Values:
-    """The values of some commits; every column is indexed by commit."""
-
-    offset: Ints
-    at: Ints
-    topic_id: Ints
-    topic_ids: tuple[bytes, ...]
-    malformed: Mask
-    unknown: Mask
 
 
 @dataclass(slots=True)
@@ -182,7 +162,7 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
 
     rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
-    read = _read_values(values_bytes.take(rows))
+    read = commit_values.read(values_bytes.take(rows))
     out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
     out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
     fits = ~(read.unknown | read.malformed)
@@ -208,14 +188,14 @@ def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) ->
     value = values.at(row)
     try:
         if value is not None and version == GROUP_METADATA:
-            membership.read(value)
+            classic_group.read(value)
         elif value is not None:
             consumer_group.read(version, value)
         if version in KEPT:
             out.memberships[row] = group
         else:
             out.skipped[SKIPPED[version]] = out.skipped.get(SKIPPED[version], 0) + 1
-    except membership.UnknownVersion:
+    except UnknownVersion:
         out.rejected[row] = UNKNOWN_GROUP
     except WireError:
         out.rejected[row] = MALFORMED_GROUP
@@ -258,68 +238,3 @@ def _read_consumer_keys(keys: Bytes, rows: Ints, reason: dict[int, str]) -> dict
         except WireError:
             reason[row] = MALFORMED_KEY
     return groups
-
-
-def _read_values(values: Bytes) -> _Values:
-    tombstone = values.null
-    version = np.where(values.size >= 2, values.int16(values.start), -1)
-    flexible = version >= 4
-    offset = values.int64(values.start + 2)
-    metadata_at = values.start + 10 + np.where(version >= 3, 4, 0)  # leader epoch
-    compact, compact_width = values.uvarint(metadata_at)
-    metadata_size = np.where(flexible, compact - 1, values.int16(metadata_at))
-    time_at = metadata_at + np.where(flexible, compact_width, 2) + np.maximum(metadata_size, 0)
-    at = values.int64(time_at)
-    after_time = time_at + 8 + np.where(version == 1, 8, 0)  # expiry
-    fits = (metadata_size >= 0) & (offset >= 0) & (at >= -1) & (at <= MAX_TIME)
-    known = (version >= 0) & (version <= NEWEST_COMMIT)
-
-    plain = fits & known & ~flexible & (after_time == values.end)
-    tagged = fits & known & flexible & (after_time < values.end)
-    ids = _TopicIds(values, tagged, after_time)
-    good = plain | ids.fits | tombstone
-    unknown = ~known & (values.size >= 2)
-    return _Values(
-        offset=np.where(tombstone, TOMBSTONE, offset),
-        at=np.where(tombstone, -1, at),
-        topic_id=ids.index,
-        topic_ids=ids.names,
-        malformed=~good & ~unknown,
-        unknown=unknown & ~tombstone,
-    )
-
-
-class _TopicIds:
-    """The tagged fields at the end of values of version 4: none, or the topic id (tag 0), or unheard-of ones."""
-
-    __slots__ = ("fits", "index", "names")
-
-    def __init__(self, values: Bytes, tagged: Mask, start: Ints) -> None:
-        none = tagged & (start + 1 == values.end) & (values.uint8(start) == 0)
-        # One tag, number 0, of 16 bytes: what brokers write.
-        one = tagged & (start + 19 == values.end) & (values.uint8(start) == 1)
-        one &= (values.uint8(start + 1) == 0) & (values.uint8(start + 2) == 16)
-        found, index = values.intern_bytes(np.where(one, start + 3, 0), np.where(one, 16, 0))
-        self.fits = none | one
-        self.index = np.where(one, index, -1)
-        names = list(found)
-        for row in np.flatnonzero(tagged & ~self.fits).tolist():  # a newer broker's: rare, so one by one
-            try:
-                topic_id = _topic_id(values.slice(row, int(start[row])))
-            except WireError:
-                continue
-            self.fits[row] = True
-            if topic_id is not None:
-                self.index[row] = len(names)
-                names.append(topic_id)
-        self.names = tuple(names)
-
-
-def _topic_id(data: bytes) -> bytes | None:
-    reader = Reader(data)
-    tags = reader.tags()
-    reader.end()
-    topic_id = tags.get(0)
-    if topic_id is not None and len(topic_id) != 16:
-        raise WireError("a topic id has 16 bytes")
-    return topic_id

@@ -21,7 +21,8 @@ from assignors.protocol.consumer_protocol import Assignment, Subscription
 from assignors.protocol.ranges import WireError
 from assignors.protocol.topics import TOPIC_KINDS
 from assignors.protocol.user_data import StickyUserData, decode_generation, decode_priority
-from streaming import membership, offsets_topic
+from streaming import classic_group, offsets_topic
+from streaming.errors import UnknownVersion
 
 QUICK, MILLION = 20_000, 1_000_000
 BATCH = 1000
@@ -87,8 +88,8 @@ def read_joiner(raw):
 
 def read_membership(raw):
     try:
-        read = membership.read(raw)
-    except (WireError, membership.UnknownVersion):
+        read = classic_group.read(raw)
+    except (WireError, UnknownVersion):
         return False
     assert all(number >= 0 for member in read.members for held in member.assigned.values() for number in held)
     return True

@@ -18,6 +18,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from assignors.protocol.consumer_protocol import Assignment, Subscription
 from deploy.jars import classpath
 from deploy.java import java
+from streaming.classic_group import ClassicMember, Membership
 from streaming.consumer_group import (
     Current,
     GroupEpoch,
@@ -27,7 +28,6 @@ from streaming.consumer_group import (
     Target,
     TargetEpoch,
 )
-from streaming.membership import ClassicMember, Membership
 
 # By key version: the name of the coordinator's class, whether its key names a member, and the versions of its value.
 KINDS: dict[int, tuple[str, str | None, tuple[int, ...]]] = {

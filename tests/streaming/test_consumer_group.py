@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from offsets_twin import Golden
 
 from assignors.protocol.ranges import WireError
-from streaming import consumer_group, membership
+from streaming import classic_group, consumer_group
 from streaming.consumer_group import Current, GroupEpoch, MemberMetadata, Target, TargetEpoch
-from streaming.membership import UnknownVersion
+from streaming.errors import UnknownVersion
 
 RECORDS = [
     json.loads(line)
@@ -25,7 +25,7 @@ RECORDS = [
 
 
 def read(kind: int, value: bytes) -> Any:
-    return membership.read(value) if kind == 2 else consumer_group.read(kind, value)
+    return classic_group.read(value) if kind == 2 else consumer_group.read(kind, value)
 
 
 @pytest.mark.parametrize("line", RECORDS, ids=lambda line: f"{KINDS[line['kind']][0]}-v{line['version']}")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from offsets_twin import Golden, commit_key, commit_value, group_key, string
 
-from streaming import consumer_group, offsets_topic
+from streaming import commit_values, consumer_group, offsets_topic
 from streaming.offsets_topic import Decoded
 
 Record = tuple[bytes | None, bytes | None]
@@ -36,7 +36,7 @@ def commits(decoded: Decoded) -> dict[int, tuple[Any, ...]]:
             int(columns.partition[place]),
             *(
                 ("tombstone",)
-                if columns.offset[place] == offsets_topic.TOMBSTONE
+                if columns.offset[place] == commit_values.TOMBSTONE
                 else (
                     "commit",
                     int(columns.offset[place]),

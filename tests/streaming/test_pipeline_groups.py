@@ -99,10 +99,10 @@ def of_version(newest_commit: int) -> SimpleNamespace:
     """The intake as it was when brokers' commits had no newer version than this."""
 
     def pack_batch(records: Any, topics: Any) -> Any:  # in Spark's worker, which outlives a query
+        from streaming import commit_values  # noqa: PLC0415
         from streaming import intake as there  # noqa: PLC0415
-        from streaming import offsets_topic  # noqa: PLC0415
 
-        offsets_topic.NEWEST_COMMIT = newest_commit
+        commit_values.NEWEST = newest_commit
         return there.pack_batch(records, topics)
 
     return SimpleNamespace(read=intake.read, pack_batch=pack_batch)

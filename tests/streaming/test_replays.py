@@ -13,7 +13,7 @@ from stories import RULE, SECOND, Story, compacted, lag
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
 from daemon.dead_letters import Found, Verdict, judge, standing
-from streaming import offsets_topic
+from streaming import commit_values
 from streaming.intake import unreadable
 from streaming.rows import Raw
 
@@ -35,7 +35,7 @@ class Installed:
         self._read = 0
 
     def reads_commits_up_to(self, version: int) -> None:
-        self._patch.setattr(offsets_topic, "NEWEST_COMMIT", version)
+        self._patch.setattr(commit_values, "NEWEST", version)
 
     def run(self) -> None:
         """One batch of what was written since the last."""
@@ -229,14 +229,14 @@ def test_a_groups_record_counts_after_an_upgrade(
 ) -> None:
     installed = Installed(monkeypatch)
     group = "golden-classic"
-    monkeypatch.setattr("streaming.membership.NEWEST", 2)
+    monkeypatch.setattr("streaming.classic_group.NEWEST", 2)
     installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
     installed.log.commits(1, group, "golden", {0: 1})
     installed.log.add(OFFSETS, 1000, group_key(group), golden["classic_group_with_two_members"].value)
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
     assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
-    monkeypatch.setattr("streaming.membership.NEWEST", 4)
+    monkeypatch.setattr("streaming.classic_group.NEWEST", 4)
     stale = [one.replay for one in installed.judged()]
     installed.log.add(OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None)  # the group's, of another key
     installed.run()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assignors.protocol.consumer_protocol import Assignment, Subscription
 from assignors.protocol.kafka_types import Reader
 from assignors.protocol.ranges import WireError
+from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
     from assignors.protocol.ranges import Partitions
@@ -38,10 +39,6 @@ class Membership:
     generation: int
     protocol: str | None
     members: tuple[ClassicMember, ...]
-
-
-class UnknownVersion(ValueError):  # noqa: N818 - a verdict, as WireError
-    """Written by a newer broker than this knows."""
 
 
 def read(value: bytes) -> Membership:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from offsets_twin import Golden, compact, string, uvarint
 
 from assignors.protocol.ranges import WireError
-from streaming import membership
-from streaming.membership import UnknownVersion
+from streaming import classic_group
+from streaming.errors import UnknownVersion
 
 
 def test_two_members_in_racks_own_what_their_leader_gave_them(golden: Mapping[str, Golden]) -> None:
-    read = membership.read(golden["classic_group_with_two_members"].value or b"")
+    read = classic_group.read(golden["classic_group_with_two_members"].value or b"")
     assert (read.generation, read.protocol) == (1, "range")
     dynamic, static = read.members
     assert (dynamic.client_id, dynamic.instance_id, dynamic.rack) == ("c1", None, "a")
@@ -24,7 +24,7 @@ def test_two_members_in_racks_own_what_their_leader_gave_them(golden: Mapping[st
 
 
 def test_an_empty_group_has_no_members(golden: Mapping[str, Golden]) -> None:
-    read = membership.read(golden["classic_group_without_members"].value or b"")
+    read = classic_group.read(golden["classic_group_without_members"].value or b"")
     assert (read.generation, read.members) == (0, ())
 
 
@@ -63,7 +63,7 @@ def value(version: int, protocol_type: str = "consumer", subscription: bytes = S
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_is_read(version: int) -> None:
-    read = membership.read(value(version))
+    read = classic_group.read(value(version))
     assert read.generation == 8
     (member,) = read.members
     assert (member.member_id, member.client_id, member.rack) == ("id", "client", None)
@@ -71,12 +71,12 @@ def test_every_version_is_read(version: int) -> None:
 
 
 def test_members_of_other_protocol_types_own_nothing_that_we_know() -> None:
-    assert membership.read(value(3, "connect", b"its own bytes")).members == ()
+    assert classic_group.read(value(3, "connect", b"its own bytes")).members == ()
 
 
 def test_a_newer_version_is_told_apart_from_garbage() -> None:
     with pytest.raises(UnknownVersion):
-        membership.read(b"\x00\x05rest")
+        classic_group.read(b"\x00\x05rest")
 
 
 def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Golden]) -> None:
@@ -85,21 +85,21 @@ def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Go
         struct.pack(">i", 26) + struct.pack(">hi", 0, 1) + string("golden") + struct.pack(">iii", 1, 1, 0)
     )
     assert assignment in raw
-    _, static = membership.read(raw.replace(assignment, struct.pack(">i", 0))).members
+    _, static = classic_group.read(raw.replace(assignment, struct.pack(">i", 0))).members
     assert static.assigned == {}
 
 
 def test_a_subscription_that_says_v1_and_leaves_the_owned_partitions_out_costs_a_rack_and_nothing_else() -> (
     None
 ):
-    (member,) = membership.read(value(3, subscription=SUBSCRIPTION[:-4])).members
+    (member,) = classic_group.read(value(3, subscription=SUBSCRIPTION[:-4])).members
     assert (member.rack, member.assigned) == (None, {"t": (1, 3), "u": (0,)})
 
 
 @given(st.integers(0, 4).flatmap(lambda version: st.binary(max_size=80).map(value(version)[:2].__add__)))
 def test_random_bytes_are_malformed_or_read_but_never_crash(raw: bytes) -> None:
     with contextlib.suppress(WireError, UnknownVersion):
-        membership.read(raw)
+        classic_group.read(raw)
 
 
 @given(st.integers(0, 4), st.data())
@@ -107,16 +107,16 @@ def test_a_damaged_record_never_crashes_and_a_cut_one_is_malformed(version: int,
     raw = value(version)
     cut = data.draw(st.integers(0, len(raw) - 1))
     with pytest.raises(WireError):
-        membership.read(raw[:cut])
+        classic_group.read(raw[:cut])
     changed = bytearray(raw)
     changed[cut] = data.draw(st.integers(0, 255))
     with contextlib.suppress(WireError, UnknownVersion):
-        membership.read(bytes(changed))
+        classic_group.read(bytes(changed))
 
 
 def test_a_huge_array_length_takes_no_memory() -> None:
     with pytest.raises(WireError, match="an array of 2147483647"):
-        membership.read(
+        classic_group.read(
             struct.pack(">h", 0)
             + string("consumer")
             + struct.pack(">i", 1)
