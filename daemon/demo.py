@@ -22,8 +22,8 @@ from daemon.directories import writable
 from daemon.errors import LevelwindError
 from daemon.log_reader import LogReader
 from daemon.narration import Narrator
-from daemon.runtime import signals
 from daemon.standing import start_cluster
+from daemon.stopping import signals
 from daemon.view import Views
 from daemon.workload import RACKS, Orders, Traffic
 from deploy import guard

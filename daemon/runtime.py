@@ -6,11 +6,10 @@ mailbox or set a flag. It leads once everything that stood in our topics has bee
 
 from __future__ import annotations
 
-import signal
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -46,12 +45,13 @@ from daemon.mailbox import Mailbox
 from daemon.metrics import Metrics, serve
 from daemon.observer import Observer
 from daemon.publisher import Outgoing, Publisher
+from daemon.stopping import signals
 from daemon.supervision import Attempts, PipelineChild
 from deploy.errors import SetupError
 from deploy.jars import classpath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from assignors.protocol.records import Record
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from daemon.control import Effect, Event
     from daemon.reading import Entry
     from daemon.settings import Settings
+    from daemon.stopping import Stop
 
 log = structlog.get_logger()
 
@@ -85,31 +86,6 @@ def run(settings: Settings) -> None:
         log.error("daemon.failed", error=str(error))  # noqa: TRY400 - its text says it all; a trace would bury it
         raise
     log.info("daemon.stopped", reason="asked to")
-
-
-class Stop(threading.Event):
-    """Set by SIGTERM and SIGINT. Until `heeded`, these also raise KeyboardInterrupt: who starts up looks at no flag."""
-
-    heeded = False
-
-
-@contextmanager
-def signals() -> Iterator[Stop]:
-    """Let SIGTERM and SIGINT ask for the end."""
-    stop = Stop()
-
-    def note(*_: object) -> None:
-        stop.set()
-        if not stop.heeded:
-            stop.heeded = True  # once: what is under way is then undone in peace
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:

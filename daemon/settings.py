@@ -26,7 +26,7 @@ from daemon.group_settings import GroupSection, check_options
 from daemon.observer import ObserverSettings
 from daemon.planning import PlanSettings
 from daemon.restraint import RestraintSettings
-from daemon.topics import TopicSettings
+from daemon.topic_shapes import TopicSettings
 from streaming.settings import PipelineSettings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from daemon.directories import writable
 from daemon.errors import ClusterUnavailableError
-from daemon.runtime import signals
+from daemon.stopping import signals
 from deploy.cluster import Cluster
 from deploy.errors import SetupError
 

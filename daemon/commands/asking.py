@@ -117,7 +117,7 @@ def record(
     from rich.text import Text  # noqa: PLC0415 - see the package
 
     from daemon.recording import record_lag  # noqa: PLC0415 - see the package
-    from daemon.runtime import signals  # noqa: PLC0415 - see the package
+    from daemon.stopping import signals  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     with signals() as stop, Console(stderr=True).status("recording") as status:

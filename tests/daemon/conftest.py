@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
-from daemon.topics import TopicSettings, ensure
+from daemon.topic_shapes import TopicSettings
+from daemon.topics import ensure
 
 
 class Said:

@@ -28,7 +28,8 @@ from daemon.observation import UnansweredError, read_offsets
 from daemon.observer import Observer, ObserverSettings
 from daemon.reading import read_to_end
 from daemon.tails import STILL
-from daemon.topics import TopicSettings, ensure
+from daemon.topic_shapes import TopicSettings
+from daemon.topics import ensure
 from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration

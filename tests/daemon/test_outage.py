@@ -8,7 +8,8 @@ from daemon.errors import ClusterUnavailableError
 from daemon.log_reader import LogReader
 from daemon.observer import Observer, ObserverSettings
 from daemon.publisher import Outgoing, Publisher
-from daemon.topics import TopicSettings, ensure
+from daemon.topic_shapes import TopicSettings
+from daemon.topics import ensure
 from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration

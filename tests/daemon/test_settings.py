@@ -116,5 +116,10 @@ def test_a_clients_setting_may_be_a_number_or_a_truth_as_toml_has_them(toml):
     assert "kafka.a" in refused({"kafka": {"a": ["x"]}})
 
 
+@pytest.mark.parametrize("wrong", [{"partitions": 0}, {"replication": 0}, {"timeout": 0}])
+def test_topics_that_no_cluster_would_make_are_refused_at_once(wrong):
+    assert refused({"topic": wrong}).startswith(f"topic.{next(iter(wrong))}: Input should be greater than")
+
+
 def test_a_cluster_without_an_address_is_refused():
     assert "bootstrap" in refused({"bootstrap": " "})

@@ -14,7 +14,8 @@ from confluent_kafka.admin import (
 
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.topics import Difference, TopicSettings, differences, ensure, offsets_partitions, refusal, wanted
+from daemon.topic_shapes import Difference, TopicSettings, differences, refusal, wanted
+from daemon.topics import ensure, offsets_partitions
 from deploy.cluster import Cluster
 
 
