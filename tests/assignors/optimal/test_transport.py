@@ -1,0 +1,81 @@
+"""Locality at fixed counts: the least weight across racks first, then the fewest partitions that change their kind of owner."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from assignors.group import Group, Member, Topic
+from assignors.optimal.placing import place
+from assignors.optimal.terms import terms
+from assignors.optimal.transport import classes, crossing_bound, shipped
+from assignors.optimal.wishes import Wishes
+
+
+def stated(racks, held, *, traffic=None, members="abc"):
+    """A member in each of some racks; who holds what by rack."""
+    topics = {"t": Topic(partitions=len(racks), replica_racks=racks, bytes=traffic)}
+    people = [
+        Member(id=rack, topics="*", rack=rack, owned={"t": held.get(rack, [])}, generation=1)
+        for rack in members
+    ]
+    return terms(Group.build(topics, people), Wishes())
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+def test_one_crossing_less_is_worth_any_number_of_changes(copies):
+    # What is in a alone is with c: it can come home only if all else goes one further.
+    racks = [["a"], ["a", "b"], ["b", "c"]] * copies
+    held = {
+        "c": [*range(0, 3 * copies, 3)],
+        "a": [*range(1, 3 * copies, 3)],
+        "b": [*range(2, 3 * copies, 3)],
+    }
+    problem = stated(racks, held)
+    plan = place(problem, problem.held)
+    assert problem.crossed(plan) == 0 == crossing_bound(problem)
+    assert problem.count(plan).tolist() == [copies] * 3
+
+
+def test_a_long_chain_of_changes_is_worth_one_crossing_too():
+    names = [f"r{number:02}" for number in range(80)]
+    racks = [[names[0]], *([one, other] for one, other in itertools.pairwise(names))]
+    held = {names[-1]: [0], **{name: [number + 1] for number, name in enumerate(names[:-1])}}
+    problem = stated(racks, held, members=names)
+    assert problem.crossed(problem.held) == 1
+    assert problem.crossed(place(problem, problem.held)) == 0
+
+
+def test_what_weighs_most_stays_near_whatever_the_number_of_the_others():
+    problem = stated([["a"]] * 6, {}, traffic=[1, 1, 1, 1, 50, 50], members="ab")
+    plan = place(problem, problem.held)
+    assert plan[[4, 5]].tolist() == [0, 0]
+    assert problem.crossed(plan) == 3 == crossing_bound(problem)
+
+
+def test_nothing_changes_its_kind_of_owner_without_a_reason():
+    problem = stated([["a", "b", "c"]] * 6, {"a": [0, 5], "b": [1, 4], "c": [2, 3]})
+    sent = shipped(problem, classes(problem, problem.held), "all")
+    assert not sent.left.any()
+    assert place(problem, problem.held).tolist() == problem.held.tolist()
+
+
+def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_near():
+    problem = stated([["a"], ["b"], ["a", "b"], ["b"]], {"a": [1], "b": [0]}, members="ab")
+    assert problem.crossed(place(problem, problem.held, "free")) == 2
+    assert problem.crossed(place(problem, problem.held, "all")) == 0
+
+
+def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
+    topics = {"t": Topic(partitions=90, replica_racks=[["a", "b"]] * 60 + [["c"]] * 30)}
+    people = [
+        Member(id=f"{rack}{n}", topics="*", rack=rack) for rack, n in zip("abbccc", range(6), strict=True)
+    ]
+    problem = terms(Group.build(topics, people), Wishes(count_slack=10))
+    sent = shipped(problem, classes(problem, problem.held), "all")
+    amount = {}
+    for klass, kind, number in zip(sent.klass, sent.kind, sent.amount, strict=True):
+        amount[int(klass), int(problem.rack[kind])] = int(number)
+    both = int(classes(problem, problem.held).of[0])
+    assert amount[both, 1] == 2 * amount[both, 0] == 40
+    assert np.sum(list(amount.values())) == 90

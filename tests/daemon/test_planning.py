@@ -1,0 +1,106 @@
+"""What is known of a group, stated as a problem, and what a strategy is given beside it."""
+
+from types import MappingProxyType
+
+import pytest
+
+from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+from daemon.planning import PlanSettings, build, plan
+
+NOTHING = MappingProxyType({})
+
+
+def member(name, *topics, rack=None):
+    return MemberRecord(
+        group="g",
+        instance=name,
+        incarnation="i",
+        client="test",
+        client_version="1",
+        topics=topics or ("t",),
+        rack=rack,
+        priority=0,
+        capacity=1.0,
+        state="active",
+        acked_epoch=1,
+        owned={},
+        nack=None,
+        features=(),
+        heartbeat=0,
+    )
+
+
+def topic(name, racks):
+    ones = (1,) * len(racks)
+    ident = "A" * 22
+    return TopicRecord(
+        topic=name, at=1, id=ident, leader=ones, replicas=((1,),) * len(racks), isr=(), racks=racks
+    )
+
+
+def lag(name, lags, rate=None):
+    zeros = (0,) * len(lags)
+    return LagRecord(
+        group="g",
+        topic=name,
+        at=2,
+        id="A" * 22,
+        end_kind="stable",
+        committed=zeros,
+        committed_at=zeros,
+        begin=zeros,
+        end=lags,
+        lag=lags,
+        lost=zeros,
+        stale=(),
+        racks=((),) * len(lags),
+        source={},
+        rate=rate,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "traffic"),
+    [
+        ({}, [1, 1, 1, 1, 1, 1]),
+        ({"*": 100}, [200, 100, 100, 100, 100, 100]),  # few or unknown arrivals count as one a second
+        ({"t": 50, "*": 10}, [100, 50, 50, 10, 10, 10]),
+        ({"u": 50}, [2000, 1000, 1000, 50, 50, 1000]),  # of what nothing is said, records are of usual size
+    ],
+)
+def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes, traffic):
+    topics = {name: topic(name, ((),) * count) for name, count in (("t", 3), ("u", 2), ("v", 1))}
+    lags = {"t": lag("t", (0, 0), rate=(2.0, 0.25)), "u": lag("u", (0, 0))}
+    group = build({"m": member("m", "t", "u", "v")}, topics, lags, NOTHING, sizes)
+    assert group.traffic.tolist() == traffic
+
+
+TWO = {"a": member("a", rack="x"), "b": member("b", rack="y")}
+
+
+def moved(wanted, racks, lags, owners):
+    places = {("t", number): owner for number, owner in enumerate(owners)}
+    return len(plan(wanted, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
+
+
+@pytest.mark.parametrize(("more", "moves"), [(1.04, 0), (1.06, 2)])
+def test_arrivals_that_drift_a_little_are_no_reason_to_move(more, moves):
+    # Two of four must cross, and do; another pair would cost a little less.
+    racks = (("x",),) * 4
+    arrivals = lag("t", (0, 0, 0, 0), rate=(100.0 * more, 100.0 * more, 100.0, 100.0))
+    weighed = PlanSettings(strategy="optimal", record_bytes={"*": 1.0}, options={"horizon": 0})
+    assert moved(weighed, racks, arrivals, "bbaa") == 2 * moves
+    counted = PlanSettings(strategy="optimal", options={"horizon": 0})
+    assert moved(counted, racks, arrivals, "bbaa") == 0
+    strict = PlanSettings(
+        strategy="optimal", record_bytes={"*": 1.0}, options={"horizon": 0, "cross_tolerance": 0}
+    )
+    assert moved(strict, racks, arrivals, "bbaa") == 4
+
+
+@pytest.mark.parametrize(("options", "moves"), [({}, 0), ({"load_floor": 0}, 2)])
+def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_says_so(options, moves):
+    lags = lag("t", (500, 400, 0, 0))
+    wanted = PlanSettings(strategy="optimal", options=options)
+    assert moved(wanted, ((),) * 4, lags, "aabb") == moves
+    assert moved(wanted, ((),) * 4, lag("t", (5000, 4000, 0, 0)), "aabb") == 2
