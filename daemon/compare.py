@@ -6,20 +6,18 @@ A problem that is wrong answers with an error of its own, as with `levelwind ass
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assignors.comparison import Row, compare, table
 from assignors.group import Group, ProblemError
 from assignors.problems import parsed, problem_of
 from assignors.strategies import STRATEGIES, strategy_named
 from daemon.errors import ConfigurationError
-from daemon.planning import NEGLIGIBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-AS_PLANNED = {"load_floor": NEGLIGIBLE}
 MOST_BANDS = 25
 """Groups that one picture can show; their figures stay readable in print as well."""
 
@@ -52,7 +50,7 @@ def wanted(names: str | None) -> tuple[str, ...] | None:
     """
     if names is None:
         return None
-    listed = tuple(name.strip() for name in names.split(","))
+    listed = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
     try:
         for name in listed:
             strategy_named(name)
@@ -86,9 +84,11 @@ def _named(identity: object, place: str) -> str:
     return place if identity is None else str(identity)
 
 
-def compare_group(name: str, group: Group, strategies: Sequence[str] | None) -> Compared:
-    """Compare the strategies on a group as it stands, each as the daemon would plan by it."""
-    rows = compare(group, strategies or list(STRATEGIES), AS_PLANNED)
+def compare_group(
+    name: str, group: Group, strategies: Sequence[str] | None, options: Mapping[str, Any]
+) -> Compared:
+    """Compare the strategies on a group as it stands; those that take the options are given them, as the daemon would."""
+    rows = compare(group, strategies or list(STRATEGIES), options)
     return Compared(id=name, title=_title(name, group), rows=rows)
 
 

@@ -16,7 +16,7 @@ from assignors.problems import parsed, problem_of
 from daemon.errors import ConfigurationError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from assignors.optimal import Certificate, Explanation
 
@@ -54,17 +54,17 @@ def explain_lines(
         yield _explained(group, plan.assignment, place, problem.options), plan.certificate
 
 
-def explain_group(group: Group, place: tuple[str, int]) -> Explanation:
-    """Explain where a partition of a group that stands is now.
+def explain_group(group: Group, place: tuple[str, int], options: Mapping[str, Any]) -> Explanation:
+    """Explain where a partition of a group that stands is now, under the options that it is planned with.
 
     Raises:
         NotFoundError: the group does not have the partition.
     """
-    return _explained(group, Assignment.held(group), place, {})
+    return _explained(group, Assignment.held(group), place, options)
 
 
 def _explained(
-    group: Group, assignment: Assignment, place: tuple[str, int], options: dict[str, Any]
+    group: Group, assignment: Assignment, place: tuple[str, int], options: Mapping[str, Any]
 ) -> Explanation:
     try:
         return explain(group, assignment, *place, **options)

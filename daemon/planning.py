@@ -85,7 +85,7 @@ def plan(
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
     group = build(members, topics, lags, owners, wanted.record_bytes)
-    answer, certificate = certified(wanted.strategy, _options(wanted))(group)
+    answer, certificate = certified(wanted.strategy, options_of(wanted))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
             f"strategy {wanted.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
@@ -109,7 +109,7 @@ def plan(
     )
 
 
-def _options(wanted: PlanSettings) -> dict[str, Any]:
+def options_of(wanted: PlanSettings) -> dict[str, Any]:
     """What the strategy is given: what was set, before what suits a live group."""
     drift = {"cross_tolerance": DRIFT} if wanted.record_bytes else {}
     return {"load_floor": NEGLIGIBLE, **drift, **wanted.options}

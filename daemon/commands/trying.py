@@ -57,9 +57,11 @@ def compare(
         compared = comparing.compare_lines(problems, strategies)
     else:
         from daemon.live_group import read_group  # noqa: PLC0415 - see the package
+        from daemon.planning import options_of  # noqa: PLC0415 - see the package
 
         settings = read_settings(config, bootstrap, pairs)
-        compared = iter([comparing.compare_group(group, read_group(settings, group), strategies)])
+        options = options_of(settings.planning_of(group))
+        compared = iter([comparing.compare_group(group, read_group(settings, group), strategies, options)])
     shown = []
     for one in compared:
         click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
@@ -94,9 +96,11 @@ def explain(
         told = explaining.explain_lines(problems, partition)
     else:
         from daemon.live_group import read_group  # noqa: PLC0415 - see the package
+        from daemon.planning import options_of  # noqa: PLC0415 - see the package
 
-        stands = read_group(read_settings(config, bootstrap, pairs), group)
-        told = iter([(explaining.explain_group(stands, partition), None)])
+        settings = read_settings(config, bootstrap, pairs)
+        options = options_of(settings.planning_of(group))
+        told = iter([(explaining.explain_group(read_group(settings, group), partition, options), None)])
     for explanation, certificate in told:
         if form == "json":
             whole = explanation.as_json() | {"certificate": certificate.as_json() if certificate else None}

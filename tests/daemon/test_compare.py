@@ -13,6 +13,8 @@ from daemon.cli import main
 from daemon.compare import compare_group
 from daemon.errors import NotFoundError
 from daemon.live_group import group_of
+from daemon.planning import options_of
+from daemon.settings import load
 
 PROBLEM = {
     "id": "KAFKA-5337",
@@ -76,7 +78,9 @@ def test_a_group_as_it_stands_is_compared_as_the_daemon_would_plan_it(lag, moved
         Member(id="A", topics="*", owned={"t": [0, 1]}),
         Member(id="B", topics="*", owned={"t": [2, 3]}),
     ]
-    (row,) = compare_group("g", Group.build(topics, members), ["optimal"]).rows
+    (row,) = compare_group(
+        "g", Group.build(topics, members), ["optimal"], options_of(load().planning_of("g"))
+    ).rows
     assert row.score.moved == moved
 
 

@@ -6,6 +6,8 @@ from click.testing import CliRunner
 from assignors.group import Group, Member, Topic
 from daemon.cli import main
 from daemon.explaining import explain_group
+from daemon.planning import options_of
+from daemon.settings import load
 
 PROBLEM = {
     "id": "p",
@@ -65,7 +67,19 @@ def test_of_a_group_that_stands_what_it_owns_now_is_explained():
         Member(id="B", topics="*", owned={"t": [2, 3]}, generation=1),
     ]
     group = Group.build({"t": Topic(partitions=4, lags=[9, 9, 1, 1])}, members)
-    told = explain_group(group, ("t", 1))
+    told = explain_group(group, ("t", 1), {})
     assert told.owner == "A"
     assert told.places[0].member == "B"
     assert told.places[0].moves == 2
+
+
+def test_a_partition_that_the_groups_settings_pin_has_no_other_place():
+    members = [
+        Member(id="A", topics="*", owned={"t": [0, 1]}),
+        Member(id="B", topics="*", owned={"t": [2, 3]}),
+    ]
+    group = Group.build({"t": Topic(partitions=4)}, members)
+    settings = load(overrides={"groups": {"g": {"pins": {"t": {"1": "A"}}}}})
+    options = options_of(settings.planning_of("g"))
+    assert explain_group(group, ("t", 1), options).places == ()
+    assert explain_group(group, ("t", 0), options).places != ()
