@@ -11,32 +11,33 @@ that belongs to it has been applied: so where one batch ends and the next begins
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
-    SkewEvidence,
     Tombstone,
     TriggerRecord,
     decode,
 )
-from streaming import group_owners, group_racks
-from streaming.group_state import NOTHING, GroupState, Owner, Ownership, Standing, TopicLag
-from streaming.rows import Gone, Kind, LagRow, Moment, RacksRow, Raw
-from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
+from streaming import group_events, group_owners, group_racks, group_skew
+from streaming.group_state import NOTHING, GroupState, Ownership, Standing, TopicLag
+from streaming.rows import Gone, Moment, RacksRow, Raw
+from streaming.skew import SkewRun
 from streaming.topic_turn import JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from assignors.protocol.records import SkewEvidence
     from assignors.protocol.topics import TopicKind
-
-Event: TypeAlias = "tuple[int, int, int, Raw | Moment | RacksRow | Gone]"
+    from streaming.group_events import Event
+    from streaming.group_state import Owner
+    from streaming.rows import LagRow
+    from streaming.skew import SkewRule
 
 TTL = 60 * 24 * 60 * 60 * 1000
 """Milliseconds of event time. Brokers delete the offsets of an empty group after a week unless they are told otherwise; what
@@ -74,50 +75,10 @@ def advance(
         ours: by topic name, the kind of those topics of ours that the rows' records are from.
     """
     turn = _Turn(group, state or GroupState(), rule, ours)
-    lags: dict[str, LagRow] = {}
-    events: list[Event] = []
-    raws: list[Raw] = []
-    doubted: list[tuple[str, ...]] = []
-    for kind, payload in rows:
-        match kind:
-            case Kind.LAG:
-                lag = LagRow.unpack(payload)
-                lags[lag.topic] = lag
-            case Kind.MOMENT:
-                moment = Moment.unpack(payload)
-                events.append((moment.at, 2, 0, moment))
-            case Kind.RACKS:
-                layout = RacksRow.unpack(payload)
-                events.append((layout.told, 1, 0, layout))
-            case Kind.GONE:
-                end = Gone.unpack(payload)
-                events.append((end.at, 0, 0, end))
-            case Kind.DOUBTED:
-                doubted.append(tuple(json.loads(payload)))
-            case _:
-                raws.append(Raw.unpack(payload))
-    for event in sorted([*events, *_in_order(raw for raw in raws if raw.until < 0)], key=_when):
-        turn.take(event[0], event[3])
-    replays = sorted(
-        (raw for raw in raws if raw.until >= 0), key=lambda raw: (raw.topic, raw.partition, raw.offset)
-    )
-    return turn.end(lags, [raw for raw in replays if turn.replay(raw)], doubted)
-
-
-def _in_order(raws: Iterable[Raw]) -> list[Event]:
-    """Records with their times: the log orders them, so none is earlier than one that stands before it."""
-    latest: dict[tuple[str, int], int] = {}
-    events: list[Event] = []
-    for raw in sorted(raws, key=lambda raw: (raw.topic, raw.partition, raw.offset)):
-        place = (raw.topic, raw.partition)
-        latest[place] = max(raw.timestamp, latest.get(place, NOTHING))
-        events.append((latest[place], 0, raw.offset, raw))
-    return events
-
-
-def _when(event: Event) -> tuple[int, int, int, str]:
-    at, place, offset, what = event
-    return at, place, offset, what.topic
+    batch = group_events.read(rows)
+    for at, event in batch.events:
+        turn.take(at, event)
+    return turn.end(batch.lags, [raw for raw in batch.replays if turn.replay(raw)], batch.doubted)
 
 
 class _Turn:
@@ -134,7 +95,7 @@ class _Turn:
         self._owners: tuple[Owner, ...] | None = None
         """Worked out anew after whatever may change it."""
 
-    def take(self, at: int, event: Raw | Moment | RacksRow | Gone) -> None:
+    def take(self, at: int, event: Event) -> None:
         """One event more, in the order of their times."""
         if at > self._state.moment != NOTHING and self._state.run.judged != self._state.moment:
             self._judge()
@@ -181,7 +142,7 @@ class _Turn:
     def _disown(self, doubted: Iterable[tuple[str, ...]], lags: Mapping[str, LagRow]) -> None:
         """End what a former state has published and this one would not have."""
         state = self._state
-        for word, _, *topic in sorted(doubted):
+        for word, _, *topic in doubted:
             match word:
                 case "lag" if topic[0] not in state.lags.keys() | state.committed | lags.keys():
                     self._gone.add(topic[0])
@@ -241,43 +202,18 @@ class _Turn:
 
     def _judge(self) -> None:
         """Judge the newest moment: all that belongs to it is there."""
-        state = self._state
-        owners = self.owners
-        if not any(owner.assigned for owner in owners):
-            self._run(SkewRun(judged=state.moment), None)
-            return
-        shares = [_share(owner, state.lags) for owner in owners]
-        loads = np.array([share / owner.capacity for share, owner in zip(shares, owners, strict=True)])
-        skew = skew_of(loads)
-        lag = sum(int(known.lag.sum()) for known in state.lags.values())
-        seconds = max(known.seconds for known in state.lags.values()) if state.lags else 0.0
-        run = judge(self._rule, state.run, at=state.moment, skew=skew, lag=lag, seconds=seconds)
-        members: dict[str, int] = {}
-        for owner, share in zip(owners, shares, strict=True):
-            members[owner.name] = members.get(owner.name, 0) + share
-        self._run(
-            run,
-            SkewEvidence(
-                skew=round(skew, 6),
-                threshold=self._rule.threshold,
-                lag=lag,
-                floor=self._rule.floor,
-                members=members,
-                seconds=seconds,
-                floor_seconds=self._rule.floor_seconds,
-            ),
-        )
+        self._run(*group_skew.judged(self._state, self.owners, self._rule))
 
     def _run(self, run: SkewRun, evidence: SkewEvidence | None) -> None:
         stood, self._state = self._state.run.standing, replace(self._state, run=run)
         if run.standing and not stood and evidence is not None:
-            source: dict[str, int] = {}
-            for known in self._state.lags.values():
-                for place, offset in known.source.items():
-                    source[place] = max(offset, source.get(place, NEVER))
             self._out.append(
                 TriggerRecord(
-                    group=self._group, at=run.judged, since=run.since, evidence=evidence, source=source
+                    group=self._group,
+                    at=run.judged,
+                    since=run.since,
+                    evidence=evidence,
+                    source=group_skew.source(self._state),
                 )
             )
         elif stood and not run.standing:
@@ -350,13 +286,3 @@ class _Turn:
 
 def _place(raw: Raw) -> str:
     return f"{raw.topic}/{raw.partition}"
-
-
-def _share(owner: Owner, lags: Mapping[str, TopicLag]) -> int:
-    """The lag of what a member owns."""
-    total = 0
-    for topic, partitions in owner.assigned.items():
-        if (known := lags.get(topic)) is not None:
-            owned = np.array(partitions, np.int64)
-            total += int(known.lag[owned[owned < known.lag.size]].sum())
-    return total
