@@ -286,6 +286,8 @@ def _send(
 
 def summary(judged: Sequence[Judged], *, retried: bool) -> str:
     """One line on what there is, or what was done about it."""
+    if not judged:
+        return "there are no dead letters"
     count = Counter(one.verdict for one in judged)
     readable, outdated, unreadable_still = (
         count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
@@ -301,7 +303,9 @@ def summary(judged: Sequence[Judged], *, retried: bool) -> str:
 
 
 def show(judged: Sequence[Judged]) -> None:
-    """Print the letters as a table."""
+    """Print the letters as a table, if there are any."""
+    if not judged:
+        return
     now = time.time_ns() // 1_000_000
     table = columns(("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False))
     for one in judged:

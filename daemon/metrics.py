@@ -18,6 +18,7 @@ from prometheus_client import (
     Histogram,
     Info,
     ProcessCollector,
+    disable_created_metrics,
     start_http_server,
 )
 from prometheus_client.core import GaugeMetricFamily
@@ -46,6 +47,7 @@ class Metrics:
     """The daemon's counters; each method may be called from any thread."""
 
     def __init__(self, version: str, now: Callable[[], float]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call] # when each counter began nobody asks, and it would double their number
         self.registry = CollectorRegistry()
         self._state: Callable[[], ControlState | None] | None = None
         ProcessCollector(registry=self.registry)
@@ -82,6 +84,7 @@ class Metrics:
         self._newest = self._gauge(
             "pipeline_newest_timestamp_seconds", "Time of the newest record read: the query's event time."
         )
+        self._newest.set(float("nan"))  # of none yet: it is no time, and old by no rule
         self._state_rows = self._gauge("pipeline_state_rows", "Keys in the query's state.")
         self._state_bytes = self._gauge("pipeline_state_bytes", "Memory of the query's state stores.")
         self._rejected = self._counter(

@@ -79,7 +79,7 @@ def groups_table(views: Iterable[GroupView]) -> None:
             str(row["group_epoch"] or "-"),
             str(row["members"]),
             str(len(view.lags)),
-            f"{view.lag:,}",
+            f"{view.lag:,}" if view.lags else "-",
             "-" if view.skew is None else f"{view.skew:.2f}",
             ", ".join(sorted(view.triggers)) or "-",
         )
@@ -89,10 +89,8 @@ def groups_table(views: Iterable[GroupView]) -> None:
 def describe_group(view: GroupView, now: int) -> None:
     """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
     console = output()
-    headline = Text(view.name, style="bold").append(
-        f"  lag {view.lag:,}  skew {_figure(view.skew)}", "not bold"
-    )
-    console.print(headline)
+    lag = f"lag {view.lag:,}  skew {figure(view.skew)}" if view.lags else "lag not known yet"
+    console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
     if view.plan:
         plan = view.plan
         ago = age(max(now - plan.computed_at, 0) / 1000)
@@ -101,7 +99,7 @@ def describe_group(view: GroupView, now: int) -> None:
         )
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
-            console.print(f"  {name:20} {_figure(before)} → {_figure(after)}")
+            console.print(f"  {name:20} {figure(before)} → {figure(after)}")
         for line in plan.certificate.told if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
     for kind, trigger in sorted(view.triggers.items()):
@@ -109,7 +107,8 @@ def describe_group(view: GroupView, now: int) -> None:
         stands = age(max(now - trigger.since, 0) / 1000)
         console.print(f"trigger {kind}, standing for {stands}: {words}", soft_wrap=True)
     console.print(_members(view))
-    console.print(_partitions(view))
+    if view.lags:
+        console.print(_partitions(view))
 
 
 def _members(view: GroupView) -> Table:
@@ -158,8 +157,9 @@ def _partitions(view: GroupView) -> Table:
     return table
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def figure(value: float | None) -> str:
+    """A figure to two places, or as many as it has."""
+    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _offset(value: object) -> str:

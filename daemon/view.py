@@ -91,7 +91,7 @@ class GroupView:
             "group_epoch": self.plan.group_epoch if self.plan else None,
             "members": len(self.member_lags()),
             "topics": sorted(self.lags),
-            "lag": self.lag,
+            "lag": self.lag if self.lags else None,  # nobody has told of any yet
             "skew": self.skew,
             "triggers": sorted(self.triggers),
         }

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from assignors.protocol.records import DeadLetter, ReplayRecord
 from daemon import dead_letters
-from daemon.dead_letters import Judged, Verdict, retry
+from daemon.dead_letters import Judged, Verdict, retry, show, summary
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.settings import load
 
@@ -100,3 +100,13 @@ def test_without_a_topic_for_replays_it_says_what_makes_one(monkeypatch):
     monkeypatch.setattr(dead_letters, "partition_counts", lambda *_: {"levelwind.dead-letters": 4})
     with pytest.raises(NotFoundError, match=r"no topic levelwind.replays: start the daemon, which makes it"):
         retry(load(), [readable(7)])
+
+
+def test_no_letter_is_no_table(capsys):
+    show([])
+    assert capsys.readouterr().out == ""
+    assert summary([], retried=False) == summary([], retried=True) == "there are no dead letters"
+    show([outdated(8)])
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["TOPIC", "PLACE", "AGE", "NOW", "REASON"]
+    assert row.split()[:2] == ["__consumer_offsets", "1/8"]

@@ -1,5 +1,6 @@
 """Metrics as Prometheus reads them: over HTTP, and by its own parser."""
 
+import math
 import sys
 import urllib.request
 from pathlib import Path
@@ -108,6 +109,16 @@ def batch(**fields):
         "skipped": {"planner": 1},
     }
     return {"event": "pipeline.batch", **whole, **fields}
+
+
+def test_before_the_first_batch_the_pipeline_is_at_no_time_rather_than_at_a_very_old_one(metrics):
+    metrics.piped(batch(newest=None, delay_ms=None))
+    assert math.isnan(scrape(metrics)["levelwind_pipeline_newest_timestamp_seconds",])
+
+
+def test_a_counter_is_one_series(metrics):
+    metrics.said("plan.published", {"group": "g", "reason": "skew", "moved": 3})
+    assert [name for name, *_ in scrape(metrics) if name.endswith("_created")] == []
 
 
 def test_the_pipelines_batches_are_counted(metrics):

@@ -13,7 +13,7 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.errors import NotFoundError
-from daemon.showing import describe_group, groups_table, trigger_in_words
+from daemon.showing import describe_group, figure, groups_table, trigger_in_words
 from daemon.view import Views, known
 
 LONG = "payments." + "settlement-" * 12 + "v2"
@@ -78,7 +78,7 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
     assert line.split()[1:] == ["watched", "-", "-", "1", "1", "100", "1.00", "-"]
     describe_group(groups[name], now=2_000)
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == f"{name}  lag 100  skew 1.00"
+    assert shown[0] == f"{name}  lag 100  skew 1"
     assert sum(f"{name}-7" in line for line in shown) == 2  # the member, and whose partition 0 is
 
 
@@ -119,6 +119,31 @@ def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
     assert list(heard.groups) == ["g"]
     heard.apply("triggers", Tombstone(("skew", "g")))
     assert heard.groups == {}
+
+
+def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
+    groups = views(("assignments", owned("g", "A", [0])))
+    groups_table(groups.values())
+    assert capsys.readouterr().out.splitlines()[1].split() == [
+        "g",
+        "watched",
+        "-",
+        "-",
+        "1",
+        "0",
+        "-",
+        "-",
+        "-",
+    ]
+    describe_group(groups["g"], now=1)
+    said = capsys.readouterr().out
+    assert "g  lag not known yet" in said
+    assert "PARTITION" not in said
+    assert groups["g"].summary()["lag"] is None
+
+
+def test_figures_of_a_plan_are_as_short_as_they_are():
+    assert [figure(value) for value in (None, 0.0, 8.0, 1.4567, 0.25)] == ["-", "0", "8", "1.46", "0.25"]
 
 
 def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_with_all():
