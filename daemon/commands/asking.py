@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(short_help="List the groups.")
 @with_settings
 @format_option
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
@@ -31,7 +31,7 @@ def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], f
         groups_table(views.values())
 
 
-@click.command()
+@click.command(short_help="Show one group.")
 @click.argument("group")
 @with_settings
 @format_option
@@ -49,7 +49,7 @@ def describe(
         describe_group(view, now=time.time_ns() // 1_000_000)
 
 
-@click.command()
+@click.command(short_help="Ask for a plan for a group, now.")
 @click.argument("group")
 @click.option("--reason", default="asked for by an operator", show_default=True)
 @with_settings
@@ -63,7 +63,7 @@ def rebalance(
     click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
 
 
-@click.command("dead-letters")
+@click.command("dead-letters", short_help="List what could not be read.")
 @click.option("--retry", is_flag=True, help="Give the pipeline what the installed version can read now.")
 @click.option("--topic", metavar="NAME", help="Only the letters of records of this topic.")
 @with_settings
@@ -92,7 +92,7 @@ def dead_letters(
     click.echo(letters.summary(judged, retried=retry), err=True)
 
 
-@click.command()
+@click.command(short_help="Record lag for a simulation.")
 @click.argument("file", type=click.File("ab", lazy=False), default="-")
 @click.option("--group", metavar="NAME", help="Only the lag of this group.")
 @click.option(

@@ -18,17 +18,18 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 def with_settings(command: _Command) -> _Command:
     """Add the options that every command that talks to a cluster has."""
+    # The last one that is added is listed first.
     for option in (
-        click.option(
-            "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings, a TOML file."
-        ),
-        click.option("--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."),
         click.option(
             "--set",
             "pairs",
             multiple=True,
             metavar="KEY=VALUE",
             help="Any setting, e.g. control.min_gain=0.2.",
+        ),
+        click.option("--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."),
+        click.option(
+            "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings, a TOML file."
         ),
     ):
         command = option(command)

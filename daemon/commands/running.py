@@ -11,7 +11,7 @@ from daemon import logs
 from daemon.commands.options import format_option, read_settings, with_settings
 
 
-@click.command()
+@click.command(short_help="Run the daemon.")
 @with_settings
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines.")
 @click.option(
@@ -33,7 +33,7 @@ def run(
     run_daemon(settings)
 
 
-@click.command()
+@click.command(short_help="Run brokers on this machine.")
 @click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True)
 @click.option(
     "--racks", default="a,b,c", show_default=True, help="Comma-separated, dealt to the brokers in turn."
@@ -53,7 +53,7 @@ def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
     stand_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
 
 
-@click.command()
+@click.command(short_help="Show it all, on this machine.")
 @with_settings
 @click.option(
     "--directory",

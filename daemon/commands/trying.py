@@ -12,7 +12,7 @@ import click
 from daemon.commands.options import format_option, read_settings, with_settings
 
 
-@click.command()
+@click.command(short_help="Solve assignment problems.")
 @click.argument("problems", type=click.File("rb"), default="-")
 def assign(problems: Any) -> None:
     """Solve assignment problems, one JSON object a line, from a file or standard input."""
@@ -22,7 +22,7 @@ def assign(problems: Any) -> None:
         click.echo(line)
 
 
-@click.command()
+@click.command(short_help="Score strategies side by side.")
 @click.argument("problems", type=click.File("rb"), required=False)
 @click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
 @click.option(
@@ -71,7 +71,7 @@ def compare(
         comparing.draw(shown, picture)
 
 
-@click.command()
+@click.command(short_help="Say why a partition is where it is.")
 @click.argument("problems", type=click.File("rb"), required=False)
 @click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
 @click.option("--partition", "place", metavar="TOPIC/N", required=True, help="Which partition.")
@@ -109,7 +109,7 @@ def explain(
             click.echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
 
 
-@click.command()
+@click.command(short_help="Play a day under several strategies.")
 @click.option(
     "--scenario",
     default="day",
