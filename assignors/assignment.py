@@ -5,7 +5,7 @@ Law: an assignment is a column over the group's dense partitions and means nothi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -98,10 +98,11 @@ def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
     begins = np.flatnonzero(np.append(True, (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])))
     begins = begins[: len(order)]
     partitions = (order - group.topic_start[topic]).tolist()
-    pieces = [partitions[begin:end] for begin, end in pairwise([*begins.tolist(), len(partitions)])]
-    topics = [*map(group.topics.__getitem__, topic[begins].tolist())]
-    bounds = np.searchsorted(member[begins], np.arange(len(group.members) + 1)).tolist()
-    return {
-        name: dict(zip(topics[begin:end], pieces[begin:end], strict=True))
-        for name, (begin, end) in zip(group.members, pairwise(bounds), strict=True)
-    }
+    if len(begins) == len(order):  # as in all large groups whose members get few partitions of each topic
+        pieces = [[partition] for partition in partitions]
+    else:
+        pieces = [partitions[begin:end] for begin, end in pairwise([*begins.tolist(), len(order)])]
+    topics = np.array(group.topics, dtype=np.object_)[topic[begins]].tolist()
+    named = zip(topics, pieces, strict=True)
+    sizes = np.bincount(member[begins], minlength=len(group.members)).tolist()
+    return {name: dict(islice(named, size)) for name, size in zip(group.members, sizes, strict=True)}

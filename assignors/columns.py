@@ -1,7 +1,7 @@
 """Columns: the array types that the problem and its answers are made of, and the order in which names become integers."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+Columnar = TypeVar("Columnar", bound=Any)  # a slotted dataclass
 
 
 def in_java_order(names: Iterable[str]) -> list[str]:
@@ -21,6 +22,15 @@ def in_java_order(names: Iterable[str]) -> list[str]:
     if all(map(str.isascii, listed)):
         return sorted(listed)
     return sorted(listed, key=utf16)
+
+
+def frozen(value: Columnar) -> Columnar:
+    """The same value, whose columns nobody can write any more."""
+    for name in value.__slots__:
+        column = getattr(value, name)
+        if isinstance(column, np.ndarray):
+            column.flags.writeable = False
+    return value
 
 
 def utf16(name: str) -> bytes:

@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 
 from assignors import intake, wishes
-from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, starts, within
+from assignors.catalogue import Catalogue
+from assignors.columns import Bools, Floats, Ints, Longs, frozen, starts, within
 from assignors.intake import ProblemError
 
 __all__ = ["Group", "Member", "ProblemError", "Topic"]
@@ -91,7 +92,7 @@ class Group:
     claim_partition: Ints  # C: dense partition, ascending within a member
 
     @classmethod
-    def build(cls, topics: Mapping[str, Topic], members: Iterable[Member]) -> "Group":
+    def build(cls, topics: Mapping[str, Topic] | Catalogue, members: Iterable[Member]) -> "Group":
         """Intern the names and lay out the columns.
 
         Subscriptions to and claims of unknown topics and partitions are left out: metadata is often ahead of or behind
@@ -100,33 +101,28 @@ class Group:
         Raises:
             ProblemError: the message names the topic or member, the field, and what is expected there.
         """
-        topic_names = in_java_order(intake.topic_names(topics))
-        ordered_topics = [topics[name] for name in topic_names]
+        known = topics if isinstance(topics, Catalogue) else Catalogue.of(topics)
         people = intake.members_in_order(members)
         ids = [member.id for member in people]
-
-        counts = intake.partition_counts(topic_names, ordered_topics)
-        topic_start = starts(counts)
-        rack_names, rack_set, near, member_rack = intake.racks(topic_names, ordered_topics, people)
-        container_names, container = intake.containers(people)
-        subscription, subscribed_start, subscribed_topic = wishes.subscriptions(topic_names, people)
+        racks, near, member_rack = intake.member_racks(known.racks, known.near, people)
+        containers, container = intake.containers(people)
+        subscription, subscribed_start, subscribed_topic = wishes.subscriptions(known.place, people)
         audience, reader_start, reader = wishes.audiences(
-            len(topic_names), subscription, subscribed_start, subscribed_topic
+            len(known.place), subscription, subscribed_start, subscribed_topic
         )
-        claim_member, claim_partition = wishes.claims(topic_names, topic_start, people)
+        claim_member, claim_partition = wishes.claims(known.place, known.topic_start, people)
         instances = intake.instances(people)
-
         group = cls(
-            topics=tuple(topic_names),
+            topics=tuple(known.place),
             members=tuple(ids),
-            racks=rack_names,
-            containers=container_names,
-            topic_start=topic_start,
-            partition_topic=np.repeat(np.arange(len(topic_names), dtype=np.int32), counts),
-            lag=intake.lags(topic_names, ordered_topics, topic_start),
-            rate=intake.rates(topic_names, ordered_topics, topic_start),
-            traffic=intake.traffic(topic_names, ordered_topics, topic_start),
-            rack_set=rack_set,
+            racks=racks,
+            containers=containers,
+            topic_start=known.topic_start,
+            partition_topic=known.partition_topic,
+            lag=known.lag,
+            rate=known.rate,
+            traffic=known.traffic,
+            rack_set=known.rack_set,
             near=near,
             instances=instances,
             roster=intake.roster(instances),
@@ -145,14 +141,7 @@ class Group:
             claim_member=claim_member,
             claim_partition=claim_partition,
         )
-        group._freeze()
-        return group
-
-    def _freeze(self) -> None:
-        for name in self.__slots__:
-            column = getattr(self, name)
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
+        return frozen(group)
 
     @property
     def partition_count(self) -> int:

@@ -87,25 +87,38 @@ def traffic(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs)
     return _figures("bytes", names, topics, [topic.bytes for topic in topics], topic_start, 1.0)
 
 
-def racks(
-    names: Sequence[str], topics: Sequence["Topic"], members: Sequence["Member"]
-) -> tuple[tuple[str, ...], Ints, Bools, Ints]:
-    """Rack names, the rack set of each dense partition, which racks are in each set, and each member's rack."""
-    own = [member.rack for member in members]
-    _check_names("rack", own, members)
+def replica_racks(names: Sequence[str], topics: Sequence["Topic"]) -> tuple[tuple[str, ...], Ints, Bools]:
+    """The names of the replicas' racks, the rack set of each dense partition, and which racks are in each set."""
     which, rows = _distinct_rows(_replica_racks(names, topics))
-    ordered, code = _coded(chain(own, *rows))
+    ordered, code = _coded(chain.from_iterable(rows))
     coded = [tuple(sorted({code[rack] for rack in row})) for row in rows]
     sets = sorted(set(coded))
-    if len(sets) * len(ordered) > MAX_SPREAD:
-        raise ProblemError(
-            f"topics: replica_racks tell of {len(ordered)} racks in {len(sets)} combinations; make fewer racks of them"
-        )
-    near = np.zeros((len(sets), len(ordered) + 1), dtype=np.bool_)
+    near = _spread(len(sets), len(ordered))
     near[np.repeat(np.arange(len(sets)), [*map(len, sets)]), [*chain.from_iterable(sets)]] = True
     number = {row: index for index, row in enumerate(sets)}
-    rack_set = np.array([number[row] for row in coded], dtype=np.int32)[which]
-    return ordered, rack_set, near, np.array([*map(code.__getitem__, own)], dtype=np.int32)
+    return ordered, np.array([number[row] for row in coded], dtype=np.int32)[which], near
+
+
+def member_racks(
+    racks: tuple[str, ...], near: Bools, members: Sequence["Member"]
+) -> tuple[tuple[str, ...], Bools, Ints]:
+    """The names of all racks, with those that only members are in; which of them are in each set; each member's rack."""
+    own = [member.rack for member in members]
+    _check_names("rack", own, members)
+    ordered, code = _coded(chain(own, racks))
+    if len(ordered) > len(racks):
+        wider = _spread(len(near), len(ordered))
+        wider[:, [code[rack] for rack in racks]] = near[:, :-1]
+        near = wider
+    return ordered, near, np.array([*map(code.__getitem__, own)], dtype=np.int32)
+
+
+def _spread(sets: int, racks: int) -> Bools:
+    if sets * racks > MAX_SPREAD:
+        raise ProblemError(
+            f"topics: replica_racks tell of {racks} racks in {sets} combinations; make fewer racks of them"
+        )
+    return np.zeros((sets, racks + 1), dtype=np.bool_)
 
 
 def containers(members: Sequence["Member"]) -> tuple[tuple[str, ...], Ints]:

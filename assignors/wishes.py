@@ -4,7 +4,7 @@ Law: all names are looked up in one pass, and whose field is wrong is looked for
 share is read once, and an audience that topics share is kept once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 
 
-def subscriptions(names: Sequence[str], members: Sequence["Member"]) -> tuple[Ints, Longs, Ints]:
+def subscriptions(topics: Mapping[str, int], members: Sequence["Member"]) -> tuple[Ints, Longs, Ints]:
     """Each member's distinct subscription, and the distinct subscriptions as starts and topics.
 
     Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
@@ -27,14 +27,17 @@ def subscriptions(names: Sequence[str], members: Sequence["Member"]) -> tuple[In
     objects = [id(member.topics) for member in members]
     said_by = dict(zip(reversed(objects), reversed(members), strict=True))  # the first one's is last
     place = dict(zip(dict.fromkeys(objects), range(len(said_by)), strict=True))
-    wishes = [_wish(said_by[key], names) for key in place]
-    sizes = np.array([*map(len, wishes)], dtype=np.int64)
-    code = _codes(names, wishes)
-    first = np.arange(len(wishes) + 1) * max(len(names), 1)
-    keys = np.repeat(first[:-1], sizes) + code
+    wishes = [_wish(said_by[key], topics) for key in place]
+    try:
+        code = _codes(topics, wishes)
+    except TypeError:
+        code = np.array([UNKNOWN])
     if (code == UNKNOWN).any():
         for key, wish in zip(place, wishes, strict=True):
             _check_names(said_by[key], wish)
+    first = np.arange(len(wishes) + 1) * max(len(topics), 1)
+    keys = np.repeat(first[:-1], [*map(len, wishes)]) + code
+    if (code == UNKNOWN).any():
         keys = keys[code != UNKNOWN]
     keys = distinct(keys, int(first[-1]))
     start = np.searchsorted(keys, first)
@@ -72,15 +75,15 @@ def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -
     return audience, starts([len(row) for row in readers]), flat
 
 
-def claims(names: Sequence[str], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
+def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
     """What the members say that they own, as pairs of member and dense partition."""
     owned = [member.owned or {} for member in members]
-    lists = [*chain.from_iterable(topics.values() for topics in owned)]
+    lists = [*chain.from_iterable(theirs.values() for theirs in owned)]
     if not lists:
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
     sizes = [*map(len, lists)]
     number = _numbers([*chain.from_iterable(lists)], members)
-    topic = np.repeat(_codes(names, owned), sizes)
+    topic = np.repeat(_codes(topics, owned), sizes)
     claimant = np.repeat(np.repeat(np.arange(len(owned)), [*map(len, owned)]), sizes)
     size = np.append(np.diff(topic_start), 0)  # the unknown topic, last, has no partitions
     known = (number >= 0) & (number < size[topic])
@@ -94,9 +97,8 @@ def claims(names: Sequence[str], topic_start: Longs, members: Sequence["Member"]
     return claimant.astype(np.int32), partition.astype(np.int32)
 
 
-def _codes(names: Sequence[str], wishes: Iterable[Iterable[str]]) -> Longs:
-    code = dict(zip(names, range(len(names)), strict=True))
-    return np.array([*map(code.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64)
+def _codes(topics: Mapping[str, int], wishes: Iterable[Iterable[str]]) -> Longs:
+    return np.array([*map(topics.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64)
 
 
 def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
@@ -115,21 +117,16 @@ def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
     return np.array([n if 0 <= n < 2**31 else UNKNOWN for n in claimed], dtype=np.int64)
 
 
-def _wish(member: "Member", names: Sequence[str]) -> Sequence[str]:
+def _wish(member: "Member", topics: Mapping[str, int]) -> Collection[str]:
     if isinstance(member.topics, str):
         if member.topics == "*":
-            return names
+            return topics
         raise ProblemError(
             f'member {member.id!r}: topics must be a list of names or "*", not {member.topics!r}'
         )
-    wish = tuple(member.topics)
-    try:
-        hash(wish)
-    except TypeError:
-        _check_names(member, wish)
-    return wish
+    return tuple(member.topics)
 
 
-def _check_names(member: "Member", wish: Sequence[str]) -> None:
+def _check_names(member: "Member", wish: Iterable[str]) -> None:
     if not all(isinstance(name, str) for name in wish):
         raise ProblemError(f"member {member.id!r}: topics must be a list of names")

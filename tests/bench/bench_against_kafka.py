@@ -8,9 +8,10 @@ A cell is members x topics x partitions of a topic. Each is run with equal subsc
 each member, with 2 and 3 racks of replicas of 3, from scratch and after one member left. Kafka is warmed up.
 
 What is measured. *Plan* is a strategy alone: ours from columns to a column, Kafka's assign(). *Names* is from what stands
-ready before a plan is wanted to who gets which numbers of which topics, all written out: ours from `Topic` and `Member` values
-through `Group.build`, which checks and sorts all anew, to dictionaries. The consumer's classes do just that in assign(), from a
-Cluster and Subscriptions to lists of TopicPartition, so their two times are one. The server's classes do less: they start from
+ready before a plan is wanted to who gets which numbers of which topics, all written out. What stands ready is the topics,
+indexed (our `Catalogue`, Kafka's Cluster and metadata image), and a value for each member with the names of what it reads and
+owns. Ours goes through `Group.build`, which checks and sorts all members anew, to dictionaries. The consumer's classes do just
+that in assign(), from Subscriptions to lists of TopicPartition, so their two times are one. The server's classes do less: they start from
 topic ids and an index of who owns what, both of which the broker keeps up to date, and may answer by ranges that nobody has
 written out; their time by names is that of the broker's TargetAssignmentBuilder, from members with names of topics to a record
 of partitions for each member whose assignment changed. Neither of them looks at racks, lag or claims by generation; ours do.
@@ -35,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "assignors"))
 from coordinator_cases import CoordinatorCases, Stated
 from kafka_oracle import CLIENT_SIDE, Kafka
 
+from assignors.catalogue import Catalogue
 from assignors.group import Group, Member, Topic
 from assignors.strategies import STRATEGIES, Strategy
 
@@ -212,8 +214,8 @@ def report(
     java: Java, case: Case, name: str, arguments: argparse.Namespace, slow: dict[tuple[str, str, str], int]
 ) -> str:
     """Measure and print one line; the answer is its mark."""
-    strategy = STRATEGIES[name]
-    group = Group.build(case.topics, case.members)
+    strategy, catalogue = STRATEGIES[name], Catalogue.of(case.topics)
+    group = Group.build(catalogue, case.members)
     kind = name, case.wishes, case.state
     given_up_at = slow.get(kind)
     calls = None if given_up_at is not None and given_up_at <= size(case.cell) else java.calls(name, case)
@@ -222,7 +224,7 @@ def report(
     begun = perf_counter()
     while len(plan) < arguments.repeat or (len(plan) < MOST_REPEATS and perf_counter() - begun < ENOUGH):
         plan.append(timed(lambda: strategy(group)))
-        names.append(timed(lambda: names_to_names(strategy, case)))
+        names.append(timed(lambda: names_to_names(strategy, catalogue, case.members)))
         if calls is None or (kafka and min(kafka) > 1000 * arguments.once):
             continue
         took = java.timed(calls.plan)
@@ -250,8 +252,10 @@ def size(cell: str) -> int:
     return members * topics * partitions
 
 
-def names_to_names(strategy: Strategy, case: Case) -> dict[str, dict[str, list[int]]]:
-    group = Group.build(case.topics, case.members)
+def names_to_names(
+    strategy: Strategy, catalogue: Catalogue, members: list[Member]
+) -> dict[str, dict[str, list[int]]]:
+    group = Group.build(catalogue, members)
     return strategy(group).to_names(group)
 
 
