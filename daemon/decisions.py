@@ -11,11 +11,14 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
 from daemon import group_state, plan_record
 from daemon.group_state import Say, TurnedDown
 from daemon.planning import plan as make_plan
 from daemon.restraint import TRIGGERED, Cause, Promise
+from streaming.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -278,8 +281,7 @@ def _skew_now(state: GroupState, world: World) -> float:
         for number, lag in enumerate(record.lag):
             if (owner := owners.get((topic, number))) in loads:
                 loads[owner] += lag / members[owner].capacity
-    total = sum(loads.values())
-    return max(loads.values()) * len(loads) / total if total else 1.0
+    return skew_of(np.array(list(loads.values())))
 
 
 def _advanced(outcome: Outcome, world: World) -> Outcome:

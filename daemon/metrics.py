@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -25,6 +26,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon.errors import ConfigurationError
+from streaming.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -206,7 +208,7 @@ def figures(group: GroupState) -> Figures:
         lag=total,
         at=min((record.at for record in group.lags.values()), default=None),
         share=max(lags.values()) / total if lags and total else None,
-        skew=max(loads) * len(loads) / sum(loads) if sum(loads) else None,
+        skew=skew_of(np.array(loads)) if any(loads) else None,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 
 from assignors.protocol import ranges
@@ -22,6 +23,7 @@ from assignors.protocol.records import (
 )
 from daemon.errors import NotFoundError
 from daemon.reading import Entry, read_to_end
+from streaming.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +82,7 @@ class GroupView:
         """The most loaded member's lag over capacity, over the mean; None without lag or members."""
         capacity = {instance: record.capacity for (instance, _), record in self.assigned.items()}
         loads = [lag / capacity[instance] for instance, lag in self.member_lags().items()]
-        return max(loads) * len(loads) / sum(loads) if sum(loads) else None
+        return skew_of(np.array(loads)) if any(loads) else None
 
     def summary(self) -> dict[str, object]:
         """Return the row of `levelwind groups`."""
