@@ -1,4 +1,8 @@
-"""What is known of one group; how a batch changes it is told by `group_turn`."""
+"""What is known of one group; how a batch changes it is told by `group_turn`.
+
+Size, packed: half a kilobyte; 60 bytes a member; of each topic 12 bytes a partition, 5 more for who owns it, and 2 for each
+layout of racks since the plan, of which `group_racks` keeps a few. Measured: 18.3 bytes a partition with ten members.
+"""
 
 from __future__ import annotations
 

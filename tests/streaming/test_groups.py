@@ -463,6 +463,27 @@ def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: 
 # -- state as bytes
 
 
+@pytest.mark.parametrize("members", [1, 10, 100])
+def test_a_groups_state_is_as_large_as_is_documented(members: int) -> None:
+    def size(partitions: int, topics: int) -> int:
+        story, pipeline = Groups(), LocalPipeline(skew=RULE)
+        for number in range(topics):
+            topic, topic_id = f"t{number}", bytes(15) + bytes([number + 1])
+            story.layout(0, topic, [["a", "b"]] * partitions, topic_id=topic_id)
+            story.commits(1, "g", topic, dict.fromkeys(range(partitions), 0), topic_id=topic_id)
+        for number in range(members):
+            owned = {f"t{t}": tuple(range(number, partitions, members)) for t in range(topics)}
+            story.member(2, "g", f"m{number}", owned, rack="a")
+        for number in range(topics):
+            story.sample(3, f"t{number}", [10] * partitions, topic_id=bytes(15) + bytes([number + 1]))
+        run(story, pipeline)
+        return len(pipeline.groups["g/g"])
+
+    assert size(1, 1) <= 512 + 60 * members
+    assert size(1000, 1) <= 512 + 60 * members + 1000 * (12 + 5 + 2)
+    assert size(1000, 2) <= 512 + 60 * members + 2000 * (12 + 5 + 2)
+
+
 def test_a_groups_state_is_read_back_as_it_was_written() -> None:
     story = Groups()
     consumers(story)
