@@ -293,9 +293,10 @@ def summary(judged: Sequence[Judged], *, retried: bool) -> str:
         count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
     )
     if retried:
+        later = "; a letter that stands on in a while was overtaken: try it again" if readable else ""
         return (
             f"{readable} given to the pipeline again, {outdated} outdated and ended, "
-            f"{unreadable_still} still unreadable; a letter that stands on was overtaken: try it again"
+            f"{unreadable_still} still unreadable{later}"
         )
     return (
         f"{readable} readable now, {outdated} outdated, {unreadable_still} unreadable; --retry to act on it"

@@ -62,7 +62,7 @@ class Simulated:
         fleet = self.world.fleet
         return (
             f"{self.world.name}: {fleet.partitions:,} partitions, {len(fleet.consumers):,} members, "
-            f"{self.world.seconds / 3600:,.4g} h, {self.rows[0].arrived:,} records"
+            f"{_lasting(self.world.seconds)}, {self.rows[0].arrived:,} records"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -92,6 +92,10 @@ class Simulated:
             "time above: share of the partitions' time beyond the target; group above: of time in which any partition was; "
             "* the least\n"
         )
+
+
+def _lasting(seconds: float) -> str:
+    return f"{seconds / 3600:,.4g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
 
 
 def wanted(names: str | None) -> tuple[str, ...]:

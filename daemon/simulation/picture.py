@@ -113,7 +113,7 @@ def _bars(axes: Axes, name: str, values: Sequence[float | None], shown: Callable
     known = [value for value in values if value is not None]
     least, most = min(known, default=0), max(known, default=0) or 1
     for line, value in enumerate(values):
-        best = value is not None and value == least
+        best = value is not None and value == least and len(set(known)) > 1
         axes.barh(line, value or 0, height=0.5, color=BEST if best else PLAIN)
         axes.annotate(
             "-" if value is None else shown(value),

@@ -99,7 +99,7 @@ def batch(**fields):
     whole = {
         "rows": 10,
         "batch_ms": 700,
-        "durations": {"addBatch": 600},
+        "durations": {"addBatch": 600, "triggerExecution": 700},
         "behind": 5,
         "newest": 11_000,
         "delay_ms": 900,
@@ -132,6 +132,7 @@ def test_the_pipelines_batches_are_counted(metrics):
     assert found["levelwind_pipeline_batch_seconds_count",] == 2
     assert found["levelwind_pipeline_batch_seconds_bucket", "0.75"] == 2
     assert found["levelwind_pipeline_phase_seconds_total", "addBatch"] == 1.2
+    assert ("levelwind_pipeline_phase_seconds_total", "triggerExecution") not in found  # it is their sum
     assert found["levelwind_pipeline_behind_records",] == 0
     assert found["levelwind_pipeline_delay_seconds_sum",] == 0.9
     assert found["levelwind_pipeline_newest_timestamp_seconds",] == 11

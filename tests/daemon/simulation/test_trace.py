@@ -217,7 +217,7 @@ def test_a_made_up_day_is_told_as_text_and_as_json(tmp_path):
     picture = tmp_path / "day.svg"
     text = levelwind(*SMALL, "--strategy", "lag,range", "--picture", picture)
     assert text.exit_code == 0
-    assert text.stdout.startswith("day, seed 1: 6 partitions, 3 members, 0.1 h")
+    assert text.stdout.startswith("day, seed 1: 6 partitions, 3 members, 6 min")
     assert "simulating" in text.stderr
     assert {"lag", "range"} <= {line.split()[0] for line in text.stdout.splitlines() if line}
     assert "read across racks" in picture.read_text()
