@@ -8,9 +8,9 @@ never cut: the time is that of refinement alone.
 from dataclasses import dataclass
 from time import perf_counter
 
-WORK = 24_000_000  # pairs looked at in a second
+WORK = 60_000_000  # pairs looked at in a second
 PATIENCE = 5  # times the seconds that this may really take
-STEP = 3_000  # what one look costs however little it looks at
+STEP = 5_000  # what one look costs however little it looks at
 
 
 @dataclass(slots=True)

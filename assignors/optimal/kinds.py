@@ -3,26 +3,32 @@
 Law: counts stay. The most loaded kind exchanges heavy partitions for lighter ones of a less loaded kind, until the two are
 even; until the most loaded cannot be lowered. First by exchanges after which nothing crosses racks that did not; where load must
 be paid for, then by those that bring most for what they cost.
+Cost: O(P log P) for an exchange between few kinds; where members differ so much that kinds are many, within the effort.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.columns import Bools, Floats, Longs
+from assignors.columns import Bools, Floats, Longs, radix
+from assignors.optimal.effort import Effort
 from assignors.optimal.terms import Terms, summed
 
 CLOSE = 0.25  # of the tolerance: kinds need not be more even than this
+TAKERS = 12  # kinds that are tried before the most loaded is left as it is
 PAID = 0.5  # of the tolerance: what evenness is worth a price
 
 
-def levelled_kinds(terms: Terms, there: Longs, kind: Longs, *, racks: bool, pay: bool = False) -> None:
+def levelled_kinds(
+    terms: Terms, there: Longs, kind: Longs, effort: Effort, *, racks: bool, pay: bool = False
+) -> None:
     """Change the kinds that taken partitions go to, in place.
 
     Args:
         terms: the problem.
         there: the taken partitions.
         kind: by partition, the kind that it goes to.
+        effort: how much may be tried.
         racks: whether the weight across racks counts.
         pay: whether more may cross where load needs it.
     """
@@ -32,8 +38,10 @@ def levelled_kinds(terms: Terms, there: Longs, kind: Longs, *, racks: bool, pay:
         there,
         kind,
         racks,
+        effort,
         summed(terms.kind, terms.capacity, kinds),
         summed(kind[there], terms.load[there], kinds),
+        _by_kind(there, kind, kinds),
     )
     block = terms.blocks.of_signature[terms.signature]
     for number in range(len(terms.blocks.level)):
@@ -43,14 +51,21 @@ def levelled_kinds(terms: Terms, there: Longs, kind: Longs, *, racks: bool, pay:
             desk.level(mine, PAID, pay=True)
 
 
+def _by_kind(there: Longs, kind: Longs, kinds: int) -> dict[int, Longs]:
+    ends = np.cumsum(np.bincount(kind[there], minlength=kinds))
+    return dict(enumerate(np.split(there[radix(kind[there], kinds)], ends[:-1])))
+
+
 @dataclass(frozen=True, slots=True)
 class _Desk:
     terms: Terms
     there: Longs
     kind: Longs
     racks: bool
+    effort: Effort
     capacity: Floats  # by kind
     work: Floats  # by kind
+    mine: dict[int, Longs]  # by kind: its partitions, as far as they are known
 
     def level(self, mine: Longs, close: float, *, pay: bool) -> None:
         """Exchange between kinds of one block."""
@@ -59,7 +74,7 @@ class _Desk:
         for _ in range(4 * len(mine)):
             ratio = self.work[mine] / self.capacity[mine]
             giver = int(mine[np.argmax(ratio)])
-            takers = mine[np.argsort(ratio, kind="stable")]
+            takers = mine[np.argsort(ratio, kind="stable")][: TAKERS + 1]
             if ratio.max() <= limit or not any(
                 self._exchanged(giver, taker, pay=pay) for taker in takers[takers != giver].tolist()
             ):
@@ -69,7 +84,8 @@ class _Desk:
         """Exchange until two kinds are even, or nothing suits any more."""
         own, other = self.capacity[giver], self.capacity[taker]
         goal = (self.work[giver] * other - self.work[taker] * own) / (own + other)
-        if goal <= 0:
+        size = len(self._of(giver)) + len(self._of(taker))
+        if goal <= 0 or not self.effort.spend(size):
             return False
         gone, come = self._pairs(giver, taker, pay=pay)
         if not pay:  # evenly from all of them: neither kind shall lose all that is heavy or all that is light
@@ -86,10 +102,17 @@ class _Desk:
                 return False
             chosen = slice(nearest, nearest + 1)
         self.kind[gone[chosen]], self.kind[come[chosen]] = taker, giver
+        del self.mine[giver], self.mine[taker]
         moved = float(gain[chosen].sum())
         self.work[giver] -= moved
         self.work[taker] += moved
         return True
+
+    def _of(self, kind: int) -> Longs:
+        """A kind's partitions, ascending."""
+        if kind not in self.mine:
+            self.mine[kind] = self.there[self.kind[self.there] == kind]
+        return self.mine[kind]
 
     def _pairs(self, giver: int, taker: int, *, pay: bool) -> tuple[Longs, Longs]:
         """What could go, and what could come for each; each pair lowers the giver, the best ones first."""
@@ -119,7 +142,7 @@ class _Desk:
     def _able(self, here: int, onward: int) -> tuple[Longs, Longs]:
         """Which of one kind's partitions may go to another, and what that adds across racks."""
         terms = self.terms
-        parts = self.there[self.kind[self.there] == here]
+        parts = self._of(here)
         parts = parts[terms.allowed[terms.audience[parts], onward]]
         if not self.racks:
             return parts, np.zeros(len(parts), dtype=np.int64)

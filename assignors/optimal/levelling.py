@@ -19,7 +19,7 @@ from assignors.optimal.terms import Terms
 
 WIDEST = 96  # partitions of a member that are tried against another's
 TAKERS = 4  # members that are tried before the best step is taken
-MORE_TAKERS = 48  # and when none of them will do
+PAIRS = 60_000  # that are tried with as many others as can be, when none of them will do
 WORTH = 32  # steps to the limit, as long as this one, that are still worth it where what is reached is good enough
 
 
@@ -29,7 +29,6 @@ class Step(NamedTuple):
     peak: float  # what the more loaded of the two has then, at least the limit
     moves: int
     crossing: int
-    exact: float  # the same below the limit too
     taker: int
     partition: int
     back: int  # -1 none
@@ -65,8 +64,7 @@ def levelled(
         if drain[giver] <= limit:
             break
         good = bool(drain[giver] <= enough)
-        takers = _takers(bench, giver, drain)[: TAKERS if good else MORE_TAKERS]
-        step = _best(bench, giver, takers, limit, effort, crossing)
+        step = _best(bench, giver, _takers(bench, giver, drain), limit, effort, crossing, more=not good)
         if good and (step is None or (drain[giver] - step.peak) * WORTH < drain[giver] - limit):
             break
         if step is None:
@@ -87,53 +85,79 @@ def _takers(bench: Bench, giver: int, drain: Floats) -> Longs:
 
 
 def _best(
-    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None
+    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None, *, more: bool
 ) -> Step | None:
-    best: Step | None = None
-    for number, taker in enumerate(takers.tolist()):
-        if best is not None and (number >= TAKERS or (best.peak <= limit and best.moves <= 0)):
-            break
-        mine, theirs = bench.of_member(giver), bench.of_member(taker)
-        if not effort.spend(min(len(mine), WIDEST) * min(len(theirs) + 1, WIDEST)):
-            return best
-        step = _step(bench, giver, taker, limit, crossing)
-        if step is not None and (best is None or step < best):
-            best = step
-    return best
-
-
-def _step(bench: Bench, giver: int, taker: int, limit: float, crossing: int | None) -> Step | None:
-    """The best step between two members, if any lowers the higher of them."""
-    terms = bench.terms
-    gone = bench.of_member(giver)
-    gone = _thinned(terms, gone[terms.may(gone, np.full(1, taker)) & (terms.load[gone] > 0)])
-    come = bench.of_member(taker)
-    come = _thinned(terms, come[terms.may(come, np.full(1, giver))])
-    shift = bench.count[giver] > terms.least[giver] and bench.count[taker] < terms.most[taker]
-    if not len(gone) or not (len(come) or shift):
+    """The best step to one of the least loaded, or else, if more may be tried, to one of as many others as can be."""
+    mine = bench.of_member(giver)
+    gone = _thinned(bench.terms, mine[bench.terms.load[mine] > 0])
+    if not len(gone):
         return None
-    gain = terms.load[gone][:, None] - np.append(terms.load[come], 0.0)[None, :]
-    if not shift:
-        gain[:, -1] = -1.0
+    ends = [TAKERS]
+    if more:
+        fit = np.cumsum(np.minimum(bench.count[takers[TAKERS:]], WIDEST) + 1) * len(gone) <= PAIRS
+        ends.append(TAKERS + int(np.count_nonzero(fit)))
+    begin = 0
+    for end in ends:
+        those = takers[begin:end]
+        size = int((np.minimum(bench.count[those], WIDEST) + 1).sum())
+        if not len(those) or not effort.spend(len(gone) * size):
+            break
+        step = _step(bench, giver, gone, those, limit, crossing)
+        if step is not None:
+            return step
+        begin = end
+    return None
+
+
+def _step(
+    bench: Bench, giver: int, gone: Longs, takers: Longs, limit: float, crossing: int | None
+) -> Step | None:
+    """The best step from a member to some others, if any lowers the higher of the two."""
+    terms, him = bench.terms, np.array([giver])
+    come, taker = _back(bench, giver, takers)
+    if not len(come):
+        return None
+    back, given = np.maximum(come, 0), gone[:, None]
+    gain = terms.load[given] - np.where(come < 0, 0.0, terms.load[back])
     peak = np.maximum(
         (bench.work[giver] - gain) / terms.capacity[giver], (bench.work[taker] + gain) / terms.capacity[taker]
     )
     now = bench.work[giver] / terms.capacity[giver]
-    good = (gain > 0) & (peak < now * (1 - 1e-12))
-    far = _change(terms, gone, giver, taker)[:, None] + np.append(_change(terms, come, taker, giver), 0)
+    good = (gain > 0) & (peak < now * (1 - 1e-12)) & terms.allowed[terms.audience[gone]][:, terms.kind[taker]]
+    away = terms.far[terms.rackset[gone]] * terms.weight[given]
+    far = away[:, terms.rack[terms.kind[taker]]] - away[:, terms.rack[terms.kind[him]]]
+    far += np.where(come < 0, 0, terms.crossing(back, him) - terms.crossing(back, taker))
     if crossing is not None:
         good &= far <= max(crossing - bench.crossed, 0)
     if not good.any():
         return None
     lowest = np.where(good, np.maximum(peak, limit), np.inf)
     row, column = np.nonzero(lowest == lowest.min())
-    moves = _moves(bench, gone, giver, taker)[row] + np.append(_moves(bench, come, taker, giver), 0)[column]
+    moves = _moves(bench, gone[row], giver, taker[column])
+    moves += np.where(come[column] < 0, 0, _moves(bench, back[column], taker[column], giver))
     best = np.lexsort((column, row, peak[row, column], far[row, column], moves))[0]
     at = int(row[best]), int(column[best])
-    back = int(come[at[1]]) if at[1] < len(come) else -1
     return Step(
-        float(lowest[at]), int(moves[best]), int(far[at]), float(peak[at]), taker, int(gone[at[0]]), back
+        float(lowest[at]),
+        int(moves[best]),
+        int(far[at]),
+        int(taker[at[1]]),
+        int(gone[at[0]]),
+        int(come[at[1]]),
     )
+
+
+def _back(bench: Bench, giver: int, takers: Longs) -> tuple[Longs, Longs]:
+    """What could come back, and from whom; -1: nothing does, where counts allow that."""
+    terms = bench.terms
+    theirs = [_thinned(terms, bench.of_member(taker)) for taker in takers.tolist()]
+    come = np.concatenate(theirs)
+    taker = np.repeat(takers, [len(parts) for parts in theirs])
+    may = terms.may(come, np.array([giver]))
+    room = takers[bench.count[takers] < terms.most[takers]]
+    if bench.count[giver] <= terms.least[giver]:
+        room = room[:0]
+    return np.append(come[may], np.full(len(room), -1)), np.append(taker[may], room)
 
 
 def _thinned(terms: Terms, partitions: Longs) -> Longs:
@@ -147,12 +171,7 @@ def _thinned(terms: Terms, partitions: Longs) -> Longs:
     return np.sort(np.concatenate([light, np.unique(between[places]), heavy]))
 
 
-def _change(terms: Terms, partitions: Longs, before: int, after: int) -> Longs:
-    there = terms.crossing(partitions, np.full(1, after))
-    return np.asarray(there - terms.crossing(partitions, np.full(1, before)))
-
-
-def _moves(bench: Bench, partitions: Longs, before: int, after: int) -> Longs:
+def _moves(bench: Bench, partitions: Longs, before: Longs | int, after: Longs | int) -> Longs:
     """By partition: how many more are away from their holders if it changes hands."""
     held = bench.held[partitions]
     return np.asarray((held == before).astype(np.int64) - (held == after))

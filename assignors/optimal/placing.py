@@ -10,6 +10,7 @@ import numpy as np
 from assignors.assignment import NOBODY
 from assignors.columns import Bools, Floats, Ints, Longs, within
 from assignors.optimal.dealing import dealt
+from assignors.optimal.effort import Effort
 from assignors.optimal.kinds import levelled_kinds
 from assignors.optimal.terms import Terms, summed
 from assignors.optimal.transport import Classes, Racks, Shipment, classes, shipped
@@ -17,12 +18,13 @@ from assignors.optimal.transport import Classes, Racks, Shipment, classes, shipp
 AGAIN = 3  # times that a kind of members of several capacities is dealt to
 
 
-def place(terms: Terms, held: Ints, racks: Racks = "all") -> Ints:
+def place(terms: Terms, held: Ints, effort: Effort, racks: Racks = "all") -> Ints:
     """The owners.
 
     Args:
         terms: the problem.
         held: by partition, the member that should keep it where that costs nothing else; -1 nobody.
+        effort: how much may be tried to level kinds.
         racks: whether the weight across racks counts for all, as far as load does not need more of it to cross, only for what
             nobody holds, or not at all.
     """
@@ -36,7 +38,7 @@ def place(terms: Terms, held: Ints, racks: Racks = "all") -> Ints:
         classed = classes(terms, held)
         kind[there] = _chosen(terms, there, held, classed, shipped(terms, classed, racks))
         if fresh:
-            levelled_kinds(terms, there, kind, racks=racks != "none", pay=racks == "paid")
+            levelled_kinds(terms, there, kind, effort, racks=racks != "none", pay=racks == "paid")
     if not fresh:
         stays = there[(held[there] >= 0)]
         stays = stays[terms.kind[held[stays]] == kind[stays]]

@@ -21,6 +21,7 @@ from assignors.optimal.terms import Terms, summed
 from assignors.range import range_
 
 CLOSE = 0.25  # of the tolerance: as near to the bound as this is near enough
+MANY = 24  # kinds of members, of which not all exchanges were tried
 SEEDED = 2_000  # partitions up to which other strategies' answers are tried too
 
 
@@ -39,12 +40,15 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     tolerance = terms.wishes.load_tolerance
     enough = terms.wishes.within(bound.value)
     goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
-    near = place(terms, nobody)
-    if _between_kinds(terms, near) <= enough:  # else no exchange that costs nothing across racks will do
-        near = levelled(terms, near, nobody, goal, effort.half(), crossing=terms.crossed(near), enough=enough)
+    near = place(terms, nobody, effort.half())
+    # Where kinds are few and uneven, no exchange that costs nothing across racks will do.
+    many = len(terms.signature) > MANY
+    if many or _between_kinds(terms, near) <= enough:
+        part = effort if many else effort.half()
+        near = levelled(terms, near, nobody, goal, part, crossing=terms.crossed(near), enough=enough)
     plans = [near]
     if terms.drain(near) > enough:
-        paid = place(terms, nobody, "paid")
+        paid = place(terms, nobody, effort.half(), "paid")
         plans.append(
             levelled(terms, paid, nobody, goal, effort.half(), crossing=terms.crossed(paid), enough=enough)
         )
@@ -87,7 +91,7 @@ def _between_kinds(terms: Terms, owner: Ints) -> float:
 
 def _regardless_of_racks(terms: Terms, nobody: Ints, goal: float, near: Ints, effort: Effort) -> list[Ints]:
     """Plans in which load is all that counts, from several beginnings."""
-    begun = [near, place(terms, nobody, "none")]
+    begun = [near, place(terms, nobody, effort.half(), "none")]
     if len(terms.audience) <= SEEDED:
         seeds = (strategy(terms.group).owner for strategy in (lag, range_))
         begun += [owner for owner in seeds if terms.even(owner)]

@@ -45,7 +45,7 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
         return _best(terms, [goal.owner, *_answers(terms, goal)])
     drain, crossing = limits(terms, goal)
     mended: list[Ints] = []
-    for begun in _begun(terms, goal):
+    for begun in _begun(terms, goal, effort):
         mended.append(_mended(terms, begun, drain, crossing, effort if mended else effort.half()))
         if fits(terms, mended[-1], goal):
             break
@@ -59,14 +59,14 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     return again if fits(terms, again, goal) else chosen
 
 
-def _begun(terms: Terms, goal: Reference) -> Iterator[Ints]:
+def _begun(terms: Terms, goal: Reference, effort: Effort) -> Iterator[Ints]:
     """What is held with counts made even: with racks looked after for all, and only for what nobody holds."""
-    near = place(terms, terms.held)
+    near = place(terms, terms.held, effort)
     # Where load needs more to cross than counts do, what is held crosses for a reason.
     reasonable = terms.crossed(near) < goal.crossing
     if not reasonable:
         yield near
-    yield place(terms, terms.held, "free")
+    yield place(terms, terms.held, effort, "free")
     if reasonable:
         yield near
 

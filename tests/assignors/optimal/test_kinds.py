@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from assignors.group import Group, Member, Topic
+from assignors.optimal.effort import Effort
 from assignors.optimal.kinds import levelled_kinds
 from assignors.optimal.terms import terms
 from assignors.optimal.wishes import Wishes
@@ -23,7 +24,7 @@ def work(problem, kind):
 def test_kinds_become_even_and_neither_loses_all_that_is_heavy_nor_all_that_is_light():
     problem = stated([["a", "b"]] * 200, [*range(100, 200), *range(100)])
     kind = np.repeat([0, 1], 100)
-    levelled_kinds(problem, np.arange(200), kind, racks=True)
+    levelled_kinds(problem, np.arange(200), kind, Effort.of(1), racks=True)
     first, second = work(problem, kind)
     assert abs(first - second) <= 0.005 * (first + second) / 2
     assert np.count_nonzero(kind == 0) == 100
@@ -35,9 +36,9 @@ def test_kinds_become_even_and_neither_loses_all_that_is_heavy_nor_all_that_is_l
 def test_nothing_crosses_for_it_unless_it_may_be_paid_for():
     problem = stated([["a"]] * 20 + [["b"]] * 20, [10] * 20 + [2] * 20)
     kind = np.repeat([0, 1], 20)
-    levelled_kinds(problem, np.arange(40), kind, racks=True)
+    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=True)
     assert kind.tolist() == [0] * 20 + [1] * 20
-    levelled_kinds(problem, np.arange(40), kind, racks=True, pay=True)
+    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=True, pay=True)
     first, second = work(problem, kind)
     assert abs(first - second) <= 8
     assert np.count_nonzero(kind == 0) == 20
@@ -47,5 +48,5 @@ def test_nothing_crosses_for_it_unless_it_may_be_paid_for():
 def test_where_racks_do_not_count_everything_may_be_exchanged(racks):
     problem = stated([["a"]] * 20 + [["b"]] * 20, [10] * 20 + [2] * 20)
     kind = np.repeat([0, 1], 20)
-    levelled_kinds(problem, np.arange(40), kind, racks=racks)
+    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=racks)
     assert (work(problem, kind) == [200, 40]) is racks

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from assignors.group import Group, Member, Topic
+from assignors.optimal.effort import Effort
 from assignors.optimal.placing import place
 from assignors.optimal.terms import terms
 from assignors.optimal.transport import classes, crossing_bound, shipped
@@ -32,7 +33,7 @@ def test_one_crossing_less_is_worth_any_number_of_changes(copies):
         "b": [*range(2, 3 * copies, 3)],
     }
     problem = stated(racks, held)
-    plan = place(problem, problem.held)
+    plan = place(problem, problem.held, Effort.of(1))
     assert problem.crossed(plan) == 0 == crossing_bound(problem)
     assert problem.count(plan).tolist() == [copies] * 3
 
@@ -43,12 +44,12 @@ def test_a_long_chain_of_changes_is_worth_one_crossing_too():
     held = {names[-1]: [0], **{name: [number + 1] for number, name in enumerate(names[:-1])}}
     problem = stated(racks, held, members=names)
     assert problem.crossed(problem.held) == 1
-    assert problem.crossed(place(problem, problem.held)) == 0
+    assert problem.crossed(place(problem, problem.held, Effort.of(1))) == 0
 
 
 def test_what_weighs_most_stays_near_whatever_the_number_of_the_others():
     problem = stated([["a"]] * 6, {}, traffic=[1, 1, 1, 1, 50, 50], members="ab")
-    plan = place(problem, problem.held)
+    plan = place(problem, problem.held, Effort.of(1))
     assert plan[[4, 5]].tolist() == [0, 0]
     assert problem.crossed(plan) == 3 == crossing_bound(problem)
 
@@ -57,13 +58,13 @@ def test_nothing_changes_its_kind_of_owner_without_a_reason():
     problem = stated([["a", "b", "c"]] * 6, {"a": [0, 5], "b": [1, 4], "c": [2, 3]})
     sent = shipped(problem, classes(problem, problem.held), "all")
     assert not sent.left.any()
-    assert place(problem, problem.held).tolist() == problem.held.tolist()
+    assert place(problem, problem.held, Effort.of(1)).tolist() == problem.held.tolist()
 
 
 def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_near():
     problem = stated([["a"], ["b"], ["a", "b"], ["b"]], {"a": [1], "b": [0]}, members="ab")
-    assert problem.crossed(place(problem, problem.held, "free")) == 2
-    assert problem.crossed(place(problem, problem.held, "all")) == 0
+    assert problem.crossed(place(problem, problem.held, Effort.of(1), "free")) == 2
+    assert problem.crossed(place(problem, problem.held, Effort.of(1), "all")) == 0
 
 
 def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
