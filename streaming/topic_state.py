@@ -1,9 +1,9 @@
 """What is known of one topic; how a batch changes it is told by `topic_turn`.
 
-Size, packed: a kilobyte, and 188 bytes a partition, 132 of them the history of its end, and 56 a group and partition that it committed,
-with the two marks that its velocity is measured from; 40 a commit that waits for the sample that counts it, of which there
-are at most `PENDING` more than commits that are counted; at most `HELD` samples that wait for commits to be read. Measured:
-237 bytes a partition with one group and one mark.
+Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 a group and partition that it
+committed, with the two marks that its velocity is measured from; 40 a commit that waits for the sample that counts it, of
+which there are at most `PENDING` more than commits that are counted; at most `HELD` samples that wait for commits to be
+read. Measured: 237 bytes a partition with one group and one mark.
 """
 
 from __future__ import annotations

@@ -36,9 +36,12 @@ class Log:
     """Messages in the order of their writing, each with the next offset of its topic."""
 
     messages: list[Message] = field(default_factory=list)
+    written: dict[str, int] = field(default_factory=dict)
+    """How many, by topic."""
 
     def add(self, topic: str, at: int, key: bytes | None, value: bytes | None) -> None:
-        offset = sum(message.topic == topic for message in self.messages)
+        offset = self.written.get(topic, 0)
+        self.written[topic] = offset + 1
         self.messages.append(Message(topic=topic, offset=offset, at=at, key=key, value=value))
 
     def commit(
