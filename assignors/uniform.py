@@ -6,8 +6,8 @@ Source: the UniformAssignor of Kafka's group coordinator (KIP-848), with KIP-881
 from assignors.assignment import Assignment
 from assignors.group import Group
 from assignors.sticky import kept_claims
-from assignors.sticky_equal import equal
-from assignors.sticky_unequal import unequal
+from assignors.sticky.equal import equal
+from assignors.sticky.unequal import unequal
 
 
 def uniform(group: Group) -> Assignment:

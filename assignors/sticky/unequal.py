@@ -14,10 +14,10 @@ import numpy as np
 from assignors.columns import Bools, Ints, starts
 from assignors.group import Group
 from assignors.near import racks_matter
-from assignors.sticky_cycles import improve
-from assignors.sticky_near import bring_near
-from assignors.sticky_network import Network
-from assignors.sticky_pour import deal_near, pour
+from assignors.sticky.chains import bring_near
+from assignors.sticky.cycles import improve
+from assignors.sticky.network import Network
+from assignors.sticky.pour import deal_near, pour
 
 
 def unequal(group: Group, held: Ints) -> Ints:

@@ -16,7 +16,7 @@ import numpy as np
 from assignors.columns import Bools, Ints, Longs, firsts
 from assignors.group import Group
 from assignors.near import nonlocal_at
-from assignors.sticky_network import Network
+from assignors.sticky.network import Network
 
 LABOUR = 300_000_000  # arcs looked at: about two seconds, which only the largest groups come near to
 ARC_BITS = 24  # a distance and the arc that gives it share an integer, so that one minimum finds both

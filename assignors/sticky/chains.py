@@ -14,7 +14,7 @@ from assignors.assignment import NOBODY
 from assignors.columns import Bools, Ints, Longs, distinct, radix, within
 from assignors.group import Group
 from assignors.near import nonlocal_at
-from assignors.sticky_network import Network
+from assignors.sticky.network import Network
 
 LONGEST = 24  # hand-overs in a chain: what is still far then is left to the search for circles
 

@@ -5,8 +5,8 @@ from random_groups import Shape, problems
 from assignors.group import Group, Member, Topic
 from assignors.near import nonlocal_at
 from assignors.sticky import kept_claims
-from assignors.sticky_network import Network
-from assignors.sticky_pour import deal_near, pour
+from assignors.sticky.network import Network
+from assignors.sticky.pour import deal_near, pour
 
 
 @given(problem=problems(Shape(equal=False, lags=False)))

@@ -8,8 +8,8 @@ import numpy as np
 from assignors.assignment import NOBODY, Assignment
 from assignors.columns import Ints
 from assignors.group import Group
-from assignors.sticky_equal import equal
-from assignors.sticky_unequal import unequal
+from assignors.sticky.equal import equal
+from assignors.sticky.unequal import unequal
 
 
 def sticky(group: Group) -> Assignment:
@@ -21,7 +21,7 @@ def sticky(group: Group) -> Assignment:
     claims this is Kafka's answer exactly, and where the claims are balanced and leave nothing out, what is near stays.
     Ties: members by id; static membership makes no difference.
     Cost: O(P log P) with equal subscriptions, and O(S) for each chain of hand-overs otherwise; groups so large that
-    `sticky_cycles.LABOUR` cuts the search short get an even plan that is nearly the best in the rest.
+    `cycles.LABOUR` cuts the search short get an even plan that is nearly the best in the rest.
     """
     return Assignment(settled(group, kept_claims(group)))
 

@@ -13,7 +13,7 @@ from assignors.columns import Ints, Longs, within
 from assignors.fair import scarcest_first
 from assignors.group import Group
 from assignors.pouring import poured
-from assignors.sticky_network import Network
+from assignors.sticky.network import Network
 
 
 def pour(group: Group, owner: Ints) -> Longs:

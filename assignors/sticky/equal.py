@@ -15,11 +15,12 @@ import numpy as np
 from assignors.assignment import NOBODY
 from assignors.columns import Bools, Ints, Longs, radix, starts, within
 from assignors.group import Group
-from assignors.near import Transport, classes, nonlocal_at, racks_matter
-from assignors.sticky_circle import Circle
-from assignors.sticky_cycles import improve
-from assignors.sticky_near import bring_near
-from assignors.sticky_network import Network
+from assignors.near import nonlocal_at, racks_matter
+from assignors.sticky.chains import bring_near
+from assignors.sticky.circle import Circle
+from assignors.sticky.cycles import improve
+from assignors.sticky.network import Network
+from assignors.sticky.transport import Transport, classes
 
 Fill: TypeAlias = Callable[
     [Longs, Longs], Longs
