@@ -15,15 +15,15 @@ LAGS = [60, 50, 50, 38, 62, 40, 40]
 HELD = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
 
 
-def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1):
+def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=()):
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
     people = [
         Member(
             id=name, topics="*", rack=(rack_of or {}).get(name), owned={"t": held.get(name, [])}, generation=1
         )
-        for name in "abc"
+        for name in sorted({*"abc", *held})
     ]
-    return terms(Group.build(topics, people), Wishes(count_slack=slack))
+    return terms(Group.build(topics, people), Wishes(count_slack=slack, drain=drain))
 
 
 def begun(problem, giver=0):
@@ -104,3 +104,19 @@ def test_spent_effort_leaves_no_way_half_gone():
 )
 def test_the_fewest_moves_that_load_needs(lags, limit, moves):
     assert growth_bound(stated(lags=lags), limit) == moves
+
+
+def test_what_is_held_beyond_the_limit_is_taken_up_by_as_many_as_have_room_for_it():
+    held = {"a": [0, 1], **{name: [place + 2] for place, name in enumerate("bcdef")}}
+    assert growth_bound(stated([100, 100, 80, 80, 80, 80, 80], held), 100) == 5
+
+
+def test_what_its_holder_may_not_keep_is_a_move_and_what_weighs_nothing_takes_nothing_up():
+    assert growth_bound(stated(drain=("c",)), 1_000) == 2
+    assert growth_bound(stated([*LAGS, 0, 0, 0]), 120) == 1
+
+
+def test_of_those_that_have_room_the_fullest_gets_it():
+    problem = stated([40, 100, 50, 60, 60, 20, 30], {"a": [1], "b": [2, 5], "c": [3, 6], "d": [4]}, slack=2)
+    plan = passed(problem, begun(problem), 135, Effort.of(1))
+    assert plan.tolist() == [2, 0, 1, 2, 3, 1, 2]

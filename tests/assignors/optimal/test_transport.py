@@ -80,3 +80,25 @@ def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
     both = int(classes(problem, problem.held).of[0])
     assert amount[both, 1] == 2 * amount[both, 0] == 40
     assert np.sum(list(amount.values())) == 90
+
+
+def test_a_more_even_spread_is_worth_no_change():
+    # Were two of what a holds with b, then what is near in a and b were spread over both.
+    racks = [["a", "b", "c"]] * 7 + [["a", "b"]] * 4
+    problem = stated(racks, {"a": [0, 1, 2, 3]})
+    plan = place(problem, problem.held, Effort.of(1))
+    assert plan[:4].tolist() == [0] * 4
+    assert problem.crossed(plan) == 0
+
+
+def test_what_weighs_next_to_nothing_beside_others_is_still_kept_near():
+    problem = stated([["a"], *[["a"]] * 20, *[["b"]] * 20, ["b"]], {}, traffic=[2**30, *[1] * 40, 2**30])
+    plan = place(problem, problem.held, Effort.of(1))
+    assert problem.crossed(plan) == problem.count(plan)[2]
+
+
+def test_the_bound_is_not_above_what_next_to_nothing_costs():
+    problem = stated([["a"]] * 11, {}, traffic=[2**30, *[1] * 10], members="ab")
+    plan = place(problem, problem.held, Effort.of(1))
+    assert problem.crossed(plan) == 5
+    assert crossing_bound(problem) <= 5
