@@ -9,11 +9,12 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
-from assignors.columns import Bools, Floats, Ints, Longs
+from assignors.columns import Bools, Floats, Ints, Longs, radix
 from assignors.group import Group
 from assignors.sticky import kept_claims
 
 WIDEST = 64  # partitions of a member that are tried in exchanges: the heaviest of the giver, the lightest of the taker
+FEW_MEMBERS = 64  # below it a heap beats an array's sort of each round
 TAKERS = 8  # members that are tried as takers: the least loaded ones
 
 
@@ -83,12 +84,31 @@ class _Desk:
 
     def dealt(self) -> None:
         """Sort the partitions by their owners, for what moves them."""
-        order = np.argsort(self.owner, kind="stable")
+        order = radix(self.owner, len(self.count))
         order = order[np.searchsorted(self.owner[order], 0) :]
         self.mine = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
 
     def deal(self, partitions: Longs) -> None:
-        """Where everybody reads everything: a heap of those that may get one, the others parked by their counts."""
+        """Where everybody reads everything."""
+        if self.skew == 1 and len(self.count) >= FEW_MEMBERS:
+            self._deal_in_rounds(partitions)
+        else:
+            self._deal_one_by_one(partitions)
+
+    def _deal_in_rounds(self, partitions: Longs) -> None:
+        """Nobody may get ahead, so a round goes to all that have the fewest, the least loaded first."""
+        begin, gained = 0, self.group.lag[partitions]
+        while begin < len(partitions):
+            able = np.flatnonzero(self.count == self.count.min())
+            able = able[np.argsort(self.load[able], kind="stable")][: len(partitions) - begin]
+            end = begin + len(able)
+            self.owner[partitions[begin:end]] = able
+            self.load[able] += gained[begin:end] / self.group.capacity[able]
+            self.count[able] += 1
+            begin = end
+
+    def _deal_one_by_one(self, partitions: Longs) -> None:
+        """A heap of those that may get one, the others parked by their counts."""
         count, load, capacity = self.count.tolist(), self.load.tolist(), self.group.capacity.tolist()
         fewest = min(count, default=0)
         parked: dict[int, list[int]] = {}

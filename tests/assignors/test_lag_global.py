@@ -160,7 +160,10 @@ def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
     free = np.flatnonzero((held < 0) & group.has_reader())
     free = free[np.argsort(-group.lag[free], kind="stable")]
     expected = dealt_one_by_one(group, held, free.tolist(), skew)
-    for deal in [_Desk.deal, _Desk.deal_to_readers][not group.equal_subscriptions :]:
+    ways = [_Desk._deal_one_by_one, _Desk.deal, _Desk.deal_to_readers]
+    if skew == 1:
+        ways.insert(0, _Desk._deal_in_rounds)
+    for deal in ways if group.equal_subscriptions else ways[-1:]:
         desk = _Desk(group, held.copy(), skew)
         deal(desk, free)
         assert desk.owner.tolist() == expected
