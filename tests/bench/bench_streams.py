@@ -1,11 +1,12 @@
 """`streams` at several sizes, beside the group coordinator's own assignor in a warmed-up JVM, in one run.
 
-python tests/bench/bench_streams.py [largest number of tasks]
+python tests/bench/bench_streams.py [--most 100000] [--least 10000]
 
 Kafka's knows neither racks, tags, lags nor warm-ups, so the first column of ours does without them too ("plain"); the others
 add racks under each strategy, and tags. Times are the least of several repeats, ours and theirs by turns, in ms.
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +77,13 @@ def processes_of(size: Size) -> list[Process]:
     ]
 
 
-def main(largest: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--most", type=int, default=10_000, help="tasks")
+    parser.add_argument("--least", type=int, default=0, help="tasks")
+    arguments = parser.parse_args()
     kafka = Kafka()
     coordinator = StreamsCoordinator(kafka)
     columns = ("Kafka", "plain", "+ names", "min_traffic", "balance_sub.", "+ tags")
@@ -86,7 +93,7 @@ def main(largest: int) -> None:
     )
     try:
         for size in SIZES:
-            if size.tasks <= largest:
+            if arguments.least <= size.tasks <= arguments.most:
                 measure(size, coordinator)
     finally:
         kafka.close()
@@ -129,4 +136,4 @@ def alone(tasks: Sequence[Task], people: Sequence[Process], settings: Settings) 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main()
