@@ -9,12 +9,13 @@ each member, with 2 and 3 racks of replicas of 3, from scratch and after one mem
 
 What is measured. *Plan* is a strategy alone: ours from columns to a column, Kafka's assign(). *Names* is from what stands
 ready before a plan is wanted to who gets which numbers of which topics, all written out. What stands ready is the topics,
-indexed (our `Catalogue`, Kafka's Cluster and metadata image), and a value for each member with the names of what it reads and
-owns. Ours goes through `Group.build`, which checks and sorts all members anew, to dictionaries. The consumer's classes do just
-that in assign(), from Subscriptions to lists of TopicPartition, so their two times are one. The server's classes do less: they start from
-topic ids and an index of who owns what, both of which the broker keeps up to date, and may answer by ranges that nobody has
-written out; their time by names is that of the broker's TargetAssignmentBuilder, from members with names of topics to a record
-of partitions for each member whose assignment changed. Neither of them looks at racks, lag or claims by generation; ours do.
+indexed (our `Catalogue`, Kafka's Cluster and metadata image), and a value for each member with the names of what it reads
+and owns. Ours goes through `Group.build`, which checks and sorts all members anew, to dictionaries. The consumer's classes do
+just that in assign(), from Subscriptions to lists of TopicPartition, so their two times are one. The server's classes do less:
+they start from topic ids and an index of who owns what, both of which the broker keeps up to date, and may answer by ranges
+that nobody has written out. Their time by names is that of the broker's TargetAssignmentBuilder, from members with names of
+topics to a record of partitions for each member whose assignment changed; nothing is written for the others. They look at
+neither racks nor generations; ours do.
 
 `> 60000`: Kafka's call was given up after so long. `unrun`: a cell that is no larger, of the same strategy, subscriptions and
 state, was given up before. The last column marks what is slower than Kafka: P the plan alone, N names to names.
