@@ -4,6 +4,8 @@ V 0000, 0002 | i64 offset | i16-len metadata | i64 commit time
 V 0001       | … and | i64 expiry
 V 0003       | i64 offset | i32 leader epoch | i16-len metadata | i64 commit time
 V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time | tags (0: topic id)
+
+Brokers take any offset, and clients read a negative one as none: so it takes the commit before it back, as a null does.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 NEWEST = 4
 FLEXIBLE = 4
 TOMBSTONE = -1
-"""The offset of a commit that is gone."""
+"""The offset of a commit that is gone, or was taken back."""
 MAX_TIME = 2**52
 """Later commit times (year 144,000) are garbage."""
 
@@ -59,7 +61,7 @@ def read(values: Bytes) -> Values:
     time_at = metadata_at + np.where(flexible, compact_width, 2) + np.maximum(metadata_size, 0)
     at = values.int64(time_at)
     after_time = time_at + 8 + np.where(version == 1, 8, 0)  # expiry
-    fits = (metadata_size >= 0) & (offset >= 0) & (at >= -1) & (at <= MAX_TIME)
+    fits = (metadata_size >= 0) & (at >= -1) & (at <= MAX_TIME)
     known = (version >= 0) & (version <= NEWEST)
 
     plain = fits & known & ~flexible & (after_time == values.end)
@@ -68,7 +70,7 @@ def read(values: Bytes) -> Values:
     good = plain | ids.fits | tombstone
     unknown = ~known & (values.size >= 2)
     return Values(
-        offset=np.where(tombstone, TOMBSTONE, offset),
+        offset=np.where(tombstone, TOMBSTONE, np.maximum(offset, TOMBSTONE)),
         at=np.where(tombstone, -1, at),
         topic_id=ids.index,
         topic_ids=ids.names,

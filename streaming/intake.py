@@ -48,7 +48,9 @@ REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
 PUBLISHED: tuple[TopicKind, ...] = ("lag", "triggers")
 NO_REPLAY = -1
 ONLY_COUNTED = ("broker", "planner")
-SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED)
+NAMELESS = "group without a name"
+"""Brokers take commits of such a group, but nobody can ask for its lag, and no record of ours can name it."""
+SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED, NAMELESS)
 
 
 @dataclass(slots=True)
@@ -207,6 +209,11 @@ def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commi
     gone = commits.offset == commit_values.TOMBSTONE
     at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
     kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
+    if "" in commits.groups:
+        nameless = commits.group == commits.groups.index("")
+        if count := int(np.count_nonzero(nameless)):
+            packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=NAMELESS, n=count)
+            kept = kept[~nameless[kept]]
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
     topic = commits.topic[kept]
     bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1))

@@ -1,6 +1,6 @@
 """The pipeline without Spark: the same pure functions, batch after batch, with the states as bytes between them."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -66,6 +66,8 @@ class LocalPipeline:
     groups: dict[str, bytes] = field(default_factory=dict)
     read: dict[int, int] | None = None
     """How far the offsets topic is read, by partition, if that is to be known."""
+    skipped: Counter[str | None] = field(default_factory=Counter)
+    """By kind, how many records nothing was made of."""
 
     def run(self, batch: Iterable[Message]) -> list[SinkRow]:
         """One batch: what it publishes."""
@@ -82,8 +84,11 @@ class LocalPipeline:
         )
         packed = intake.pack_batch(records, TOPICS)
         routes: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        for route, kind, payload in zip(packed.route, packed.kind, packed.payload, strict=True):
-            if kind != Kind.SKIPPED:
+        columns = (packed.route, packed.kind, packed.payload, packed.reason, packed.n)
+        for route, kind, payload, reason, n in zip(*columns, strict=True):
+            if kind == Kind.SKIPPED:
+                self.skipped[reason] += n
+            else:
                 routes[route].append((kind, payload))
         by_group: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         for route, rows in routes.items():

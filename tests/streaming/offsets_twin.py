@@ -127,7 +127,7 @@ def key(data: bytes | None) -> tuple[Any, ...]:
 
 
 def commit(data: bytes | None) -> tuple[Any, ...]:
-    """("commit", offset, time, topic id or None), ("tombstone",) or ("rejected", reason)."""
+    """("commit", offset, time, topic id or None), ("tombstone",) or ("rejected", reason). A negative offset is none."""
     if data is None:
         return ("tombstone",)
     cursor = Cursor(data)
@@ -150,6 +150,8 @@ def commit(data: bytes | None) -> tuple[Any, ...]:
         cursor.end()
     except RefusedError:
         return ("rejected", "malformed commit")
-    if offset < 0 or not -1 <= at <= 2**52 or len(tags.get(0, bytes(16))) != 16:
+    if not -1 <= at <= 2**52 or len(tags.get(0, bytes(16))) != 16:
         return ("rejected", "malformed commit")
+    if offset < 0:
+        return ("tombstone",)
     return ("commit", offset, at, tags.get(0))

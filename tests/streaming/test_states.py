@@ -145,6 +145,25 @@ def test_offset_tombstones_of_all_partitions_take_the_lag_away() -> None:
         assert lag(out, "stays")["lag"] == [99, 100]
 
 
+def test_a_commit_of_no_offset_takes_the_former_one_back() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60, 1: 30})
+    story.commits(2, "g", "t", {0: -1})
+    story.sample(3, "t", [100, 100])
+    found = lag(run(story))
+    assert (found["committed"], found["lag"]) == ([-1, 30], [100, 70])
+
+
+def test_a_group_without_a_name_is_skipped_and_counted() -> None:
+    """Brokers take its commits; nobody can ask for its lag, and no record of ours can name it."""
+    story, pipeline = Story(), LocalPipeline()
+    for group in ("", "g", ""):
+        story.commits(1, group, "t", {0: 60})
+    story.sample(2, "t", [100])
+    assert list(compacted(run(story, pipeline))) == [("lag", "g", "t")]
+    assert pipeline.skipped == {"group without a name": 2}
+
+
 def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
     story = Story()
     story.commits(1, "g", "t", {0: 60})
