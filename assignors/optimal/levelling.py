@@ -17,10 +17,10 @@ from assignors.optimal.chains import chained
 from assignors.optimal.effort import Effort
 from assignors.optimal.terms import Terms
 
-WIDEST = 96  # partitions of a member that are tried against another's
+WIDEST = 64  # partitions of a member that are tried against another's
 TAKERS = 4  # members that are tried before the best step is taken
 PAIRS = 60_000  # that are tried with as many others as can be, when none of them will do
-WORTH = 32  # steps to the limit, as long as this one, that are still worth it where what is reached is good enough
+WORTH = 12  # steps to the limit, as long as this one, that are still worth it where what is reached is good enough
 
 
 class Step(NamedTuple):
@@ -64,7 +64,7 @@ def levelled(
         if drain[giver] <= limit:
             break
         good = bool(drain[giver] <= enough)
-        step = _best(bench, giver, _takers(bench, giver, drain), limit, effort, crossing, more=not good)
+        step = _best(bench, giver, _takers(bench, giver, drain), limit, effort, crossing)
         if good and (step is None or (drain[giver] - step.peak) * WORTH < drain[giver] - limit):
             break
         if step is None:
@@ -85,19 +85,16 @@ def _takers(bench: Bench, giver: int, drain: Floats) -> Longs:
 
 
 def _best(
-    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None, *, more: bool
+    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None
 ) -> Step | None:
-    """The best step to one of the least loaded, or else, if more may be tried, to one of as many others as can be."""
+    """The best step to one of the least loaded, or else to one of as many others as can be tried."""
     mine = bench.of_member(giver)
     gone = _thinned(bench.terms, mine[bench.terms.load[mine] > 0])
     if not len(gone):
         return None
-    ends = [TAKERS]
-    if more:
-        fit = np.cumsum(np.minimum(bench.count[takers[TAKERS:]], WIDEST) + 1) * len(gone) <= PAIRS
-        ends.append(TAKERS + int(np.count_nonzero(fit)))
+    fit = np.cumsum(np.minimum(bench.count[takers[TAKERS:]], WIDEST) + 1) * len(gone) <= PAIRS
     begin = 0
-    for end in ends:
+    for end in (TAKERS, TAKERS + int(np.count_nonzero(fit))):
         those = takers[begin:end]
         size = int((np.minimum(bench.count[those], WIDEST) + 1).sum())
         if not len(those) or not effort.spend(len(gone) * size):

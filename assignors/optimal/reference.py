@@ -40,17 +40,19 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     tolerance = terms.wishes.load_tolerance
     enough = terms.wishes.within(bound.value)
     goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
+    # What a few partitions alone make so can often be had exactly: by lighter company for them.
+    aim = max(bound.value, terms.wishes.load_floor) if bound.partitions else goal
     near = place(terms, nobody, effort.half())
     # Where kinds are few and uneven, no exchange that costs nothing across racks will do.
     many = len(terms.signature) > MANY
     if many or _between_kinds(terms, near) <= enough:
         part = effort if many else effort.half()
-        near = levelled(terms, near, nobody, goal, part, crossing=terms.crossed(near), enough=enough)
+        near = levelled(terms, near, nobody, aim, part, crossing=terms.crossed(near), enough=enough)
     plans = [near]
     if terms.drain(near) > enough:
         paid = place(terms, nobody, effort.half(), "paid")
         plans.append(
-            levelled(terms, paid, nobody, goal, effort.half(), crossing=terms.crossed(paid), enough=enough)
+            levelled(terms, paid, nobody, aim, effort.half(), crossing=terms.crossed(paid), enough=enough)
         )
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
