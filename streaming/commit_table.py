@@ -144,13 +144,14 @@ class CommitTable:
         known = np.zeros(place.size, np.bool_)
         inside = place < self.code.size
         known[inside] = self.code[place[inside]] == news.code[inside]
-        columns: dict[str, Any] = {}
-        for name in (*COLUMNS, *MARKS):
-            column = getattr(self, name)
-            if name in COLUMNS:  # a mark is what stood there then, whatever came since
-                column = column.copy()
-                column[place[known]] = getattr(news, name)[known]
-            columns[name] = np.insert(column, place[~known], getattr(news, name)[~known])
+        columns: dict[str, Any] = {name: getattr(self, name) for name in (*COLUMNS, *MARKS)}
+        for name in COLUMNS[1:]:  # a mark is what stood there then, whatever came since
+            columns[name] = columns[name].copy()
+            columns[name][place[known]] = getattr(news, name)[known]
+        if not known.all():
+            new = ~known
+            for name, column in columns.items():
+                columns[name] = np.insert(column, place[new], getattr(news, name)[new])
         merged = replace(self, **columns)
         return merged.take(merged.offset >= 0) if (news.offset < 0).any() else merged
 
@@ -173,12 +174,19 @@ class CommitTable:
 def compacted(*tables: CommitTable) -> tuple[CommitTable, ...]:
     """Tables with the same names, without those that no entry of any uses."""
     first = tables[0]
-    groups = np.unique(np.concatenate([table.group for table in tables]))
-    ids = np.unique(np.concatenate([table.topic_id for table in tables]))
-    ids = ids[ids >= 0]
+    groups = used([table.group for table in tables], len(first.groups))
+    ids = used([table.topic_id for table in tables], len(first.topic_ids))
     if groups.size == len(first.groups) and ids.size == len(first.topic_ids):
         return tables
     return tuple(table.renumbered(groups, ids) for table in tables)
+
+
+def used(columns: Iterable[Ints], size: int) -> Ints:
+    """Which of so many numbers stand in some columns, ascending; -1 is none."""
+    found = np.zeros(size + 1, np.bool_)  # the last: -1
+    for column in columns:
+        found[column] = True
+    return np.flatnonzero(found[:-1])
 
 
 def in_order(news: CommitTable) -> Ints:

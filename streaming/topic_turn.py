@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
-from streaming.commit_table import CommitTable, in_order
+from streaming.commit_table import CommitTable, in_order, used
 from streaming.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.replays import Due, buried_by, of_commit, of_observed
 from streaming.rows import (
@@ -192,7 +192,7 @@ class _Turn:
         named, news = self._state.commits.with_names(batches)
         last = np.full(len(named.groups), UNKNOWN, np.int64)
         last[news.group] = news.at  # of several the last stays
-        touched = np.unique(news.group)
+        touched = used([news.group], len(named.groups))
         self._touched.update(zip(touched.tolist(), last[touched].tolist(), strict=True))
         self._news = self._state.pending.followed_by(news).in_log_order()
         self._effective = in_order(self._news)
@@ -393,7 +393,7 @@ def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:
     commits, readers = state.commits, state.readers
     by_plan = [n for n, name in enumerate(commits.groups) if name in readers] if readers else []
     mine = commits.group[commits.of_topic(state.id)] if state.id else commits.group
-    committed = frozenset(np.unique(mine).tolist())
+    committed = frozenset(used([mine], len(commits.groups)).tolist())
     return committed, {number: commits.groups[number] for number in sorted(committed.union(by_plan))}
 
 
