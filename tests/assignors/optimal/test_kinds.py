@@ -10,9 +10,9 @@ from assignors.optimal.terms import terms
 from assignors.optimal.wishes import Wishes
 
 
-def stated(racks, lags):
+def stated(racks, lags, traffic=None):
     """Two members in each of racks a and b: two kinds."""
-    topics = {"t": Topic(partitions=len(lags), replica_racks=racks, lags=lags)}
+    topics = {"t": Topic(partitions=len(lags), replica_racks=racks, lags=lags, bytes=traffic)}
     people = [Member(id=f"{rack}{number}", topics="*", rack=rack) for rack in "ab" for number in (0, 1)]
     return terms(Group.build(topics, people), Wishes())
 
@@ -50,3 +50,17 @@ def test_where_racks_do_not_count_everything_may_be_exchanged(racks):
     kind = np.repeat([0, 1], 20)
     levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=racks)
     assert (work(problem, kind) == [200, 40]) is racks
+
+
+def test_of_what_relieves_alike_the_cheapest_crosses():
+    problem = stated([["a"]] * 3 + [["b"]] * 3, [50, 50, 0, 0, 0, 0], [100, 1, 1, 1, 1, 1])
+    kind = np.repeat([0, 1], 3)
+    levelled_kinds(problem, np.arange(6), kind, Effort.of(1), racks=True, pay=True)
+    assert kind[:2].tolist() == [0, 1]
+
+
+def test_where_one_side_has_to_pay_the_other_does_not():
+    problem = stated([["a"]] * 2 + [["a", "b"]] * 2 + [["b"]] * 4, [50] * 4 + [0] * 4)
+    kind = np.repeat([0, 1], 4)
+    levelled_kinds(problem, np.arange(8), kind, Effort.of(1), racks=True, pay=True)
+    assert kind[:4].tolist() == [0, 0, 1, 1]
