@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.intake import ProblemError
 from assignors.strategies import OPTIONS, strategy_named
-from daemon.planning import NEGLIGIBLE
+from daemon.planning import PlanSettings, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.strategies import Strategy
 
-USUAL: Mapping[str, Any] = {"load_floor": NEGLIGIBLE, "time_budget": 3600.0}
+PATIENT: Mapping[str, Any] = {"time_budget": 3600.0}
 EAGER = frozenset(
     {"fair", "failover", "lag", "lag-global", "range", "roundrobin", "sticky", "topic-roundrobin"}
 )
@@ -45,7 +45,8 @@ def contender(text: str) -> Contender:
     name, *pairs = (part.strip() for part in text.split(":"))
     strategy_named(name)
     known = OPTIONS.get(name, {})
-    options = {option: value for option, value in USUAL.items() if option in known}
+    usual = {**options_of(PlanSettings(strategy=name)), **PATIENT}
+    options = {option: value for option, value in usual.items() if option in known}
     for pair in pairs:
         option, equals, value = pair.partition("=")
         if not equals or option not in known:
