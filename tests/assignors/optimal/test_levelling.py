@@ -58,7 +58,7 @@ def test_nothing_crosses_that_may_not():
 
 def test_what_comes_back_does_not_cross_where_another_will_do():
     problem = stated([60, 50, 10, 10], {}, racks=[["a"], ["a", "b"], ["b"], ["a", "b"]])
-    plan = levelled(problem, owners("aabb"), problem.held, 110, Effort.of(1), crossing=None)
+    plan = levelled(problem, owners("aabb"), problem.held, 80, Effort.of(1), crossing=None)
     assert plan.tolist() == owners("abba").tolist()
 
 
