@@ -1,6 +1,6 @@
 """Strategies beside Kafka's classes of the same name, interleaved in one run: milliseconds, the least of the repeats.
 
-    python tests/bench/bench_against_kafka.py                      # the cells that take some minutes
+    python tests/bench/bench_against_kafka.py                      # the smaller cells: some seven minutes
     python tests/bench/bench_against_kafka.py --whole              # the whole grid: about an hour
     python tests/bench/bench_against_kafka.py --cells 100x100x10,1000x100x100 --strategies range,sticky --topics all --racks 3
 
@@ -134,9 +134,7 @@ class Java:
 
 def main() -> None:
     arguments = parsed()
-    logging.getLogger("py4j").setLevel(
-        logging.CRITICAL
-    )  # a process that was given up is missed by its connections
+    logging.disable()  # a process that was given up is missed by its connections
     java = Java(arguments.strategies, arguments.limit)
     print(HEAD, flush=True)
     slow: dict[tuple[str, str, str], int] = {}
