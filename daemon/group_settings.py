@@ -33,7 +33,10 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSection:
-    """What one group wants otherwise. Members are named by instance; who is not there is passed over."""
+    """What one group wants otherwise, from its next plan on: `levelwind rebalance` asks for one.
+
+    Members are named by instance; who is not there is passed over.
+    """
 
     strategy: str | None = None
     pins: dict[str, dict[str, str]] | None = None
