@@ -125,13 +125,15 @@ def containers(members: Sequence["Member"]) -> tuple[tuple[str, ...], Ints]:
     """The containers' names, and each member's container or -1."""
     given = [member.container for member in members]
     _check_names("container", given, members)
+    if set(given) <= {None}:
+        return (), np.full(len(given), -1, dtype=np.int32)
     ordered, code = _coded(given)
     return ordered, np.array([*map(code.__getitem__, given)], dtype=np.int32)
 
 
 def instances(members: Sequence["Member"]) -> tuple[str | None, ...]:
     """Each member's static identity; two members cannot share one."""
-    given = tuple(member.instance_id for member in members)
+    given = tuple([member.instance_id for member in members])
     _check_names("instance_id", given, members)
     if len(set(given)) == len(given) - max(given.count(None) - 1, 0):
         return given
@@ -149,6 +151,8 @@ def instances(members: Sequence["Member"]) -> tuple[str | None, ...]:
 
 def roster(instance_ids: Sequence[str | None]) -> Ints:
     """Members in Kafka's order: static ones first by instance id, then the rest by member id (KIP-345)."""
+    if set(instance_ids) <= {None}:
+        return np.arange(len(instance_ids), dtype=np.int32)
     static = [(utf16(name), index) for index, name in enumerate(instance_ids) if name is not None]
     rest = [index for index, name in enumerate(instance_ids) if name is None]
     return np.array([index for _, index in sorted(static)] + rest, dtype=np.int32)

@@ -78,9 +78,9 @@ def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -
 def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
     """What the members say that they own, as pairs of member and dense partition."""
     owned = [member.owned or {} for member in members]
-    lists = [*chain.from_iterable(theirs.values() for theirs in owned)]
-    if not lists:
+    if not any(owned):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
+    lists = [*chain.from_iterable(theirs.values() for theirs in owned)]
     sizes = [*map(len, lists)]
     number = _numbers([*chain.from_iterable(lists)], members)
     topic = np.repeat(_codes(topics, owned), sizes)

@@ -6,15 +6,14 @@ that is not near. In a phase all the shortest chains are carried out that do not
 Cost: O(S + P log P) a phase and a little for each chain; there are seldom more than a few phases.
 """
 
-from itertools import pairwise
-
 import numpy as np
 
 from assignors.assignment import NOBODY
-from assignors.columns import Bools, Ints, Longs, distinct, radix, within
+from assignors.columns import Bools, Ints, Longs, distinct, within
 from assignors.group import Group
 from assignors.near import nonlocal_at
 from assignors.sticky.network import Network
+from assignors.sticky.piles import Piles
 
 LONGEST = 24  # hand-overs in a chain: what is still far then is left to the search for circles
 
@@ -37,19 +36,7 @@ def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
 class _Desk:
     """The partitions that are taken up, and the places that they left."""
 
-    __slots__ = (
-        "_before",
-        "_begins",
-        "_bounds",
-        "_network",
-        "_order",
-        "_piles",
-        "count",
-        "held",
-        "left",
-        "owner",
-        "up",
-    )
+    __slots__ = ("_before", "_network", "count", "held", "left", "owner", "piles", "up")
 
     def __init__(self, network: Network, owner: Ints, held: Ints, partitions: Longs) -> None:
         self._network, self.owner, self.held = network, owner, held
@@ -62,22 +49,7 @@ class _Desk:
         self.left = np.zeros(int(loads.max()) + 2, dtype=np.int64)  # by load: members that may have it again
         highest = np.repeat(loads, loads - self.count)
         np.add.at(self.left, highest - within(loads - self.count), 1)
-        # By owner and kind; what its owner held is first, so that it is passed on last.
-        kinds = len(network.seats)
-        order = radix(network.kind * 2 + (owner != held), 2 * kinds)
-        order = order[radix(owner[order], members)][np.count_nonzero(owner < 0) :]
-        begins = np.flatnonzero(np.diff(owner[order] * np.int64(kinds) + network.kind[order], prepend=-1))
-        self._order, self._begins = order, np.append(begins, len(order))
-        self._bounds = np.searchsorted(owner[order[begins]], np.arange(members + 1)).tolist()
-        self._piles: dict[int, dict[int, list[int]]] = {}
-
-    def pile(self, member: int) -> dict[int, list[int]]:
-        """A member's partitions by kind, laid out once a chain comes by."""
-        if member not in self._piles:
-            begins = self._begins[self._bounds[member] : self._bounds[member + 1] + 1].tolist()
-            heaps = [self._order[begin:end].tolist() for begin, end in pairwise(begins)]
-            self._piles[member] = {int(self._network.kind[heap[0]]): heap for heap in heaps}
-        return self._piles[member]
+        self.piles = Piles(owner, held, network.kind, members)
 
     def takes(self, member: int) -> bool:
         """Take a place of a member, if it has one."""
@@ -94,7 +66,7 @@ class _Desk:
         for partition, member in zip(self.up, self._before, strict=True):
             if self.takes(member):
                 self.owner[partition] = member
-                self.pile(member).setdefault(int(self._network.kind[partition]), []).append(partition)
+                self.piles[member].setdefault(int(self._network.kind[partition]), []).append(partition)
             else:
                 left.append((partition, member))
         self.up, self._before = [pair[0] for pair in left], [pair[1] for pair in left]
@@ -115,7 +87,7 @@ class _Desk:
 class _Chains:
     """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
 
-    __slots__ = ("_claims_stay", "_desk", "_kind", "_member", "_network", "_seats", "_takers")
+    __slots__ = ("_claims_stay", "_desk", "_kind", "_member", "_network", "_seats", "_takers", "_ways")
 
     def __init__(self, desk: _Desk, network: Network, near: Bools, *, claims_stay: bool) -> None:
         self._desk, self._network, self._claims_stay = desk, network, claims_stay
@@ -137,12 +109,8 @@ class _Chains:
                 break
             onward = passer[new[passed]]
             self._member[onward[self._member[onward] < 0]] = level + 1
-        self._seats = [
-            row[open_].tolist()
-            for row, open_ in zip(
-                network.seats, near & (seat[network.seats] == self._kind[:, None]), strict=True
-            )
-        ]
+        self._ways = near & (seat[network.seats] == self._kind[:, None])
+        self._seats: dict[int, list[int]] = {}  # by kind: the seats on its ways
         self._takers: dict[
             int, list[int]
         ] = {}  # by seat: the members of its level that are still to be tried
@@ -152,12 +120,14 @@ class _Chains:
         level = int(self._kind[kind])
         if level < 0:
             return False
+        if kind not in self._seats:
+            self._seats[kind] = self._network.seats[kind][self._ways[kind]].tolist()
         for seat in self._seats[kind]:
             takers = self._on(seat, level)
             while takers:
                 if self._makes_place(takers[-1], level):
                     self._desk.owner[partition] = takers[-1]
-                    self._desk.pile(takers[-1]).setdefault(kind, []).append(partition)
+                    self._desk.piles[takers[-1]].setdefault(kind, []).append(partition)
                     return True
                 takers.pop()
         self._kind[kind] = NOBODY  # no way down from here in this phase
@@ -172,7 +142,7 @@ class _Chains:
     def _makes_place(self, member: int, level: int) -> bool:
         if level == 0:
             return self._desk.takes(member)
-        for kind, mine in self._desk.pile(member).items():
+        for kind, mine in self._desk.piles[member].items():
             if self._kind[kind] == level - 1 and self._passes(member, mine) and self.place(mine[-1], kind):
                 mine.pop()
                 return True

@@ -143,7 +143,9 @@ class _Desk:
         waited = np.bincount(waiting, minlength=len(self.count))
         room = np.where(members, np.maximum(self.quota - self.count, 0), 0)
         spare = np.maximum(room - waited, 0)
-        slots = np.concatenate([_in_turns(spare), _in_turns(room - spare)])[: len(partitions)]
+        slots = _in_turns(spare)[: len(partitions)]
+        if len(slots) < len(partitions):
+            slots = np.concatenate([slots, _in_turns(room - spare)])[: len(partitions)]
         more = np.flatnonzero(members & (self.count <= self.quota))
         more = more[np.argsort(waited[more], kind="stable")][: len(partitions) - len(slots)]
         self._give(partitions, np.concatenate([slots, more]))
@@ -151,8 +153,10 @@ class _Desk:
     def give_back(self, read: Longs) -> None:
         """To the last holder, where it has room."""
         free = read[(self.owner[read] < 0) & (self.held[read] >= 0)]
+        if not len(free):
+            return
         holder = self.held[free]
-        order = np.argsort(holder, kind="stable")
+        order = radix(holder, len(self.count))
         rank = np.empty(len(free), dtype=np.int64)
         rank[order] = within(np.bincount(holder, minlength=len(self.count)))
         after = self.count[holder] + rank
@@ -167,12 +171,13 @@ class _Desk:
         What nobody is near to goes to members of unknown racks first: there it costs nothing that is known.
         """
         free = read[self.owner[read] < 0]
+        if not len(free):
+            return
         room = np.maximum(self.quota - self.count, 0)
         rackless = self.group.member_rack < 0
         more = np.flatnonzero(self.count <= self.quota)
         more = more[np.argsort(~rackless[more], kind="stable")][: len(free) - room.sum()]
         members = fill(room, more)
-        members = members[np.argsort(~rackless[members], kind="stable")]
         unknown = ~self.group.racks_known()[free]
         members = members[np.argsort(~rackless[members], kind="stable")]
         self._give(free[np.argsort(unknown, kind="stable")], members)

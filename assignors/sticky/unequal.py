@@ -7,16 +7,17 @@ best of its kind. A search that finds no chain closes every member that it reach
 chain and each member at most.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 
 import numpy as np
 
-from assignors.columns import Bools, Ints, starts
+from assignors.columns import Bools, Ints
 from assignors.group import Group
 from assignors.near import racks_matter
 from assignors.sticky.chains import bring_near
 from assignors.sticky.cycles import improve
 from assignors.sticky.network import Network
+from assignors.sticky.piles import Piles
 from assignors.sticky.pour import deal_near, pour
 
 
@@ -38,31 +39,16 @@ def unequal(group: Group, held: Ints) -> Ints:
 class _Books:
     """Who has how many, and which: kept up to date while partitions are passed on."""
 
-    __slots__ = ("_bounds", "_group", "_order", "_piles", "count", "held", "owner")
+    __slots__ = ("count", "held", "owner", "piles")
 
     def __init__(self, group: Group, owner: Ints, held: Ints) -> None:
-        self._group, self.owner, self.held = group, owner, held
+        self.owner, self.held = owner, held
         self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-        self._order = np.argsort(owner, kind="stable")[np.count_nonzero(owner < 0) :]
-        self._bounds = starts(self.count)
-        self._piles: dict[int, dict[int, list[int]]] = {}  # laid out for the members that a search comes by
-
-    def piles(self, member: int) -> dict[int, list[int]]:
-        """A member's partitions by topic, what it did not hold before last, as that goes first."""
-        if member not in self._piles:
-            mine = self._order[self._bounds[member] : self._bounds[member + 1]]
-            mine = mine[np.argsort(self.held[mine] != member, kind="stable")]
-            piles: defaultdict[int, list[int]] = defaultdict(list)
-            for topic, partition in zip(
-                self._group.partition_topic[mine].tolist(), mine.tolist(), strict=True
-            ):
-                piles[topic].append(partition)
-            self._piles[member] = piles
-        return self._piles[member]
+        self.piles = Piles(owner, held, group.partition_topic, len(group.members))
 
     def hand_over(self, topic: int, giver: int, taker: int) -> None:
         """One partition of a topic, best one that the taker held before."""
-        mine, theirs = self.piles(giver), self.piles(taker)
+        mine, theirs = self.piles[giver], self.piles[taker]
         pile = mine[topic]
         back = next((place for place, partition in enumerate(pile) if self.held[partition] == taker), -1)
         partition = pile.pop(back)
@@ -95,7 +81,7 @@ def _chain(group: Group, books: _Books, source: int, open_: Bools) -> list[tuple
     queue = deque([source])
     while queue:
         giver = queue.popleft()
-        for topic in books.piles(giver):
+        for topic in books.piles[giver]:
             audience = int(group.audience[topic])
             if audience in audiences:
                 continue
