@@ -103,8 +103,9 @@ class _Turn:
             case Moment():
                 self._measure(event)
                 return
-            case RacksRow():
-                self._state = group_racks.laid_out(self._state, event)
+            case RacksRow(committed=committed, topic=topic):
+                if committed or topic in self._state.by_plan:
+                    self._state = group_racks.laid_out(self._state, event)
             case Gone():
                 self._forget(event.topic)
             case Raw():

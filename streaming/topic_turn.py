@@ -348,12 +348,13 @@ class _Turn:
             return
         commits = state.commits
         if state.id:
+            self._tell_all_gone(at)
             self._keep(state.at + 1 if state.at != UNKNOWN else at, gone=False)
             commits = self._state.commits
         self._state = replace(
             TopicState.empty(), id=topic_id, commits=commits, readers=state.readers, buried=state.buried
         )
-        self._show(np.full(len(commits.groups), at, np.int64))
+        self._visible = self._visible_now()
 
     def _keep(self, since: int, *, gone: bool) -> None:
         """Keep the commits to other topics of this name, and those without an id that came since then.
@@ -370,14 +371,13 @@ class _Turn:
         by_cut = state.exact and state.at != UNKNOWN and not gone
         news, commits = self._news, state.commits
         stays = kept(news, np.ones(news.at.size, np.bool_) if by_cut else news.at >= since)
-        for number in np.unique(news.group[~stays]).tolist():
-            self._touched.setdefault(number, since)  # its lag may have been told
         self._news, self._effective = news.take(stays), self._effective[stays]
         counted = np.zeros(commits.at.size, np.bool_) if by_cut else commits.at >= since
         self._state = replace(state, commits=commits.take(kept(commits, counted)))
 
     def _forget(self, at: int) -> None:
         """The topic is no more."""
+        self._tell_all_gone(at)
         self._keep(at + 1, gone=True)
         self._state = replace(
             TopicState.empty(),
@@ -385,7 +385,15 @@ class _Turn:
             readers={group: since for group, since in self._state.readers.items() if since > at},
             buried=self._state.buried,
         )
-        self._show(np.full(len(self._state.commits.groups), at, np.int64))
+        self._visible = self._visible_now()
+
+    def _tell_all_gone(self, at: int) -> None:
+        """To all that may have been told of the topic: those with commits that no sample has counted, too.
+
+        Who has commits to what comes after it is told of that as of its first sample.
+        """
+        for number in sorted(self._visible.keys() | set(self._news.group.tolist())):
+            self._tell_gone(number, self._state.commits.groups[number], at)
 
 
 def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:

@@ -50,7 +50,13 @@ class Story(Log):
         self.ours(TOPICS.metadata, int(at * SECOND), record)
 
     def sample(
-        self, at: float, topic: str, end: Sequence[int], begin: Sequence[int] = (), topic_id: bytes = ID
+        self,
+        at: float,
+        topic: str,
+        end: Sequence[int],
+        begin: Sequence[int] = (),
+        topic_id: bytes = ID,
+        commits: tuple[int, ...] | None = None,
     ) -> None:
         record = OffsetsRecord(
             topic=topic,
@@ -59,6 +65,7 @@ class Story(Log):
             begin=tuple(begin) or (0,) * len(end),
             stable=tuple(end),
             high=tuple(e + 7 for e in end),
+            commits=commits,
         )
         self.ours(TOPICS.metadata, int(at * SECOND), record)
 

@@ -217,6 +217,20 @@ def test_a_pipeline_that_starts_anew_misses_no_change_of_racks_since_the_plan() 
         assert found["since"] == 5000, batches
 
 
+def test_racks_of_a_topic_that_a_group_does_not_read_at_the_time_are_nothing_to_it() -> None:
+    story = Groups()
+    story.member(0, "g", "m0", {"t": (0,)}, rack="a")
+    story.layout(0, "t", [["a"]])
+    story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
+    story.ours(TOPICS.assignments, 2 * SECOND, Tombstone(("g", "g")))
+    story.layout(3, "t", [["b"]])
+    story.layout(4, "t", [["c"]])
+    story.commits(5, "g", "t", {0: 1})
+    story.sample(6, "t", [9])
+    for batches in ([], [3], [4], range(99)):
+        assert triggers(run(story, batches=batches)) == [], batches
+
+
 def test_a_layout_older_than_the_plans_is_no_change() -> None:
     """The pipeline is behind with the metadata that the planner has seen."""
     story = Groups()

@@ -178,6 +178,19 @@ def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
     assert (pipeline.topics, pipeline.groups) == ({}, {})
 
 
+def test_lag_that_only_commits_after_the_last_sample_made_ends_with_the_topic() -> None:
+    """Though the same batch brings a commit after the end, as of a topic that is merely not observed any more."""
+    story = Story()
+    story.layout(0, "t", [["a"]])
+    story.sample(1, "t", [9], commits=(0,))
+    story.commits(2, "g", "t", {0: 1})
+    told = len(story.messages)
+    story.gone(3, "t")
+    story.commits(4, "g", "t", {0: 2})
+    for batches in ([], [told], range(99)):
+        assert compacted(run(story, batches=batches)) == {}, batches
+
+
 def test_a_topic_made_anew_starts_anew() -> None:
     story = Story()
     story.commits(1, "g", "t", {0: 60}, topic_id=ID)
