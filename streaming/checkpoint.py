@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Counts up whenever rows or operators change in a way that an older checkpoint cannot serve; the states' own
 versions count beside it."""
 MARKER = "shape.json"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from assignors.protocol.topics import Topics
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from streaming.settings import PipelineSettings
     from streaming.skew import SkewRule
 
-# By column of the observed counts, what it counts: reasons and kinds are a closed set.
-LABELS = {f"rejected_{n}": ("rejected", reason) for n, reason in enumerate(intake.REASONS)} | {
-    f"skipped_{n}": ("skipped", kind) for n, kind in enumerate(intake.SKIPPED)
-}
+RECORDS_AT_ONCE = 100_000
+BYTES_AT_ONCE = 256 * 2**20
+"""So much is decoded together: what is said of one topic then is one row for its operator."""
 EARLIEST, LATEST = -2, -1
 """Spark's words for where a partition is read from."""
 READ_DEFAULTS = {
@@ -52,7 +51,7 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
     }
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in _together(batches):
             records = intake.read(batch, names)
             packed = intake.pack_batch(records, topics)
             if records.timestamp.size:
@@ -62,14 +61,29 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
                 {name: getattr(packed, name) for name in PACKED.fieldNames()}, schema=_arrow_schema()
             )
 
-    counts = [
-        sql.sum(sql.when(sql.col("reason") == name, sql.col("n"))).alias(column)
-        for column, (_, name) in LABELS.items()
-    ]
-    newest = sql.max(sql.when(sql.col("reason") == progress.NEWEST, sql.col("n"))).alias(progress.NEWEST)
     packed = records.selectExpr(*KAFKA_COLUMNS).mapInArrow(decode, PACKED)
-    counted = packed.observe(progress.COUNTS, newest, *counts)
+    counted = packed.observe(progress.COUNTS, _counts())
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
+
+
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches joined to larger ones; Spark's are small, since it may not look at their size."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        full = sum(one.num_rows for one in waiting) >= RECORDS_AT_ONCE
+        if full or sum(one.nbytes for one in waiting) >= BYTES_AT_ONCE:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _counts() -> Column:
+    """All that is counted, as one column: Spark plans each batch anew, and forty sums took a fifth of that."""
+    return sql.collect_list(
+        sql.when(sql.col("reason").isNotNull(), sql.struct(sql.col("reason"), sql.col("n")))
+    ).alias(progress.COUNTS)
 
 
 def _arrow_schema() -> pa.Schema:
@@ -86,7 +100,7 @@ def _arrow_schema() -> pa.Schema:
 
 def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataFrame:
     """Topics' rows into their state, and out come rows for groups; `query` is the checkpoint."""
-    return rows.groupBy("route").transformWithStateInPandas(
+    return rows.groupBy("route").transformWithState(
         statefulProcessor=TopicProcessor(rule, query),
         outputStructType=ROWS,
         outputMode="Update",
@@ -96,7 +110,7 @@ def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataF
 
 def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, places: Places) -> DataFrame:
     """Groups' rows into their state, and out come records to publish."""
-    return rows.groupBy("route").transformWithStateInPandas(
+    return rows.groupBy("route").transformWithState(
         statefulProcessor=GroupProcessor(rule, topics, places),
         outputStructType=SINK,
         outputMode="Update",
@@ -163,7 +177,7 @@ def start(
         set_aside(place.set_aside)
     name = f"{settings.prefix}pipeline"
     if tell is not None:
-        spark.streams.addListener(progress.listener(tell, name, LABELS))
+        spark.streams.addListener(progress.listener(tell, name, frozenset(intake.REASONS)))
     places = Places(
         topics=topics,
         lag=cluster.partitions[topics.lag],

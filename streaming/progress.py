@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark import SparkContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 COUNTS = "levelwind_counts"
-"""The name under which the counts are observed, and"""
+"""The name under which the counts are observed, each with what it counts, and"""
 NEWEST = "newest"
-"""among them that of the newest record's time."""
+"""what is said in place of that where the count is the newest record's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,93 +51,103 @@ class Terminated:
     error: str | None
 
 
-def listener(
-    tell: Callable[[Progress | Terminated], None], query: str, labels: Mapping[str, tuple[str, str]]
-) -> Any:
+def listener(tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]) -> Any:
     """Spark's listener that tells each batch of a query that is about to be started, and its end.
 
     Args:
         tell: called in a thread of Spark's; must not block.
         query: its name; the session may run others.
-        labels: by column of the observed counts, ("rejected" or "skipped", and the reason or kind).
+        reasons: what rejections are counted under; all else is skipped by kind.
     """
-    return _Listener(tell, query, labels)
+    return _Listener(tell, query, reasons)
 
 
-class _Listener(StreamingQueryListener):  # type: ignore[misc] # pyspark is not followed
+class _Listener:
+    """Implements Spark's interface itself, to fetch an event's JSON with one call.
+
+    pyspark's own listener fetches each of its two hundred figures with another: an eighth of what Spark's process computed.
+    """
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+
     def __init__(
-        self, tell: Callable[[Progress | Terminated], None], query: str, labels: Mapping[str, tuple[str, str]]
+        self, tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
     ) -> None:
         self._tell = tell
         self._query = query
-        self._labels = labels
-        self._run: Any = (
+        self._reasons = reasons
+        self._run: str | None = (
             None  # Spark's id of this start; a later start of the query has a listener of its own
         )
 
+    @cached_property
+    def _jlistener(self) -> Any:  # where `addListener` looks for it
+        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # noqa: SLF001 - as pyspark's own does
+
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name, as those below
-        if self._run is None and event.name == self._query:
-            self._run = event.runId
+        if self._run is None and event.name() == self._query:
+            self._run = event.runId().toString()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        if event.progress.runId == self._run:
-            self._tell(read(event.progress, self._labels))
+        progress = json.loads(event.progress().json())
+        if progress["runId"] == self._run:
+            self._tell(read(progress, self._reasons))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        if event.runId == self._run:
-            self._tell(Terminated(error=event.exception))
+        if event.runId().toString() == self._run:
+            error = event.exception()
+            self._tell(Terminated(error=error.get() if error.isDefined() else None))
 
 
-def read(progress: Any, labels: Mapping[str, tuple[str, str]]) -> Progress:
+def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
     """One batch, from Spark's event."""
-    counts: dict[str, dict[str, int]] = {"rejected": {}, "skipped": {}}
-    observed = (progress.observedMetrics or {}).get(COUNTS)
-    for column, (what, name) in labels.items():
-        if observed is not None and (count := observed[column]):
-            counts[what][name] = int(count)
-    newest = None if observed is None else observed[NEWEST]
-    operators = progress.stateOperators
+    rejected: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    newest: int | None = None
+    for counted in progress.get("observedMetrics", {}).get(COUNTS, {}).get(COUNTS) or ():
+        reason, n = counted["reason"], int(counted["n"])
+        if reason == NEWEST:
+            newest = n if newest is None else max(newest, n)
+        else:
+            (rejected if reason in reasons else skipped)[reason] += n
+    operators = progress["stateOperators"]
+    durations = progress["durationMs"]
     return Progress(
-        batch=progress.batchId,
-        rows=progress.numInputRows,
-        rows_per_second=_number(progress.processedRowsPerSecond),
-        batch_ms=int(progress.durationMs.get("triggerExecution", 0)),
-        durations=dict(progress.durationMs),
-        state_rows=sum(operator.numRowsTotal for operator in operators),
-        state_bytes=sum(operator.memoryUsedBytes for operator in operators),
-        behind=sum(behind(source.endOffset, source.latestOffset) for source in progress.sources)
-        if "latestOffset" in progress.durationMs
+        batch=progress["batchId"],
+        rows=progress["numInputRows"],
+        rows_per_second=float(
+            progress.get("processedRowsPerSecond", 0.0)
+        ),  # left out where it is not a number
+        batch_ms=int(durations.get("triggerExecution", 0)),
+        durations=durations,
+        state_rows=sum(operator["numRowsTotal"] for operator in operators),
+        state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
+        behind=sum(
+            behind(source.get("endOffset"), source.get("latestOffset")) for source in progress["sources"]
+        )
+        if "latestOffset" in durations
         else None,
-        newest=None if newest is None else int(newest),
-        rejected=counts["rejected"],
-        skipped=counts["skipped"],
+        newest=newest,
+        rejected=dict(rejected),
+        skipped=dict(skipped),
     )
 
 
-def behind(end: str | None, latest: str | None) -> int:
+def behind(end: Any, latest: Any) -> int:
     """How many offsets lie between where a batch of the Kafka source ended and where its topics did."""
     read_to, there = _offsets(end), _offsets(latest)
     return sum(max(offset - read_to.get(place, 0), 0) for place, offset in there.items())
 
 
-def _offsets(text: str | None) -> dict[tuple[str, str], int]:
-    try:
-        topics = json.loads(text or "null")
-    except ValueError:
+def _offsets(said: Any) -> dict[tuple[str, str], int]:
+    if not isinstance(said, dict):  # nothing yet
         return {}
     return {
         (topic, partition): int(offset)
-        for topic, partitions in (topics or {}).items()
+        for topic, partitions in said.items()
         for partition, offset in partitions.items()
     }
-
-
-def _number(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return 0.0
-    return number if number == number else 0.0  # noqa: PLR0124 - NaN
