@@ -74,7 +74,7 @@ class OffsetsWriter:
         described = wait_for(lambda: known_topic(admin, real))
         self.ids[real] = str(described.topic_id).translate(str.maketrans("+/", "-_"))
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "asked"})
-        asked.committed([TopicPartition(real, 0)], timeout=30)  # brings the offsets topic into being
+        wait_for(lambda: asked_for(asked, real))  # brings the offsets topic into being
         asked.close()
 
     def layout(self, topic: str, partitions: int) -> None:
@@ -144,6 +144,13 @@ def commit_keys(load: Load) -> list[tuple[int, bytes]]:
         for topic in range(load.topics)
         for group in range(load.groups)
     ]
+
+
+def asked_for(consumer: Consumer, topic: str) -> Any:
+    try:
+        return consumer.committed([TopicPartition(topic, 0)], timeout=30)
+    except KafkaException:  # its coordinator is not there yet
+        return None
 
 
 def known_topic(admin: AdminClient, topic: str) -> Any:
