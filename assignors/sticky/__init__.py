@@ -3,7 +3,7 @@
 `plan` is the strategy. `equal` and `unequal` make its plans, for members that read the same and for others: from scratch
 round Kafka's `circle`, else what is held stays and the rest is sent near (`transport`) or filled up (`pour`). Then `chains`
 bring near what is still far, and `cycles` make the plan the best of its kind, both over one `network` of who can pass what
-to whom.
+to whom; `piles` are what members have to pass on.
 """
 
 from assignors.sticky.plan import kept_claims, settled, sticky
