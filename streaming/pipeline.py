@@ -80,7 +80,7 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _counts() -> Column:
-    """All that is counted, as one column: Spark plans each batch anew, and forty sums took a fifth of that."""
+    """All that is counted, as one column, not one for each: Spark plans each batch anew, with all its expressions."""
     return sql.collect_list(
         sql.when(sql.col("reason").isNotNull(), sql.struct(sql.col("reason"), sql.col("n")))
     ).alias(progress.COUNTS)
