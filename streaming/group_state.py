@@ -132,6 +132,7 @@ class GroupState:
             or self.managed
             or self.classic
             or self.consumer
+            or self.committed
             or self.by_plan
             or self.planned_at != NOTHING
         )

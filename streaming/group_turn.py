@@ -1,7 +1,9 @@
 """How a batch changes what is known of a group: a pure function of the state and the batch's rows.
 
 Everything is applied in event time. A moment (the time of a sample) is judged once something later is seen, when all
-that belongs to it has been applied: so where one batch ends and the next begins makes no difference to a trigger.
+that belongs to it has been applied: so where one batch ends and the next begins makes no difference to a trigger. One
+limit: owners and plans are no part of a sample's cut (`topic_turn`), so that in a backlog whose logs are read at different
+paces an old moment may be judged by the owners of another time.
 
 - `skew` follows `skew.judge`; a group whose owners nobody knows has none.
 - `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack.
@@ -87,6 +89,8 @@ class _Turn:
     def __init__(self, group: str, state: GroupState, rule: SkewRule, ours: Mapping[str, TopicKind]) -> None:
         self._state = state
         self._before = frozenset(state.lags)
+        self._committed = state.committed
+        """Before the batch, too."""
         self._out: list[TriggerRecord | Tombstone] = []
         self._gone: set[str] = set()
         self._group = group
@@ -126,6 +130,8 @@ class _Turn:
         """What the batch has come to; `lags` is by topic, `doubted` the keys of what may be published though nobody stands by it."""
         committed = frozenset(topic for topic, row in lags.items() if row.committed)
         self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
+        for topic in sorted(self._committed - state.committed - state.by_plan):
+            self._forget(topic)  # its lag may have been told without any moment
         self._forget_unread()
         kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
         if self._outlived(kept):

@@ -310,6 +310,19 @@ def test_a_topic_that_neither_plan_nor_commit_speaks_of_any_more_goes_away() -> 
         assert lag(run(story, batches=batches)) is None, batches
 
 
+def test_lag_that_was_told_as_a_plan_ended_ends_with_its_commits() -> None:
+    story = Groups()
+    story.layout(0, "t", [["a"]])
+    story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
+    story.sample(2, "t", [9], commits=(0,))
+    story.commits(3, "g", "t", {0: 1})
+    story.ours(TOPICS.assignments, 4 * SECOND, Tombstone(("g", "g")))
+    told = len(story.messages)
+    story.forget("g", "t", 0, 5 * SECOND)
+    for batches in ([], [told], range(99)):
+        assert compacted(run(story, batches=batches)) == {}, batches
+
+
 def test_a_topic_that_the_plan_leaves_out_stays_where_the_group_commits() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
