@@ -33,6 +33,7 @@ pytestmark = [
 ]
 
 NONE = -1
+HOUR = 60 * 60 * 1000
 
 
 class Silent:
@@ -361,6 +362,14 @@ def test_an_expired_commit_disappears(world: World) -> None:
     assert world.agree([group], [topic])[group, topic]["lag"] == [3, 5]
 
 
+def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
+    topic, group = world.topic("none", 2, [5, 5]), f"{world.stem}-none"
+    world.commit(group, topic, {0: 2, 1: 4})
+    commit_that_expires(world.lw.bootstrap, group, topic, 0, -1, HOUR)
+    found = world.agree([group], [topic])[group, topic]
+    assert (found["committed"], found["lag"]) == ([NONE, 4], [5, 1])
+
+
 @contextmanager
 def whatever_of(*codes: int) -> Iterator[None]:
     """Let errors with these codes pass."""
@@ -381,7 +390,9 @@ def remade(world: World, topic: str, partitions: int) -> None:
             made = True
 
 
-OPERATIONS = 3000
+OPERATIONS, STOPS = 3000, 6
+LAST = 10
+"""So many operations before each stop are of the kinds that a later commit would hide."""
 
 
 @dataclass(slots=True)
@@ -431,6 +442,15 @@ class Chance:
             self.world.producers.pop("random")  # the next one fences it, and so aborts what is open
             raise
 
+    def take_back(self) -> None:
+        topic, partition = self.place()
+        try:
+            commit_that_expires(
+                self.world.lw.bootstrap, self.random.choice(self.groups), topic, partition, -1, HOUR
+            )
+        except AssertionError as refused:
+            raise KafkaException(str(refused)) from refused
+
     def delete_records(self) -> None:
         topic, partition = place = self.place()
         before = TopicPartition(topic, partition, self.some_offset(place))
@@ -455,17 +475,21 @@ class Chance:
 
     def operations(self, count: int) -> int:
         """Do so many; how many were refused: a topic made anew is not known everywhere, a group not made yet."""
-        refused = 0
-        weights = {
-            self.some_records: 300,
-            self.commit: 600,
+        rare = {
             self.transaction: 40,
             self.delete_records: 10,
             self.delete_group: 10,
+            self.take_back: 10,
             self.make_anew: 1,
             self.tick: 20,
         }
-        for operation in self.random.choices(list(weights), list(weights.values()), k=count):
+        often = {self.some_records: 300, self.commit: 600, **rare}
+        last = {**rare, self.transaction: 10, self.make_anew: 5}
+        refused = 0
+        for operation in [
+            *self.random.choices(list(often), list(often.values()), k=count - LAST),
+            *self.random.choices(list(last), list(last.values()), k=LAST),
+        ]:
             if operation not in (self.some_records, self.commit):
                 self.world.lw.producer.flush(30)
             try:
@@ -482,7 +506,10 @@ def test_after_thousands_of_random_operations_there_is_no_difference(world: Worl
     topics = [world.topic(f"random-{number}", 3) for number in range(5)]
     groups = [f"{world.stem}-random-{number}" for number in range(8)]
     world.commit(groups[0], topics[0], {0: 0})
-    refused = Chance(world, random.Random(seed), topics, groups).operations(OPERATIONS)
+    chance, refused, found = Chance(world, random.Random(seed), topics, groups), 0, 0
+    for _ in range(STOPS):
+        refused += chance.operations(OPERATIONS // STOPS)
+        time.sleep(2)  # the last markers, and leaders that are known everywhere
+        found += len(world.agree(groups, topics))
     assert refused < OPERATIONS / 10
-    time.sleep(2)  # the last markers, and leaders that are known everywhere
-    assert len(world.agree(groups, topics)) > len(groups)
+    assert found > STOPS * len(groups)
