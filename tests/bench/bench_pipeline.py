@@ -120,10 +120,13 @@ class Bench:
             ("Spark's Kafka source into noop", self.read_by_spark),
             ("the pipeline, state and output", self.read_by_pipeline),
         ]
-        print(f"{'records/s from the backlog':<34}{'rate':>12}{'seconds':>10}")
+        # CPU beside it: it holds on a machine that others use, too.
+        print(f"{'records/s from the backlog':<34}{'rate':>12}{'seconds':>10}{'CPU s':>10}")
         for name, read in rows:
+            before = processes.usage()
             count, seconds = read(load)
-            print(f"{name:<34}{count / seconds:>12,.0f}{seconds:>10.1f}", flush=True)
+            cpu = processes.spent(before, processes.usage())
+            print(f"{name:<34}{count / seconds:>12,.0f}{seconds:>10.1f}{cpu:>10.1f}", flush=True)
 
     def read_by_librdkafka(self, load: Load) -> tuple[int, float]:
         consumer = Consumer(

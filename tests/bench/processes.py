@@ -64,6 +64,11 @@ def _below(pid: int, root: int, all_: dict[int, Process], stop: str) -> bool:
     return pid == root
 
 
+def spent(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]]) -> float:
+    """CPU seconds of all of them meanwhile."""
+    return sum(cpu - before.get(name, (0.0, 0))[0] for name, (cpu, _) in after.items())
+
+
 def shown(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]], seconds: float) -> str:
     """What was used meanwhile, a line for each name and the sum."""
     lines, total = [], 0.0
