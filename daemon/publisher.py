@@ -29,6 +29,10 @@ REQUIRED: Mapping[str, Any] = {
     "transaction.timeout.ms": 10_000,
     "message.timeout.ms": 9_000,
     "linger.ms": 0,
+    # The plan of a group of ten thousand members is more than a record may have, and a fifth of that when compressed; by
+    # gzip, which readers in any language know without another library.
+    "message.max.bytes": 4 * 1024 * 1024,
+    "compression.type": "gzip",
 }
 FENCED = frozenset(
     {

@@ -1,5 +1,8 @@
 """One step, one transaction; one planner."""
 
+import json
+import random
+
 import pytest
 from confluent_kafka import Producer
 
@@ -73,12 +76,30 @@ def test_nothing_is_seen_before_the_commit(publisher, outgoing, visible, monkeyp
 def test_a_refused_record_takes_its_whole_transaction_with_it(
     publisher, outgoing, visible, said, topics, becomes_visible
 ):
-    huge = Outgoing(topic=topics.control, key=b"k", value=b"x" * 2_000_000, partition=0)
-    with pytest.raises(UnpublishableError, match=r"2000000 bytes for .*control/0"):
+    huge = Outgoing(topic=topics.control, key=b"k", value=b"x" * 5_000_000, partition=0)
+    with pytest.raises(UnpublishableError, match=r"5000000 bytes for .*control/0"):
         publisher.publish([outgoing("a"), huge])
     assert visible() == []
     publisher.publish([outgoing("b")])
     becomes_visible("b")
+
+
+def test_the_plan_of_a_group_of_ten_thousand_members_fits_a_record(publisher, topics, visible, eventually):
+    drawn = random.Random(1)
+    members = [
+        {
+            "instance": f"orders-{n}",
+            "incarnation": f"{drawn.getrandbits(128):032x}",
+            "rack": "a",
+            "capacity": 1.0,
+        }
+        for n in range(10_000)
+    ]
+    word = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason=json.dumps(members))
+    key, value = encode(word)
+    assert len(value) > 1_000_000
+    publisher.publish([Outgoing(topic=topics.control, key=key, value=value, partition=0)])
+    eventually(lambda: visible() == [word])
 
 
 def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
