@@ -84,7 +84,7 @@ def problem(cell: str, wish: str, racks: int, lags: str = "pareto") -> tuple[dic
     people = [
         Member(
             id=f"member-{number:05}",
-            topics=names if wish == "all" else draw.sample(names, topics // 5),
+            topics=names if wish == "all" else draw.sample(names, max(topics // 5, 1)),
             rack=RACKS[number % 3],
         )
         for number in range(members)
