@@ -1,8 +1,9 @@
 """Looks at the cluster: what the brokers answer, as values of ours.
 
-The cost of a look is fixed: three requests for brokers and topics, whatever their number, and one request to each broker
-for each kind of offset. librdkafka groups partitions by leader itself; while it waits for a broker that is gone it tries to
-connect without pause, so nothing is asked of partitions that are known to have no leader, and time-outs are short.
+The cost of a look is fixed: three requests for brokers and topics, whatever their number, and for each kind of offset one
+request to each broker for each `AT_ONCE` partitions or fewer. librdkafka groups partitions by leader itself; while it waits
+for a broker that is gone it tries to connect without pause, so nothing is asked of partitions that are known to have no
+leader, and time-outs are short.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 
 COMMITS = "__consumer_offsets"
+AT_ONCE = 500
+"""Partitions a call: what a call takes grows with their square. Of 10,000 one took 0.73 s of CPU, twenty took 0.12 s."""
 
 
 class UnansweredError(Exception):
@@ -140,6 +143,8 @@ def read_offsets(
 ) -> Offsets:
     """Ask for the ends of some partitions and of the offsets topic's, and for the begins of some.
 
+    Partitions that are given one after another, by their leaders, need the fewest requests.
+
     Raises:
         UnansweredError: not one partition could be read, and not for want of a right.
     """
@@ -149,9 +154,9 @@ def read_offsets(
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     # All three are under way before the first answer is waited for.
     asked = (
-        clients.offsets(client, wanted | commits, committed, timeout),
-        clients.offsets(client, wanted, uncommitted, timeout),
-        clients.offsets(client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout),
+        _asked(client, wanted | commits, committed, timeout),
+        _asked(client, wanted, uncommitted, timeout),
+        _asked(client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout),
     )
     failed: dict[Place, str] = {}
     commit_ends: dict[int, int] = {}
@@ -159,7 +164,7 @@ def read_offsets(
     answers: list[dict[Place, int]] = []
     for kind in asked:
         answers.append({})
-        for partition, answer in kind.items():
+        for partition, answer in kind:
             place = (partition.topic, partition.partition)
             try:
                 offset = answer.result().offset
@@ -180,6 +185,15 @@ def read_offsets(
     if wanted and not stable and not refused:
         raise UnansweredError(next(iter(failed.values())))
     return Offsets(begin=begin, stable=stable, high=high, failed=failed, commits=commit_ends)
+
+
+def _asked(
+    client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
+) -> list[tuple[TopicPartition, Any]]:
+    """Each partition with the answer to come, in calls of so many that each costs little."""
+    partitions = list(wanted.items())
+    calls = [dict(partitions[first : first + AT_ONCE]) for first in range(0, len(partitions), AT_ONCE)]
+    return [pair for call in calls for pair in clients.offsets(client, call, isolation, timeout).items()]
 
 
 def begins_due(

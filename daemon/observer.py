@@ -234,12 +234,13 @@ class Observer:
         readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
         self._samples += 1
         due = begins_due(readable, self._begins, all_=self._samples % self._settings.begin_every == 0)
-        places = [
-            (topic.topic, number)
+        led = [
+            (leader, topic.topic, number)
             for topic in readable
             for number, leader in enumerate(topic.leader)
             if leader != UNKNOWN
         ]
+        places = [(name, number) for _, name, number in sorted(led)]
         at = _now()
         count = self._commit_partitions
         offsets = read_offsets(self._client, places, due, self._settings.timeout, commit_partitions=count)

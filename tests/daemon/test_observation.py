@@ -6,7 +6,7 @@ from confluent_kafka import Uuid
 
 from assignors.protocol.records import TopicRecord
 from daemon.cluster_state import ObservedTopic
-from daemon.observation import _topic, begins_due
+from daemon.observation import AT_ONCE, COMMITS, _topic, begins_due, read_offsets
 
 
 def node(number):
@@ -52,3 +52,43 @@ def test_begins_are_asked_for_where_they_are_not_known_and_there_is_somebody_to_
     assert begins_due([topic], {("new", 0): 5, ("old", 2): 5}, all_=False) == {("t", 2)}
     assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_=False) == set()
     assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_=True) == {("t", 0), ("t", 2)}
+
+
+class Answering:
+    """An admin client to whom each partition's offset is its number."""
+
+    def __init__(self):
+        self.calls = []
+
+    def list_offsets(self, wanted, **_):
+        self.calls.append([(place.topic, place.partition) for place in wanted])
+        return {place: Answer(place) for place in wanted}
+
+
+class Answer:
+    def __init__(self, place):
+        self.offset = place.partition
+
+    def result(self):
+        return self
+
+
+def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
+    client = Answering()
+    places = [("t", number) for number in range(2 * AT_ONCE + 1)]
+    found = read_offsets(client, places, places[:1], 1.0, commit_partitions=2)
+    numbers = dict(zip(places, range(len(places)), strict=True))
+    assert (found.stable, found.high, found.begin, found.commits) == (
+        numbers,
+        numbers,
+        {("t", 0): 0},
+        {0: 0, 1: 1},
+    )
+    assert max(map(len, client.calls)) == AT_ONCE
+    assert [place for call in client.calls for place in call] == [
+        *places,
+        (COMMITS, 0),
+        (COMMITS, 1),
+        *places,
+        ("t", 0),
+    ]
