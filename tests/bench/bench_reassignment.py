@@ -78,7 +78,8 @@ def measured(
     try:
         daemon.wait_for("the first plan", lambda: all(follower.owned for follower in followers))
         daemon.wait_for("its end", lambda: daemon.said("handover.settled", group=GROUP))
-        time.sleep(10)  # the pipeline is warm, and has heard of the group's commits
+        daemon.wait_for("the pipeline", lambda: daemon.said("pipeline.caught_up"), 180)
+        time.sleep(10)  # it is warm then, and has heard of the group's commits
         return [one_round(bootstrap, daemon, admin, number, partitions) for number in range(1, rounds + 1)]
     finally:
         for follower in followers:
