@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from offsets_twin import commit_key, commit_value
-from test_states import ID, OTHER, RULE, SECOND, Story, compacted, name_of, triggers
+from stories import CUTS, ID, OTHER, RULE, SECOND, Story, compacted, name_of, run, triggers
 
 from assignors.protocol.records import OffsetsRecord
 from streaming.packing import unpack
@@ -161,6 +161,59 @@ def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_la
     history: History, paces: list[tuple[int, int, int, int]]
 ) -> None:
     whole, split = read(history, [])[0], read(history, paces)[0]
+    for group in GROUPS:
+        mine = [
+            [pair for pair in triggers(rows) if f'"{group}"'.encode() in pair[0]] for rows in (whole, split)
+        ]
+        assert mine[0] == mine[1]
+    assert compacted(whole) == compacted(split)
+
+
+@st.composite
+def turbulent(draw: st.DrawFn) -> History:  # noqa: C901 - one case a kind of event
+    """Topics go, come again and are made anew, racks change, and groups are deleted."""
+    history = History()
+    history.layout(0, "t", [["a"]] * PARTITIONS)
+    for group in GROUPS:
+        history.member(0, group, "m0", {"t": (0, 2)}, rack="a")
+        history.member(0, group, "m1", {"t": (1,)})
+    history.see(BASE, [0] * PARTITIONS)
+    kinds = ["commit", "sample"] * 4 + ["tombstone", "deleted", "layout", *["gone", "anew"] * 2]
+    moves = st.tuples(
+        st.sampled_from(kinds), st.sampled_from(GROUPS), st.integers(0, PARTITIONS - 1), st.integers(0, 400)
+    )
+    for second, (what, group, partition, size) in enumerate(
+        draw(st.lists(moves, min_size=4, max_size=30)), BASE // SECOND + 1
+    ):
+        at = second * SECOND
+        match what:
+            case "commit":
+                history.put(group, partition, size, at)
+            case "tombstone":
+                history.take_back(group, partition, at)
+            case "deleted":
+                for one in range(PARTITIONS):
+                    history.take_back(group, one, at)
+            case "sample":
+                history.see(at, [400, size, 2 * size])
+            case "layout":
+                history.layout(second, "t", [["a"], ["b"], ["abc"[partition]]], topic_id=history.id)
+            case "gone":
+                history.gone(second, "t")
+            case "anew":
+                history.id = bytes(14) + (second - BASE // SECOND + 2).to_bytes(2, "big")
+                history.see(at, [10, 20, size])
+    history.layout(BASE // SECOND + 90, "t", [["a"]] * PARTITIONS, topic_id=history.id)
+    history.see(BASE + 100 * SECOND, [500, 500, 500])
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(turbulent(), CUTS)
+def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
+    history: History, cuts: list[int]
+) -> None:
+    whole, split = (run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts))
     for group in GROUPS:
         mine = [
             [pair for pair in triggers(rows) if f'"{group}"'.encode() in pair[0]] for rows in (whole, split)
