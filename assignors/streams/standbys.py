@@ -63,7 +63,7 @@ def standbys(app: Application, active: Longs, settings: Settings) -> Standbys:
         placing.fill(task)
     found = [tuple(sorted(those)) for those in placing.standbys]
     before = placing.as_they_were(tasks)
-    if before is not None and placing.worth(tasks, before) <= placing.worth(tasks, found):
+    if before is not None and before != found and placing.worth(tasks, before) <= placing.worth(tasks, found):
         found = before
     warnings = [*_too_few(app, settings, len(tasks)), *_too_close(app, active, settings, spreading, found)]
     return Standbys(processes=tuple(found), warnings=tuple(warnings))
@@ -86,6 +86,8 @@ def _too_close(
     found: Sequence[tuple[int, ...]],
 ) -> list[str]:
     """A warning for each tag with tasks whose copies share a value."""
+    if not settings.rack_aware_tags:
+        return []
     short: Counter[str] = Counter()
     for task, those in enumerate(found):
         if those:
