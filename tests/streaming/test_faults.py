@@ -247,8 +247,10 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_state_built_anew(
         # On a file system without checksums nobody sees it before the query dies of it.
         for file in query.rglob("*.crc"):
             file.unlink()
+        # Half of it: what stands behind the last record Spark never reads.
         for file in (query / "state").rglob("*.changelog"):
-            file.write_bytes(file.read_bytes()[:-20])
+            content = file.read_bytes()
+            file.write_bytes(content[: len(content) // 2])
         # State is loaded by the next batch, and so there must be one: of a record that nothing is made of.
         lw.publish(BrokerRecord(broker=1, at=now(), rack="a", online=True))
     ghosts = haunt(lw)
