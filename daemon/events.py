@@ -221,6 +221,11 @@ VOCABULARY: tuple[Event, ...] = (
             "seconds rows rows_per_second rebuilt",
             "Everything that was there is read; `rebuilt`: state was built anew from the topics.",
         ),
+        (
+            "pipeline.former_doubted",
+            "keys",
+            "So many lag records and triggers of a former state were not said again: those that nobody stands by end.",
+        ),
     ),
     *_events(
         "warning",

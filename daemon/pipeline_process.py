@@ -101,16 +101,18 @@ def _written(settings: Settings) -> Mapping[str, int]:
 
 
 def look_through(
-    checkpoint_in: Path, ask: Callable[[Mapping[str, int]], object], ended: threading.Event
+    checkpoint_in: Path, ask: Callable[[Mapping[str, int]], int], ended: threading.Event
 ) -> None:
     """Have the query asked about what former states have published, if it was not yet."""
     while not ended.is_set() and (former := checkpoint.unvouched(checkpoint_in)) is not None:
         try:
-            ask(former)
+            asked = ask(former)
         except LevelwindError:  # nothing depends on when it is asked
             ended.wait(ASK_AGAIN_AFTER)
         else:
             checkpoint.vouch(checkpoint_in)
+            if asked:
+                log.info("pipeline.former_doubted", keys=asked)
 
 
 def emit(event: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
 from assignors.protocol.topics import Topics
@@ -57,6 +58,15 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
     look_through(tmp_path, heard.append, threading.Event())
     look_through(tmp_path, heard.append, threading.Event())
     assert heard == [{f"{LAG}/0": 7}]
+
+
+def test_it_says_how_much_was_asked_about_if_anything(tmp_path):
+    with capture_logs() as said:
+        for asked_about in (0, 3):
+            checkpoint.condemn(tmp_path, "damaged")
+            checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
+            look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
+    assert [(line["event"], line["keys"]) for line in said] == [("pipeline.former_doubted", 3)]
 
 
 def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):
