@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from structlog.testing import capture_logs
 
 from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
 from assignors.protocol.topics import Topics
+from daemon import pipeline_process
 from daemon.errors import ClusterUnavailableError
 from daemon.former_output import doubts
 from daemon.pipeline_process import look_through
@@ -60,13 +60,13 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
     assert heard == [{f"{LAG}/0": 7}]
 
 
-def test_it_says_how_much_was_asked_about_if_anything(tmp_path):
-    with capture_logs() as said:
-        for asked_about in (0, 3):
-            checkpoint.condemn(tmp_path, "damaged")
-            checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
-            look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
-    assert [(line["event"], line["keys"]) for line in said] == [("pipeline.former_doubted", 3)]
+def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(pipeline_process, "log", said)
+    for asked_about in (0, 3):
+        checkpoint.condemn(tmp_path, "damaged")
+        checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
+        look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
+    assert said.events == [{"event": "pipeline.former_doubted", "level": "info", "keys": 3}]
 
 
 def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):
