@@ -76,7 +76,7 @@ class PipelineSection:
     """… while a record has waited for so long."""
     skew_for: Seconds = 30.0
     trigger_interval: Seconds = 0.0
-    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 500_000
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     restarts: Count = 5
     """How often in a row it may die within `restart_window` before the daemon gives up, loudly."""
     restart_window: Seconds = 600.0

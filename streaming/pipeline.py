@@ -61,7 +61,7 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
                 {name: getattr(packed, name) for name in PACKED.fieldNames()}, schema=_arrow_schema()
             )
 
-    packed = records.selectExpr(*KAFKA_COLUMNS).mapInArrow(decode, PACKED)
+    packed = records.mapInArrow(decode, PACKED)
     counted = packed.observe(progress.COUNTS, _counts())
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
 
@@ -141,6 +141,7 @@ def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[
         .option("startingOffsets", json.dumps(first))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
+        .selectExpr(*KAFKA_COLUMNS)  # before the partitions are joined: Spark copies each record once, not twice
         .coalesce(settings.parallelism)
     )
 

@@ -35,7 +35,7 @@ class PipelineSettings:
     skew_for: int = 30_000
     trigger_interval: int = 0
     """Between the starts of two batches; 0: the next begins when one ends."""
-    max_offsets_per_trigger: int = 500_000
+    max_offsets_per_trigger: int = 1_000_000
     start_timeout: int = 30_000
     """Until a cluster that does not answer, or lacks a topic, ends the start."""
     parallelism: int = 2

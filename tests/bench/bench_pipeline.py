@@ -126,7 +126,7 @@ class Bench:
             before = processes.usage()
             count, seconds = read(load)
             cpu = processes.spent(before, processes.usage())
-            print(f"{name:<34}{count / seconds:>12,.0f}{seconds:>10.1f}{cpu:>10.1f}", flush=True)
+            print(f"{name:<34}{count / seconds:>12,.0f}{seconds:>10.1f}{cpu:>10.1f}", flush=True); print(processes.shown(before, processes.usage(), seconds))
 
     def read_by_librdkafka(self, load: Load) -> tuple[int, float]:
         consumer = Consumer(
