@@ -40,6 +40,8 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         # them to Python; so few records of a broker's that they fit at their largest.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+        # Over TCP each task of a small batch waits 40 ms for an acknowledgement that its peer delays.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.hadoop.fs.file.impl": FILES,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
