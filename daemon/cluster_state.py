@@ -220,3 +220,24 @@ def moved_since(told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsReco
     return [
         one for one in samples if (before := told.get(one.topic)) is None or replace(before, at=one.at) != one
     ]
+
+
+def settled(told: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]) -> dict[tuple[str, int], int]:
+    """Where the last samples of these very topics saw the stable offset at the high watermark, by topic and partition."""
+    return {
+        (topic.topic, number): high
+        for topic in topics
+        if (last := told.get(topic.topic)) is not None and last.id == topic.id
+        for number, (stable, high) in enumerate(zip(last.stable, last.high, strict=True))
+        if stable == high != UNKNOWN
+    }
+
+
+def shrunk(told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]) -> bool:
+    """Whether an end went back since the last samples: the topic may be another one of the same name."""
+    return any(
+        UNKNOWN != high < before
+        for one in samples
+        if (last := told.get(one.topic)) is not None and last.id == one.id
+        for before, high in zip(last.high, one.high, strict=False)
+    )

@@ -29,6 +29,8 @@ from daemon.cluster_state import (
     moved_since,
     never_seen,
     sample,
+    settled,
+    shrunk,
 )
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.metadata_topic import MetadataTopic
@@ -64,6 +66,8 @@ class ObserverSettings:
     """A sample that says what the last one said is published with each so-manieth only: a cluster at rest costs little."""
     max_share: float = 0.05
     """Of a core, what either tick may take: of a cluster that is too large for its interval it comes more seldom."""
+    whole_every: int = 10
+    """All topics are described with each so-manieth look at the layout; with the others those whose layout has changed."""
     begin_every: int = 10
     """Begin offsets move seldom: they are read again with each so-manieth sample."""
     timeout: float = 2.0
@@ -98,9 +102,12 @@ class Observer:
         self._skips: Throttle[str] = Throttle(interval=30.0)
         # Of the layout's job alone; the samples' job reads the state, which is replaced and never changed.
         self._state: ClusterState | None = None
+        self._looks = 0
         self._unreadable: Mapping[str, str] = {}
         self._never_seen: frozenset[int] = frozenset()
         self._commit_partitions = 0
+        # Of both: the samples' job raises it, the layout's lowers it.
+        self._shrunk = False
         # Of the samples' job alone.
         self._samples = 0
         self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
@@ -186,7 +193,10 @@ class Observer:
             self._log.info("observer.recovered", brokers=len(recovered.brokers), topics=len(recovered.topics))
         else:
             recovered = self._state
-        observed = look(self._client, self._selection, recovered.topics, _now(), self._settings.timeout)
+        whole = self._shrunk or self._looks % self._settings.whole_every == 0
+        self._shrunk = False
+        observed = look(self._client, self._selection, recovered, _now(), self._settings.timeout, whole=whole)
+        self._looks += 1
         state, news = diff(recovered, observed)
         if news:
             self._topic.publish(news)
@@ -243,7 +253,14 @@ class Observer:
         places = [(name, number) for _, name, number in sorted(led)]
         at = _now()
         count = self._commit_partitions
-        offsets = read_offsets(self._client, places, due, self._settings.timeout, commit_partitions=count)
+        offsets = read_offsets(
+            self._client,
+            places,
+            due,
+            self._settings.timeout,
+            settled=settled(self._told, readable),
+            commit_partitions=count,
+        )
         self._begins = _begins(state.topics, self._begins, offsets)
         known = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**known, **offsets.commits}
@@ -254,6 +271,7 @@ class Observer:
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
         all_ = self._samples % self._settings.still_every == 0
         self._topic.offer(samples if all_ else moved_since(self._told, samples))
+        self._shrunk = self._shrunk or shrunk(self._told, samples)
         self._told = {one.topic: one for one in samples}
         if self._settings.tails:  # what is found goes with the next sample: none waits for it
             named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)

@@ -141,7 +141,9 @@ def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[
         .option("startingOffsets", json.dumps(first))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
-        .selectExpr(*KAFKA_COLUMNS)  # before the partitions are joined: Spark copies each record once, not twice
+        .selectExpr(
+            *KAFKA_COLUMNS
+        )  # before the partitions are joined: Spark copies each record once, not twice
         .coalesce(settings.parallelism)
     )
 

@@ -50,6 +50,8 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
         # Our rules know only event time: a batch without input has nothing to say.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        # Spark asks for the ends of the input a hundred times a second, and most of what a pipeline at rest costs is that.
+        "spark.sql.streaming.pollingDelay": "200ms",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }

@@ -37,6 +37,14 @@ def running() -> dict[int, Process]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Used:
+    name: str
+    cpu: float
+    """Seconds since its start."""
+    memory: int
+
+
 def usage(
     root: int | None = None,
     name: Callable[[int, Process], str] = lambda pid, process: (
@@ -44,16 +52,15 @@ def usage(
     ),
     *,
     stop: str = GUARD,
-) -> dict[str, tuple[float, int]]:
-    """CPU seconds and resident bytes of a process and all below it, summed by name; not of those below a `stop`."""
+) -> dict[int, Used]:
+    """What a process and all below it have used, by number; not those below a `stop`."""
     root = os.getpid() if root is None else root
     all_ = running()
-    used: dict[str, tuple[float, int]] = {}
-    for pid, process in all_.items():
-        if _below(pid, root, all_, stop):
-            cpu, memory = used.get(name(pid, process), (0.0, 0))
-            used[name(pid, process)] = (cpu + process.cpu, memory + process.memory)
-    return used
+    return {
+        pid: Used(name(pid, process), process.cpu, process.memory)
+        for pid, process in all_.items()
+        if _below(pid, root, all_, stop)
+    }
 
 
 def _below(pid: int, root: int, all_: dict[int, Process], stop: str) -> bool:
@@ -64,16 +71,16 @@ def _below(pid: int, root: int, all_: dict[int, Process], stop: str) -> bool:
     return pid == root
 
 
-def spent(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]]) -> float:
-    """CPU seconds of all of them meanwhile."""
-    return sum(cpu - before.get(name, (0.0, 0))[0] for name, (cpu, _) in after.items())
+def spent(before: dict[int, Used], after: dict[int, Used]) -> float:
+    """CPU seconds meanwhile of all that are still there."""
+    return sum(one.cpu - (before[pid].cpu if pid in before else 0.0) for pid, one in after.items())
 
 
-def shown(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]], seconds: float) -> str:
+def shown(before: dict[int, Used], after: dict[int, Used], seconds: float) -> str:
     """What was used meanwhile, a line for each name and the sum."""
-    lines, total = [], 0.0
-    for name, (cpu, memory) in sorted(after.items()):
-        share = (cpu - before.get(name, (0.0, 0))[0]) / seconds
-        total += share
+    lines = []
+    for name in sorted({one.name for one in after.values()}):
+        named = {pid: one for pid, one in after.items() if one.name == name}
+        share, memory = spent(before, named) / seconds, sum(one.memory for one in named.values())
         lines.append(f"    {name}: {share:.1%} of a core, {memory / 2**20:,.0f} MiB")
-    return "\n".join([*lines, f"    together: {total:.1%} of a core"])
+    return "\n".join([*lines, f"    together: {spent(before, after) / seconds:.1%} of a core"])

@@ -26,6 +26,8 @@ from daemon.cluster_state import (
     never_seen,
     recovered,
     sample,
+    settled,
+    shrunk,
 )
 from daemon.errors import ConfigurationError
 
@@ -230,3 +232,27 @@ def test_a_sample_that_says_only_that_time_has_passed_is_no_news(known):
     for change in ({"stable": (10, 8)}, {"begin": (1, 0)}, {"id": "two"}):
         other = replace(first, at=6, **change)
         assert moved_since(told, [other]) == [other]
+
+
+def test_a_stable_offset_is_settled_where_it_stood_at_the_high_watermark_of_this_very_topic(known):
+    orders = known.topics["orders"]
+    told = {"orders": sample(orders, 5, [0, 0], [10, 7], [10, 8])}
+    assert settled(told, [orders]) == {("orders", 0): 10}
+    assert settled(told, [replace(orders, id="two")]) == {}
+    assert settled({}, [orders]) == {}
+    unread = {"orders": sample(orders, 5, [0, 0], [-1, 7], [-1, 7])}
+    assert settled(unread, [orders]) == {("orders", 1): 7}
+
+
+def test_an_end_that_went_back_is_seen(known):
+    orders = known.topics["orders"]
+    told = {"orders": sample(orders, 5, [0, 0], [10, 7], [10, 7])}
+
+    def back(*ends, topic=orders):
+        return shrunk(told, [sample(topic, 6, [0] * len(ends), list(ends), list(ends))])
+
+    assert back(10, 6)
+    assert not back(10, 7)
+    assert not back(11, -1)  # one that could not be read
+    assert not back(0, 0, topic=replace(orders, id="two"))  # known to be another
+    assert not shrunk({}, [sample(orders, 6, [0, 0], [1, 1], [1, 1])])

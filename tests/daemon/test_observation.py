@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from confluent_kafka import Uuid
 
 from assignors.protocol.records import TopicRecord
-from daemon.cluster_state import ObservedTopic
-from daemon.observation import AT_ONCE, COMMITS, _topic, begins_due, read_offsets
+from daemon.cluster_state import ClusterState, ObservedTopic, Selection
+from daemon.observation import AT_ONCE, COMMITS, _to_describe, _topic, begins_due, read_offsets
 
 
 def node(number):
@@ -85,10 +85,56 @@ def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
         {0: 0, 1: 1},
     )
     assert max(map(len, client.calls)) == AT_ONCE
-    assert [place for call in client.calls for place in call] == [
-        *places,
-        (COMMITS, 0),
-        (COMMITS, 1),
-        *places,
-        ("t", 0),
-    ]
+    asked = [place for call in client.calls for place in call]
+    assert asked == [(COMMITS, 0), (COMMITS, 1), *places, ("t", 0), *places]
+
+
+def test_a_stable_offset_is_asked_for_only_where_the_high_watermark_moved_or_stood_above_it():
+    client = Answering()
+    places = [("t", number) for number in range(4)]
+    settled = {
+        ("t", 0): 0,
+        ("t", 1): 1,
+        ("t", 2): 1,
+    }  # the last has moved since; of ("t", 3) nothing is known
+    found = read_offsets(client, places, (), 1.0, settled=settled)
+    assert found.stable == found.high == dict(zip(places, range(4), strict=True))
+    assert client.calls == [places, places[2:]]
+
+
+def listed(**layouts):
+    return {
+        name: SimpleNamespace(
+            error=None,
+            partitions={
+                number: SimpleNamespace(leader=leader, replicas=replicas, isrs=isr)
+                for number, (leader, replicas, isr) in enumerate(partitions)
+            },
+        )
+        for name, partitions in layouts.items()
+    }
+
+
+def test_a_topic_is_described_when_the_list_shows_another_layout_than_is_known_of_it():
+    def known(name):
+        return TopicRecord(
+            topic=name, at=1, id=name, leader=(1,), replicas=((2, 1),), isr=((1, 2),), racks=((),)
+        )
+
+    state = ClusterState(
+        topics={name: known(name) for name in ("same", "led", "moved", "out", "grown", "hid")}
+    )
+    same = (1, [2, 1], [2, 1])  # a list gives those in sync in any order, replicas in theirs
+    now = listed(
+        same=[same],
+        led=[(2, [2, 1], [2, 1])],
+        moved=[(1, [1, 2], [2, 1])],
+        out=[(1, [2, 1], [1])],
+        grown=[same, same],
+        new=[same],
+        other=[same],
+    )
+    selection = Selection.of([".*"], ["other"])
+    some = _to_describe(now, selection, state, whole=False)
+    assert some == ["grown", "hid", "led", "moved", "new", "out"]
+    assert _to_describe(now, selection, state, whole=True) == sorted([*some, "same"])
