@@ -49,8 +49,9 @@ bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machi
 bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at scale
 	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/bench/bench_$$bench.py || exit; done
 
-bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka
-	@$(BIN)/python tests/bench/bench_pipeline.py
+bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka, at rest, and from a reassignment to the plan
+	@$(BIN)/python tests/bench/bench_pipeline.py --sweep
+	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/bench/bench_$$bench.py || exit; done
 
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages

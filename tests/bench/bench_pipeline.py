@@ -46,6 +46,12 @@ PACED = "paced"
 """The topic and the group whose commits are followed."""
 PROBES = 10
 IDLE = 2.0
+BROKER = {
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+    "offsets.topic.segment.bytes": str(
+        2**30
+    ),  # one segment each: the cleaner takes away nothing that is counted
+}
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
@@ -70,7 +76,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     load = Load(options.commits, options.groups, options.topics, options.partitions)
-    with Cluster.start(1, settings={"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}) as cluster:
+    with Cluster.start(1, settings=BROKER) as cluster:
         # A fresh directory in memory, as the other figures of this project: ratios, not disks, are compared.
         memory = Path("/dev/shm")  # noqa: S108 - a fresh directory in it
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
@@ -178,7 +184,7 @@ class Bench:
         """The same number of commits over ever more keys: what a record costs must not grow with them."""
         print(f"{'keys':>12}{'records/s':>12}")
         for groups in (load.groups // 10, load.groups, load.groups * 10):
-            one = Load(load.commits // 2, max(groups, 1), load.topics, load.partitions)
+            one = Load(load.commits, max(groups, 1), load.topics, load.partitions)
             self.writer.backlog(one)
             with self.query() as told:
                 batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= one.commits else None)  # noqa: B023 - asked at once
