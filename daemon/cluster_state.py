@@ -233,11 +233,6 @@ def settled(told: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]) ->
     }
 
 
-def shrunk(told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]) -> bool:
-    """Whether an end went back since the last samples: the topic may be another one of the same name."""
-    return any(
-        UNKNOWN != high < before
-        for one in samples
-        if (last := told.get(one.topic)) is not None and last.id == one.id
-        for before, high in zip(last.high, one.high, strict=False)
-    )
+def went_back(before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]) -> bool:
+    """Whether the end of any partition did: its topic may be another one of the same name."""
+    return any(after.get(place, end) < end for place, end in before.items())

@@ -30,7 +30,7 @@ from daemon.cluster_state import (
     never_seen,
     sample,
     settled,
-    shrunk,
+    went_back,
 )
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.metadata_topic import MetadataTopic
@@ -111,6 +111,7 @@ class Observer:
         # Of the samples' job alone.
         self._samples = 0
         self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
+        self._highs: Mapping[tuple[str, int], int] = {}  # likewise
         self._missed: frozenset[Place] = frozenset()  # not read the last time
         self._unknown: Mapping[str, tuple[int, ...]] = {}  # not read at least twice, by topic
         self._commits: dict[int, int] = {}  # the last known stable ends of the offsets topic
@@ -261,7 +262,10 @@ class Observer:
             settled=settled(self._told, readable),
             commit_partitions=count,
         )
-        self._begins = _begins(state.topics, self._begins, offsets)
+        self._begins = _known(state.topics, self._begins, offsets.begin)
+        highs = _known(state.topics, self._highs, offsets.high)
+        self._shrunk = self._shrunk or went_back(self._highs, highs)
+        self._highs = highs
         known = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**known, **offsets.commits}
         self._tails.sampled(
@@ -271,7 +275,6 @@ class Observer:
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
         all_ = self._samples % self._settings.still_every == 0
         self._topic.offer(samples if all_ else moved_since(self._told, samples))
-        self._shrunk = self._shrunk or shrunk(self._told, samples)
         self._told = {one.topic: one for one in samples}
         if self._settings.tails:  # what is found goes with the next sample: none waits for it
             named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)
@@ -327,13 +330,13 @@ class Observer:
                 self._log.warning("observer.tick_skipped", tick=tick, reason=reason, held_back=held)
 
 
-def _begins(
-    topics: Mapping[str, TopicRecord], known: Mapping[tuple[str, int], int], offsets: Offsets
+def _known(
+    topics: Mapping[str, TopicRecord], before: Mapping[tuple[str, int], int], read: Mapping[Place, int]
 ) -> dict[tuple[str, int], int]:
-    """The begin offsets that are known after a reading, of the topics that there are."""
+    """The offsets that are known after a reading, of the topics that there are."""
     ids = {topic.id for topic in topics.values()}
-    read = {(topics[name].id, number): offset for (name, number), offset in offsets.begin.items()}
-    return {**{place: offset for place, offset in known.items() if place[0] in ids}, **read}
+    now = {(topics[name].id, number): offset for (name, number), offset in read.items()}
+    return {**{place: offset for place, offset in before.items() if place[0] in ids}, **now}
 
 
 def _summary(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

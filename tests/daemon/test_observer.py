@@ -129,6 +129,32 @@ def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, 
     assert of(OffsetsRecord, published())[-1].id == new.id
 
 
+@pytest.mark.parametrize("filled", [True, False], ids=["its end goes back", "it is empty as before"])
+def test_a_topic_made_anew_between_two_looks_in_the_same_place(
+    observe, published, kafka, mine, client_config, reassign, eventually, filled
+):
+    def seen_twice():
+        return len(of(TopicRecord, published())) == 2
+
+    kafka.create(mine, 1, 1)
+    reassign(mine, {0: [2]})
+    if filled:
+        producer = Producer(client_config)
+        producer.produce(mine, b"x", partition=0)
+        producer.flush(20)
+    observer = observe() if not filled else observe(whole_every=10**6)
+    observer.tick_metadata()
+    observer.tick_offsets()
+    kafka.delete(mine)
+    kafka.create(mine, 1, 1)
+    reassign(mine, {0: [2]})
+    # Brokers hear of the topic one after another, so that the first answers may tell nothing.
+    eventually(lambda: observer.tick_offsets() or observer.tick_metadata() or seen_twice())
+    old, new = of(TopicRecord, published())
+    assert (old.replicas, old.leader) == (new.replicas, new.leader)
+    assert old.id != new.id
+
+
 def test_our_own_and_the_clusters_own_topics_are_not_observed(
     client_config, topics, said, published, kafka, fresh
 ):
