@@ -16,10 +16,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import processes
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long latency is taken")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds of the same load before")
+    parser.add_argument("--rounds", type=int, default=3, help="backlogs that are read; medians are printed")
     parser.add_argument("--max-offsets", type=int, help="records a batch")
     parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
@@ -90,12 +91,22 @@ def main() -> None:
             if options.rate:
                 bench.latency(options.rate, None, options.seconds, options.warm)
             if options.commits:
-                bench.throughput(load)
+                bench.throughput(load, options.rounds)
             if options.load:
                 bench.latency(options.load, load, options.seconds, options.warm)
             if options.sweep:
                 bench.sweep(load)
             spark.stop()
+
+
+class Reading(NamedTuple):
+    rows: int
+    seconds: float
+
+
+def rate(readings: Sequence[Reading]) -> float:
+    """Records a second."""
+    return sum(reading.rows for reading in readings) / sum(reading.seconds for reading in readings)
 
 
 class Bench:
@@ -118,23 +129,33 @@ class Bench:
 
     # -- throughput
 
-    def throughput(self, load: Load) -> None:
-        took = timed(lambda: self.writer.backlog(load))
-        print(f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s")
-        rows = [
-            ("librdkafka's consumer", self.read_by_librdkafka),
-            ("Spark's Kafka source into noop", self.read_by_spark),
-            ("the pipeline, state and output", self.read_by_pipeline),
-        ]
+    def throughput(self, load: Load, rounds: int) -> None:
+        """Medians of some rounds, each with a backlog of its own: what is read first finds a virtual machine that is cold."""
+        rows: dict[str, Callable[[Load], list[Reading]]] = {
+            "librdkafka's consumer": self.read_by_librdkafka,
+            "Spark's Kafka source into noop": self.read_by_spark,
+            "the pipeline, state and output": self.read_by_pipeline,
+        }
+        whole: dict[str, list[float]] = {name: [] for name in rows}
+        later: dict[str, list[float]] = {name: [] for name in rows}
+        processor: dict[str, list[float]] = {name: [] for name in rows}
+        for _ in range(rounds):
+            took = timed(lambda: self.writer.backlog(load))
+            print(f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s")
+            for name, read in rows.items():
+                before = processes.usage()
+                readings = read(load)
+                cpu = processes.spent(before, processes.usage())
+                whole[name].append(rate(readings))
+                later[name].append(rate(readings[1:] or readings))
+                processor[name].append(cpu / sum(reading.rows for reading in readings) * 1e6)
         # CPU beside it: it holds on a machine that others use, too.
-        print(f"{'records/s from the backlog':<34}{'rate':>12}{'seconds':>10}{'CPU s':>10}")
-        for name, read in rows:
-            before = processes.usage()
-            count, seconds = read(load)
-            cpu = processes.spent(before, processes.usage())
-            print(f"{name:<34}{count / seconds:>12,.0f}{seconds:>10.1f}{cpu:>10.1f}", flush=True)
+        print(f"{f'records/s, medians of {rounds}':<34}{'whole':>12}{'once begun':>12}{'CPU us each':>13}")
+        for name in rows:
+            figures = (statistics.median(of[name]) for of in (whole, later, processor))
+            print("{:<34}{:>12,.0f}{:>12,.0f}{:>13.2f}".format(name, *figures), flush=True)
 
-    def read_by_librdkafka(self, load: Load) -> tuple[int, float]:
+    def read_by_librdkafka(self, load: Load) -> list[Reading]:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -148,12 +169,12 @@ class Bench:
         consumer.assign(places)
         begun, count = time.perf_counter(), 0
         while count < min(ends, load.commits) and (some := consumer.consume(10_000, timeout=10)):
-            count += len(some)  # fewer than were written, once the cleaner has been there
+            count += len(some)
         seconds = time.perf_counter() - begun
         consumer.close()
-        return count, seconds
+        return [Reading(count, seconds)]
 
-    def read_by_spark(self, _load: Load) -> tuple[int, float]:
+    def read_by_spark(self, _load: Load) -> list[Reading]:
         stream = pipeline.source(self.spark, self.settings, {offsets_topic.TOPIC: OFFSETS_PARTITIONS})
         with tempfile.TemporaryDirectory() as directory:
             query = (
@@ -164,21 +185,15 @@ class Bench:
             )
             query.awaitTermination()
             batches = [batch for batch in query.recentProgress if batch.numInputRows]
-        return (
-            sum(batch.numInputRows for batch in batches),
-            sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000,
-        )
+        return [Reading(batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in batches]
 
-    def read_by_pipeline(self, load: Load) -> tuple[int, float]:
+    def read_by_pipeline(self, load: Load) -> list[Reading]:
         with self.query() as told:
             batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= load.commits else None)
         for batch in batches:
             phases = " ".join(f"{name} {took}" for name, took in sorted(batch.durations.items()) if took)
             print(f"    batch {batch.batch}: {batch.rows:,} records, ms: {phases}")
-        if later := batches[1:]:
-            rate = sum(batch.rows for batch in later) / sum(batch.batch_ms for batch in later) * 1000
-            print(f"    without the first batch, in which the query starts: {rate:,.0f} records/s")
-        return sum(batch.rows for batch in batches), sum(batch.batch_ms for batch in batches) / 1000
+        return [Reading(batch.rows, batch.batch_ms / 1000) for batch in batches]
 
     def sweep(self, load: Load) -> None:
         """The same number of commits over ever more keys: what a record costs must not grow with them."""
@@ -186,11 +201,8 @@ class Bench:
         for groups in (load.groups // 10, load.groups, load.groups * 10):
             one = Load(load.commits, max(groups, 1), load.topics, load.partitions)
             self.writer.backlog(one)
-            with self.query() as told:
-                batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= one.commits else None)  # noqa: B023 - asked at once
-            later = batches[1:] or batches
-            rate = sum(batch.rows for batch in later) / sum(batch.batch_ms for batch in later) * 1000
-            print(f"{one.keys:>12,}{rate:>12,.0f}", flush=True)
+            readings = self.read_by_pipeline(one)
+            print(f"{one.keys:>12,}{rate(readings[1:] or readings):>12,.0f}", flush=True)
 
     # -- latency
 
