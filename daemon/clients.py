@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 
+AT_ONCE = 500
+"""Partitions a call for offsets: what a call takes grows with their square. Of 10,000 one took 0.73 s of CPU, twenty 0.12 s."""
+
 
 class Repetition(logging.Filter):
     """Lets one line of each kind of each client through in so many seconds: a client that cannot connect says so 20 times a second."""
@@ -105,13 +108,15 @@ def listed(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: f
 def offsets(
     client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
 ) -> Mapping[TopicPartition, Any]:
-    """Ask for offsets: one request to each broker that leads any of the partitions; futures by partition.
+    """Ask for offsets: futures by partition, in the order given.
 
-    librdkafka groups the partitions by leader itself, from metadata that it keeps; a partition whose leader does not
-    answer in time gets a negative offset, not an error.
+    For each `AT_ONCE` partitions or fewer it is one request to each broker that leads any of them. librdkafka groups them
+    by leader itself, from metadata that it keeps; a partition whose leader does not answer in time gets a negative
+    offset, not an error.
     """
-    return (
-        client.list_offsets(dict(wanted), isolation_level=isolation, request_timeout=timeout)
-        if wanted
-        else {}
-    )
+    partitions = list(wanted.items())
+    asked: dict[TopicPartition, Any] = {}
+    for first in range(0, len(partitions), AT_ONCE):
+        some = dict(partitions[first : first + AT_ONCE])
+        asked |= client.list_offsets(some, isolation_level=isolation, request_timeout=timeout)
+    return asked

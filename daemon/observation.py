@@ -1,7 +1,7 @@
 """Looks at the cluster: what the brokers answer, as values of ours.
 
 The cost of a look is fixed: three requests for brokers and topics, whatever their number, and for each kind of offset one
-request to each broker for each `AT_ONCE` partitions or fewer. At rest it is little, since what cannot have changed is not
+request to each broker for each `clients.AT_ONCE` partitions or fewer. At rest it is little, since what cannot have changed is not
 asked for: a topic is described where the list, which costs a tenth, shows another layout than the known one, and a stable
 offset is read where the high watermark has moved or was above it. librdkafka groups partitions by leader itself; while it
 waits for a broker that is gone it tries to connect without pause, so nothing is asked of partitions that are known to have
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 
 COMMITS = "__consumer_offsets"
-AT_ONCE = 500
-"""Partitions a call: what a call takes grows with their square. Of 10,000 one took 0.73 s of CPU, twenty took 0.12 s."""
 
 
 class UnansweredError(Exception):
@@ -203,15 +201,17 @@ def read_offsets(
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     failed: dict[Place, str] = {}
     # All three are under way before the first answer is waited for.
-    commits_asked = _asked(client, commits, committed, timeout)
-    high_asked = _asked(client, wanted, uncommitted, timeout)
-    begin_asked = _asked(client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout)
+    commits_asked = clients.offsets(client, commits, committed, timeout)
+    high_asked = clients.offsets(client, wanted, uncommitted, timeout)
+    begin_asked = clients.offsets(
+        client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout
+    )
     high, refused = _answers(high_asked, failed)
     if wanted and not high and not refused:
         raise UnansweredError(next(iter(failed.values())))
     stable = {place: end for place, end in high.items() if settled.get(place) == end}
     moved = {TopicPartition(*place): latest for place in high if place not in stable}
-    stable |= _answers(_asked(client, moved, committed, timeout), failed)[0]
+    stable |= _answers(clients.offsets(client, moved, committed, timeout), failed)[0]
     begin, _ = _answers(begin_asked, failed)
     # To read the offsets topic is a right that an observer may lack.
     ends, _ = _answers(commits_asked, {})
@@ -224,13 +224,11 @@ def read_offsets(
     )
 
 
-def _answers(
-    asked: Iterable[tuple[TopicPartition, Any]], failed: dict[Place, str]
-) -> tuple[dict[Place, int], bool]:
+def _answers(asked: Mapping[TopicPartition, Any], failed: dict[Place, str]) -> tuple[dict[Place, int], bool]:
     """The offsets as they come, and whether any was refused; why there is none for the others goes into `failed`."""
     offsets: dict[Place, int] = {}
     refused = False
-    for partition, answer in asked:
+    for partition, answer in asked.items():
         place = (partition.topic, partition.partition)
         try:
             offset = answer.result().offset
@@ -244,15 +242,6 @@ def _answers(
             else:
                 offsets[place] = offset
     return offsets, refused
-
-
-def _asked(
-    client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
-) -> list[tuple[TopicPartition, Any]]:
-    """Each partition with the answer to come, in calls of so many that each costs little."""
-    partitions = list(wanted.items())
-    calls = [dict(partitions[first : first + AT_ONCE]) for first in range(0, len(partitions), AT_ONCE)]
-    return [pair for call in calls for pair in clients.offsets(client, call, isolation, timeout).items()]
 
 
 def begins_due(

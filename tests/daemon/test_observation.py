@@ -5,8 +5,9 @@ from types import SimpleNamespace
 from confluent_kafka import Uuid
 
 from assignors.protocol.records import TopicRecord
+from daemon.clients import AT_ONCE
 from daemon.cluster_state import ClusterState, ObservedTopic, Selection
-from daemon.observation import AT_ONCE, COMMITS, _to_describe, _topic, begins_due, read_offsets
+from daemon.observation import COMMITS, _to_describe, _topic, begins_due, read_offsets
 
 
 def node(number):
@@ -92,11 +93,8 @@ def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
 def test_a_stable_offset_is_asked_for_only_where_the_high_watermark_moved_or_stood_above_it():
     client = Answering()
     places = [("t", number) for number in range(4)]
-    settled = {
-        ("t", 0): 0,
-        ("t", 1): 1,
-        ("t", 2): 1,
-    }  # the last has moved since; of ("t", 3) nothing is known
+    # The last has moved since; of ("t", 3) nothing is known.
+    settled = {("t", 0): 0, ("t", 1): 1, ("t", 2): 1}
     found = read_offsets(client, places, (), 1.0, settled=settled)
     assert found.stable == found.high == dict(zip(places, range(4), strict=True))
     assert client.calls == [places, places[2:]]

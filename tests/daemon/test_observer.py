@@ -142,7 +142,7 @@ def test_a_topic_made_anew_between_two_looks_in_the_same_place(
         producer = Producer(client_config)
         producer.produce(mine, b"x", partition=0)
         producer.flush(20)
-    observer = observe() if not filled else observe(whole_every=10**6)
+    observer = observe(whole_every=10**6) if filled else observe()
     observer.tick_metadata()
     observer.tick_offsets()
     kafka.delete(mine)
