@@ -69,12 +69,14 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches joined to larger ones; Spark's are small, since it may not look at their size."""
     waiting: list[pa.RecordBatch] = []
+    records = size = 0
     for batch in batches:
         waiting.append(batch)
-        full = sum(one.num_rows for one in waiting) >= RECORDS_AT_ONCE
-        if full or sum(one.nbytes for one in waiting) >= BYTES_AT_ONCE:
+        records += batch.num_rows
+        size += batch.nbytes
+        if records >= RECORDS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield pa.concat_batches(waiting)
-            waiting = []
+            waiting, records, size = [], 0, 0
     if waiting:
         yield pa.concat_batches(waiting)
 
@@ -133,6 +135,7 @@ def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[
         for topic, places in assigned.items()
     }
     kafka = {f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()}
+    # The columns are chosen before the partitions are joined: so Spark copies each record once, not twice.
     return (
         spark.readStream.format("kafka")
         .options(**kafka)
@@ -141,9 +144,7 @@ def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[
         .option("startingOffsets", json.dumps(first))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
-        .selectExpr(
-            *KAFKA_COLUMNS
-        )  # before the partitions are joined: Spark copies each record once, not twice
+        .selectExpr(*KAFKA_COLUMNS)
         .coalesce(settings.parallelism)
     )
 
