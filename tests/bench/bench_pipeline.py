@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import processes
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from delays import quantiles
 from offsets_writer import (
     OFFSETS_PARTITIONS,
     Load,
@@ -46,13 +47,11 @@ PACED = "paced"
 """The topic and the group whose commits are followed."""
 PROBES = 10
 IDLE = 2.0
+# With one segment a partition the cleaner takes away nothing that is counted.
 BROKER = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
-    "offsets.topic.segment.bytes": str(
-        2**30
-    ),  # one segment each: the cleaner takes away nothing that is counted
+    "offsets.topic.segment.bytes": str(2**30),
 }
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 def main() -> None:
@@ -104,9 +103,14 @@ class Reading(NamedTuple):
     seconds: float
 
 
-def rate(readings: Sequence[Reading]) -> float:
+def per_second(readings: Sequence[Reading]) -> float:
     """Records a second."""
     return sum(reading.rows for reading in readings) / sum(reading.seconds for reading in readings)
+
+
+def once_begun(readings: Sequence[Reading]) -> float:
+    """Records a second without the first batch, in which a query starts, if there are more."""
+    return per_second(readings[1:] or readings)
 
 
 class Bench:
@@ -136,9 +140,7 @@ class Bench:
             "Spark's Kafka source into noop": self.read_by_spark,
             "the pipeline, state and output": self.read_by_pipeline,
         }
-        whole: dict[str, list[float]] = {name: [] for name in rows}
-        later: dict[str, list[float]] = {name: [] for name in rows}
-        processor: dict[str, list[float]] = {name: [] for name in rows}
+        figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
         for _ in range(rounds):
             took = timed(lambda: self.writer.backlog(load))
             print(f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s")
@@ -146,14 +148,13 @@ class Bench:
                 before = processes.usage()
                 readings = read(load)
                 cpu = processes.spent(before, processes.usage())
-                whole[name].append(rate(readings))
-                later[name].append(rate(readings[1:] or readings))
-                processor[name].append(cpu / sum(reading.rows for reading in readings) * 1e6)
+                each = cpu / sum(reading.rows for reading in readings) * 1e6
+                figures[name].append((per_second(readings), once_begun(readings), each))
         # CPU beside it: it holds on a machine that others use, too.
         print(f"{f'records/s, medians of {rounds}':<34}{'whole':>12}{'once begun':>12}{'CPU us each':>13}")
-        for name in rows:
-            figures = (statistics.median(of[name]) for of in (whole, later, processor))
-            print("{:<34}{:>12,.0f}{:>12,.0f}{:>13.2f}".format(name, *figures), flush=True)
+        for name, measured in figures.items():
+            whole, later, each = map(statistics.median, zip(*measured, strict=True))
+            print(f"{name:<34}{whole:>12,.0f}{later:>12,.0f}{each:>13.2f}", flush=True)
 
     def read_by_librdkafka(self, load: Load) -> list[Reading]:
         consumer = Consumer(
@@ -202,7 +203,7 @@ class Bench:
             one = Load(load.commits, max(groups, 1), load.topics, load.partitions)
             self.writer.backlog(one)
             readings = self.read_by_pipeline(one)
-            print(f"{one.keys:>12,}{rate(readings[1:] or readings):>12,.0f}", flush=True)
+            print(f"{one.keys:>12,}{once_begun(readings):>12,.0f}", flush=True)
 
     # -- latency
 
@@ -234,16 +235,10 @@ class Bench:
             for thread in threads:
                 thread.join()
             batches = told[before:]
-        delays = sorted(
-            shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown
-        )
+        delays = [shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown]
         print(f"commit to levelwind.lag at {rate} commits/s, {len(delays)} of {last - first - 1} seen")
         if delays:
-            at = {
-                name: delays[min(int(len(delays) * share), len(delays) - 1)]
-                for name, share in QUANTILES.items()
-            }
-            print("    " + "  ".join(f"{name} {delay:.2f} s" for name, delay in at.items()))
+            print(f"    {quantiles(delays)}")
         if batches:
             names = sorted({name for batch in batches for name in batch.durations})
             medians = {

@@ -20,6 +20,7 @@ from typing import Any
 
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
+from delays import quantiles
 
 from assignors.handover.timers import Timers
 from deploy.cluster import Cluster
@@ -30,7 +31,6 @@ from daemon_process import DaemonProcess
 from followers import Follower
 
 GROUP, TOPIC, PREFIX = "moved", "moving", "levelwind."
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 def main() -> None:
@@ -132,13 +132,7 @@ def placed(admin: AdminClient, placement: dict[int, list[int]]) -> float:
 
 def told(rounds: list[tuple[float, float]]) -> None:
     for name, delays in zip(("asked", "placed"), zip(*rounds, strict=True), strict=True):
-        ordered = sorted(delays)
-        at = {
-            name: ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-            for name, share in QUANTILES.items()
-        }
-        figures = "  ".join(f"{quantile} {delay:.2f} s" for quantile, delay in at.items())
-        print(f"{name} to the published plan, {len(ordered)} reassignments: {figures}")
+        print(f"{name} to the published plan, {len(delays)} reassignments: {quantiles(delays)}")
 
 
 if __name__ == "__main__":

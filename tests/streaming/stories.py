@@ -155,5 +155,16 @@ def triggers(rows: Iterable[SinkRow]) -> list[tuple[bytes, bytes | None]]:
     return [(row.key, row.value) for row in rows if row.topic == TOPICS.triggers]
 
 
+def assert_alike(whole: Sequence[SinkRow], split: Sequence[SinkRow], groups: Iterable[str]) -> None:
+    """Two readings of one log gave each group the same triggers, in their order, and in the end the same lag."""
+    for group in groups:
+        first, second = (
+            [(key, value) for key, value in triggers(rows) if json.loads(key)[1] == group]
+            for rows in (whole, split)
+        )
+        assert first == second
+    assert compacted(whole) == compacted(split)
+
+
 def lag(rows: Iterable[SinkRow], group: str = "g", topic: str = "t") -> Any:
     return compacted(rows).get(("lag", group, topic))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from offsets_twin import commit_key, commit_value
-from stories import CUTS, ID, OTHER, RULE, SECOND, Story, compacted, name_of, run, triggers
+from stories import CUTS, ID, OTHER, RULE, SECOND, Story, assert_alike, name_of, run
 
 from assignors.protocol.records import OffsetsRecord
 from streaming.packing import unpack
@@ -77,14 +77,20 @@ class History(Story):
         return [max(e - mine.get(p, 0), 0) for p, e in enumerate(end)] if mine else []
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> History:
+def begun() -> History:
+    """Two groups that read all partitions of a topic without records."""
     history = History()
     history.layout(0, "t", [["a"]] * PARTITIONS)
     for group in GROUPS:
         history.member(0, group, "m0", {"t": (0, 2)}, rack="a")
         history.member(0, group, "m1", {"t": (1,)})
     history.see(BASE, [0] * PARTITIONS)
+    return history
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    history = begun()
     kinds = ["commit"] * 4 + ["sample"] * 6 + ["tombstone", "anew"]
     moves = st.tuples(
         st.sampled_from(kinds),
@@ -161,23 +167,13 @@ def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_la
     history: History, paces: list[tuple[int, int, int, int]]
 ) -> None:
     whole, split = read(history, [])[0], read(history, paces)[0]
-    for group in GROUPS:
-        mine = [
-            [pair for pair in triggers(rows) if f'"{group}"'.encode() in pair[0]] for rows in (whole, split)
-        ]
-        assert mine[0] == mine[1]
-    assert compacted(whole) == compacted(split)
+    assert_alike(whole, split, GROUPS)
 
 
 @st.composite
-def turbulent(draw: st.DrawFn) -> History:  # noqa: C901 - one case a kind of event
+def turbulent(draw: st.DrawFn) -> History:
     """Topics go, come again and are made anew, racks change, and groups are deleted."""
-    history = History()
-    history.layout(0, "t", [["a"]] * PARTITIONS)
-    for group in GROUPS:
-        history.member(0, group, "m0", {"t": (0, 2)}, rack="a")
-        history.member(0, group, "m1", {"t": (1,)})
-    history.see(BASE, [0] * PARTITIONS)
+    history = begun()
     kinds = ["commit", "sample"] * 4 + ["tombstone", "deleted", "layout", *["gone", "anew"] * 2]
     moves = st.tuples(
         st.sampled_from(kinds), st.sampled_from(GROUPS), st.integers(0, PARTITIONS - 1), st.integers(0, 400)
@@ -214,9 +210,4 @@ def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
     history: History, cuts: list[int]
 ) -> None:
     whole, split = (run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts))
-    for group in GROUPS:
-        mine = [
-            [pair for pair in triggers(rows) if f'"{group}"'.encode() in pair[0]] for rows in (whole, split)
-        ]
-        assert mine[0] == mine[1]
-    assert compacted(whole) == compacted(split)
+    assert_alike(whole, split, GROUPS)

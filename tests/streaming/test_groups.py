@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_pipeline import OFFSETS, TOPICS, LocalPipeline
 from offsets_twin import Golden, group_key
-from stories import CUTS, ID, OTHER, RULE, SECOND, compacted, lag, name_of, run, triggers
+from stories import CUTS, ID, OTHER, RULE, SECOND, assert_alike, compacted, lag, name_of, run, triggers
 
 from assignors.protocol.records import Tombstone
 from streaming import group_codec
@@ -479,12 +479,7 @@ def stories(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of event
 @given(stories(), CUTS)
 def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: list[int]) -> None:
     whole, split = run(story), run(story, batches=cuts)
-    for group in ("g", "k"):
-        mine = [
-            [pair for pair in triggers(rows) if json.loads(pair[0])[1] == group] for rows in (whole, split)
-        ]
-        assert mine[0] == mine[1]
-    assert compacted(whole) == compacted(split)
+    assert_alike(whole, split, ("g", "k"))
 
 
 # -- state as bytes
