@@ -10,7 +10,8 @@ from itertools import islice, pairwise
 import numpy as np
 
 from assignors.columns import Ints, radix
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 
 NOBODY = -1
 

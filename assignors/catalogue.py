@@ -7,15 +7,12 @@ the same. Members come and go by the minute, topics hardly ever: whoever plans a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assignors import intake
 from assignors.columns import Bools, Floats, Ints, Longs, frozen, in_java_order, starts
-
-if TYPE_CHECKING:
-    from assignors.group import Topic
+from assignors.inputs import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +30,7 @@ class Catalogue:
     near: Bools  # K x R+1
 
     @classmethod
-    def of(cls, topics: "Mapping[str, Topic]") -> "Catalogue":
+    def of(cls, topics: Mapping[str, Topic]) -> "Catalogue":
         """Lay out the columns.
 
         Raises:

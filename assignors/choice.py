@@ -6,7 +6,7 @@ Source: the vote of Kafka's classic group protocol.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 
 
 class InconsistentGroupProtocolError(ProblemError):

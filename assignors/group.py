@@ -8,44 +8,15 @@ Subscriptions are stored once for all members that share one, readers once for a
 for all partitions with replicas in the same ones, so that ten thousand members of one subscription cost no more than one.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from assignors import intake, wishes
 from assignors.catalogue import Catalogue
 from assignors.columns import Bools, Floats, Ints, Longs, frozen, starts, within
-from assignors.intake import ProblemError
-
-__all__ = ["Group", "Member", "ProblemError", "Topic"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic as a planner sees it: sequences are indexed by partition number."""
-
-    partitions: int
-    replica_racks: Sequence[Collection[str]] | None = None
-    lags: Sequence[int] | None = None
-    rates: Sequence[float] | None = None
-    bytes: Sequence[float] | None = None  # a second
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A member of a group and what it says of itself."""
-
-    id: str
-    topics: Sequence[str] | Literal["*"]
-    rack: str | None = None
-    owned: Mapping[str, Sequence[int]] | None = None  # None: it never had an assignment
-    generation: int = -1
-    instance_id: str | None = None
-    priority: int = 2**31 - 1
-    capacity: float = 1.0
-    container: str | None = None
+from assignors.inputs import Member, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,24 +10,18 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from itertools import count as counting
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assignors.columns import Bools, Floats, Ints, Longs, in_java_order, utf16
-
-if TYPE_CHECKING:
-    from assignors.group import Member, Topic
+from assignors.inputs import Member, ProblemError, Topic
 
 MAX_PARTITIONS = 10_000_000
 MAX_SPREAD = 2**28  # racks times the distinct sets of them that partitions have replicas in: a byte each
 
 
-class ProblemError(ValueError):
-    """A problem that cannot be posed; the message says whose field is wrong and what to do."""
-
-
-def topic_names(topics: Mapping[str, "Topic"]) -> list[str]:
+def topic_names(topics: Mapping[str, Topic]) -> list[str]:
     """The topics' names, checked."""
     if not _are(str, topics):
         wrong = next(name for name in topics if not isinstance(name, str))
@@ -35,7 +29,7 @@ def topic_names(topics: Mapping[str, "Topic"]) -> list[str]:
     return list(topics)
 
 
-def members_in_order(members: Iterable["Member"]) -> list["Member"]:
+def members_in_order(members: Iterable[Member]) -> list[Member]:
     """The members by ascending id, each id once."""
     listed = list(members)
     ids = [member.id for member in listed]
@@ -49,7 +43,7 @@ def members_in_order(members: Iterable["Member"]) -> list["Member"]:
     return [by_id[name] for name in in_java_order(by_id)]
 
 
-def partition_counts(names: Sequence[str], topics: Sequence["Topic"]) -> Longs:
+def partition_counts(names: Sequence[str], topics: Sequence[Topic]) -> Longs:
     """Partitions of each topic."""
     counts = [topic.partitions for topic in topics]
     if set(map(type, counts)) != {int} or min(counts) < 0:
@@ -63,7 +57,7 @@ def partition_counts(names: Sequence[str], topics: Sequence["Topic"]) -> Longs:
     return np.array(counts, dtype=np.int64)
 
 
-def lags(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) -> Longs:
+def lags(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Longs:
     """The lag of each dense partition."""
     column = np.zeros(topic_start[-1], dtype=np.int64)
     for index, topic in enumerate(topics):
@@ -77,17 +71,17 @@ def lags(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) ->
     return column
 
 
-def rates(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) -> Floats:
+def rates(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Floats:
     """The rate of each dense partition."""
     return _figures("rates", names, topics, [topic.rates for topic in topics], topic_start, 0.0)
 
 
-def traffic(names: Sequence[str], topics: Sequence["Topic"], topic_start: Longs) -> Floats:
+def traffic(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Floats:
     """The bytes a second of each dense partition; where nothing is known all weigh the same."""
     return _figures("bytes", names, topics, [topic.bytes for topic in topics], topic_start, 1.0)
 
 
-def replica_racks(names: Sequence[str], topics: Sequence["Topic"]) -> tuple[tuple[str, ...], Ints, Bools]:
+def replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> tuple[tuple[str, ...], Ints, Bools]:
     """The names of the replicas' racks, the rack set of each dense partition, and which racks are in each set."""
     which, rows = _distinct_rows(_replica_racks(names, topics))
     ordered, code = _coded(chain.from_iterable(rows))
@@ -100,7 +94,7 @@ def replica_racks(names: Sequence[str], topics: Sequence["Topic"]) -> tuple[tupl
 
 
 def member_racks(
-    racks: tuple[str, ...], near: Bools, members: Sequence["Member"]
+    racks: tuple[str, ...], near: Bools, members: Sequence[Member]
 ) -> tuple[tuple[str, ...], Bools, Ints]:
     """The names of all racks, with those that only members are in; which of them are in each set; each member's rack."""
     own = [member.rack for member in members]
@@ -121,7 +115,7 @@ def _spread(sets: int, racks: int) -> Bools:
     return np.zeros((sets, racks + 1), dtype=np.bool_)
 
 
-def containers(members: Sequence["Member"]) -> tuple[tuple[str, ...], Ints]:
+def containers(members: Sequence[Member]) -> tuple[tuple[str, ...], Ints]:
     """The containers' names, and each member's container or -1."""
     given = [member.container for member in members]
     _check_names("container", given, members)
@@ -131,7 +125,7 @@ def containers(members: Sequence["Member"]) -> tuple[tuple[str, ...], Ints]:
     return ordered, np.array([*map(code.__getitem__, given)], dtype=np.int32)
 
 
-def instances(members: Sequence["Member"]) -> tuple[str | None, ...]:
+def instances(members: Sequence[Member]) -> tuple[str | None, ...]:
     """Each member's static identity; two members cannot share one."""
     given = tuple([member.instance_id for member in members])
     _check_names("instance_id", given, members)
@@ -182,7 +176,7 @@ def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
 def _figures(
     field: str,
     names: Sequence[str],
-    topics: Sequence["Topic"],
+    topics: Sequence[Topic],
     given: Sequence[Sequence[float] | None],
     topic_start: Longs,
     unknown: float,
@@ -214,7 +208,7 @@ def _are(kind: type, values: Iterable[object]) -> bool:
     return all(issubclass(each, kind) for each in set(map(type, values)))
 
 
-def _check_names(field: str, values: Sequence[object], members: Sequence["Member"]) -> None:
+def _check_names(field: str, values: Sequence[object], members: Sequence[Member]) -> None:
     if set(map(type, values)) <= {str, type(None)}:
         return
     for value, member in zip(values, members, strict=True):
@@ -242,7 +236,7 @@ def _per_partition(field: str, name: str, partitions: int, values: Sequence[floa
     return column
 
 
-def _replica_racks(names: Sequence[str], topics: Sequence["Topic"]) -> list[Collection[str]]:
+def _replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> list[Collection[str]]:
     """The replica racks of each dense partition."""
     given = [
         [()] * topic.partitions if topic.replica_racks is None else topic.replica_racks for topic in topics

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors.choice import chosen
-from assignors.group import Member, ProblemError
+from assignors.inputs import Member, ProblemError
 from assignors.protocol import consumer_protocol, user_data
 from assignors.protocol.consumer_protocol import UNKNOWN_GENERATION, Subscription
 from assignors.protocol.ranges import WireError

@@ -13,7 +13,8 @@ from time import perf_counter_ns
 from typing import Any, NoReturn
 
 from assignors.flows import SolverMissingError
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 from assignors.score import score
 from assignors.strategies import Certified, certified
 from assignors.streams.problems import streams_problem_of, streams_solved

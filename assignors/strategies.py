@@ -10,7 +10,8 @@ from assignors.assignment import Assignment
 from assignors.cooperative_sticky import cooperative_sticky
 from assignors.failover import failover
 from assignors.fair import fair
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 from assignors.lag import lag
 from assignors.lag_global import lag_global
 from assignors.optimal import Certificate, optimal, optimal_plan

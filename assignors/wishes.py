@@ -6,20 +6,17 @@ share is read once, and an audience that topics share is kept once.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assignors.columns import Ints, Longs, distinct, radix, starts
-from assignors.intake import ProblemError
-
-if TYPE_CHECKING:
-    from assignors.group import Member
+from assignors.inputs import Member, ProblemError
 
 UNKNOWN = -1
 
 
-def subscriptions(topics: Mapping[str, int], members: Sequence["Member"]) -> tuple[Ints, Longs, Ints]:
+def subscriptions(topics: Mapping[str, int], members: Sequence[Member]) -> tuple[Ints, Longs, Ints]:
     """Each member's distinct subscription, and the distinct subscriptions as starts and topics.
 
     Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
@@ -75,7 +72,7 @@ def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -
     return audience, starts([len(row) for row in readers]), flat
 
 
-def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence["Member"]) -> tuple[Ints, Ints]:
+def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence[Member]) -> tuple[Ints, Ints]:
     """What the members say that they own, as pairs of member and dense partition."""
     owned = [member.owned or {} for member in members]
     if not any(owned):
@@ -101,7 +98,7 @@ def _codes(topics: Mapping[str, int], wishes: Iterable[Iterable[str]]) -> Longs:
     return np.array([*map(topics.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64)
 
 
-def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
+def _numbers(claimed: list[Any], members: Sequence[Member]) -> Longs:
     """The claimed partition numbers; those that no topic can have are -1."""
     if set(map(type, claimed)) == {int}:
         try:
@@ -117,7 +114,7 @@ def _numbers(claimed: list[Any], members: Sequence["Member"]) -> Longs:
     return np.array([n if 0 <= n < 2**31 else UNKNOWN for n in claimed], dtype=np.int64)
 
 
-def _wish(member: "Member", topics: Mapping[str, int]) -> Collection[str]:
+def _wish(member: Member, topics: Mapping[str, int]) -> Collection[str]:
     if isinstance(member.topics, str):
         if member.topics == "*":
             return topics
@@ -127,6 +124,6 @@ def _wish(member: "Member", topics: Mapping[str, int]) -> Collection[str]:
     return tuple(member.topics)
 
 
-def _check_names(member: "Member", wish: Iterable[str]) -> None:
+def _check_names(member: Member, wish: Iterable[str]) -> None:
     if not all(isinstance(name, str) for name in wish):
         raise ProblemError(f"member {member.id!r}: topics must be a list of names")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignors.comparison import Row, compare, table
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 from assignors.problems import parsed, problem_of
 from assignors.strategies import STRATEGIES, strategy_named
 from daemon.errors import ConfigurationError

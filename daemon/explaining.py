@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.assignment import Assignment
 from assignors.flows import SolverMissingError
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 from assignors.optimal import explain, optimal_plan
 from assignors.problems import parsed, problem_of
 from daemon.errors import ConfigurationError, NotFoundError

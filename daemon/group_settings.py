@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.strategies import OPTIONS
 from daemon.errors import ConfigurationError
 from daemon.planning import EVERY

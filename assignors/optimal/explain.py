@@ -14,7 +14,8 @@ import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
 from assignors.columns import Floats, Longs
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 from assignors.optimal.bench import Bench
 from assignors.optimal.terms import Terms, terms
 from assignors.optimal.wishes import Wishes

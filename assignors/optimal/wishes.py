@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 
 NOTHING: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 

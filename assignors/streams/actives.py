@@ -21,7 +21,7 @@ import numpy as np
 
 from assignors.columns import Longs, numbered, within
 from assignors.flows import MAX_COST, Arcs, cheapest
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.streams.application import UNKNOWN, Application
 from assignors.streams.model import Settings
 from assignors.streams.shares import Shares, shares

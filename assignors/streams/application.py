@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from assignors.columns import Bools, Longs, in_java_order, starts, utf16
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.streams.model import Consumer, Process, Settings, Task
 
 NOBODY = -1

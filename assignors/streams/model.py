@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 
 RackStrategy: TypeAlias = Literal["none", "min_traffic", "balance_subtopology"]
 

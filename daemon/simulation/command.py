@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.problems import MAX_LINE
 from assignors.strategies import STRATEGIES
 from daemon.errors import ConfigurationError

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.strategies import OPTIONS, strategy_named
 from daemon.planning import PlanSettings, options_of
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from assignors.group import Group, ProblemError
+from assignors.group import Group
+from assignors.inputs import ProblemError
 from assignors.problems import parsed, problem_of
 from daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
 from daemon.simulation.scenario import RECORD_BYTES
@@ -21,7 +22,7 @@ from daemon.simulation.trace import Replayed, Trace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.group import Member, Topic
+    from assignors.inputs import Member, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

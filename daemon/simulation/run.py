@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.invariants import violations
 from assignors.score import score
 from daemon.restraint import Cause

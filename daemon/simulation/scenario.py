@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from daemon.simulation.fleet import Consumer, Event, Fleet, Joined, Left, Moved, Slowed, World
 
 if TYPE_CHECKING:

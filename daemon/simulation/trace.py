@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.intake import ProblemError
+from assignors.inputs import ProblemError
 from assignors.protocol.ranges import MAX_PARTITIONS, WireError
 from assignors.protocol.records import LagRecord, Rejection, Tombstone, decode
 from assignors.protocol.wire import Fields

@@ -10,7 +10,8 @@ from random import Random
 from typing import NamedTuple
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.optimal import optimal
 from assignors.score import score
 from assignors.strategies import STRATEGIES

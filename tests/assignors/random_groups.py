@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 
 Pick = Callable[[int, int], int]  # a number from the first to the second, both included
 

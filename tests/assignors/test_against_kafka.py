@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from random_groups import Shape, seeded
 
 from assignors.assignment import Assignment
-from assignors.group import ProblemError
+from assignors.inputs import ProblemError
 from assignors.invariants import violations
 from assignors.near import nonlocal_at
 from assignors.score import counts, score

@@ -4,7 +4,8 @@ from hypothesis import given
 from random_groups import problems
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 
 TOPICS = {"t": Topic(partitions=2), "u": Topic(partitions=1)}
 

@@ -5,7 +5,8 @@ from random_groups import problems
 
 from assignors import intake
 from assignors.catalogue import Catalogue
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 
 
 @given(problem=problems())

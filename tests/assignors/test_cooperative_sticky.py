@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from random_groups import problems
 
 from assignors.cooperative_sticky import cooperative_sticky
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.invariants import violations
 
 

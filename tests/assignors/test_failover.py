@@ -2,7 +2,8 @@ from hypothesis import given
 from random_groups import problems
 
 from assignors.failover import failover
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 
 TOPICS = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
 ALL = {"A": [0, 1], "B": [0, 1]}

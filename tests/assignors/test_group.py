@@ -4,7 +4,8 @@ from hypothesis import given
 from random_groups import problems
 
 from assignors.columns import in_java_order
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 
 
 @given(problem=problems())

@@ -1,7 +1,8 @@
 import numpy as np
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.invariants import TOLD, violations
 
 GROUP = Group.build(

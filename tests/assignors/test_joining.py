@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from assignors.choice import InconsistentGroupProtocolError
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 from assignors.joining import Joiner, assigned, joined, members
 from assignors.protocol.consumer_protocol import Assignment, Subscription
 from assignors.protocol.user_data import StickyUserData

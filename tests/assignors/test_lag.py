@@ -4,7 +4,8 @@ from hypothesis import given
 from random_groups import Shape, problems
 
 from assignors import lag as module
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.lag import lag
 
 

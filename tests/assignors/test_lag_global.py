@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from random_groups import Shape, problems
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.invariants import violations
 from assignors.lag_global import _Desk, lag_global
 from assignors.score import loads, score

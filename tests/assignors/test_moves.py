@@ -4,7 +4,8 @@ from random_groups import problems
 
 from assignors.assignment import Assignment
 from assignors.cooperative_sticky import cooperative_sticky
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.lag import lag
 from assignors.moves import moves
 from assignors.score import score

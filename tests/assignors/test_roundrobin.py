@@ -1,4 +1,5 @@
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.roundrobin import roundrobin
 
 

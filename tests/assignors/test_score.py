@@ -3,7 +3,8 @@ from hypothesis import given
 from random_groups import problems
 
 from assignors.assignment import Assignment
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.score import score
 from assignors.strategies import STRATEGIES
 

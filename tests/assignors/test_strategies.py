@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from random_groups import problems
 
 from assignors.assignment import Assignment
-from assignors.group import Group, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import ProblemError, Topic
 from assignors.invariants import violations
 from assignors.strategies import STRATEGIES, strategy_named
 

@@ -1,7 +1,8 @@
 from hypothesis import given
 from random_groups import problems
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.topic_roundrobin import topic_roundrobin
 
 

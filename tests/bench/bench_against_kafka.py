@@ -38,7 +38,8 @@ from coordinator_cases import CoordinatorCases, Stated
 from kafka_oracle import CLIENT_SIDE, Kafka
 
 from assignors.catalogue import Catalogue
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.strategies import STRATEGIES, Strategy
 
 CELLS = "100x100x10,1000x100x100,1000x1000x10"

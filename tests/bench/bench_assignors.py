@@ -10,7 +10,8 @@ from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.lag import lag
 from assignors.score import score
 

@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "assignors"))
 
 from dominance import answers, cases, respects
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.optimal import optimal_plan
 from assignors.score import Score, score
 from assignors.strategies import STRATEGIES

@@ -15,7 +15,8 @@ import resource
 import tracemalloc
 from time import process_time
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.strategies import STRATEGIES, Strategy
 
 RACKS = ["a", "b", "c"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafka_oracle import Kafka, subscribed
 
-from assignors.group import Member, Topic
+from assignors.inputs import Member, Topic
 
 
 class Stated(NamedTuple):

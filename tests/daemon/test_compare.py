@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.protocol.records import Rejection, decode
 from assignors.strategies import STRATEGIES
 from daemon.cli import main

@@ -3,7 +3,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from daemon.cli import main
 from daemon.explaining import explain_group
 from daemon.planning import options_of

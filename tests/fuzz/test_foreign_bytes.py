@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from mutation import mutated
 
-from assignors.group import Member, ProblemError
+from assignors.inputs import Member, ProblemError
 from assignors.joining import Joiner, members
 from assignors.protocol import records
 from assignors.protocol.consumer_protocol import Assignment, Subscription

@@ -1,6 +1,7 @@
 import pytest
 
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 from assignors.optimal import explain, optimal
 
 

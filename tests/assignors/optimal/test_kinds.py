@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.optimal.effort import Effort
 from assignors.optimal.kinds import levelled_kinds
 from assignors.optimal.terms import terms

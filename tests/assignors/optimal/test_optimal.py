@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from random_groups import Shape, problems, seeded
 
 from assignors.flows import SolverMissingError
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 from assignors.invariants import violations
 from assignors.optimal import optimal, optimal_plan
 from assignors.score import counts, score

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.optimal.effort import Effort
 from assignors.optimal.placing import place
 from assignors.optimal.terms import terms

@@ -8,7 +8,8 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from random_groups import Shape, seeded
 
 from assignors.assignment import NOBODY
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.near import nonlocal_at
 from assignors.sticky import kept_claims, sticky
 

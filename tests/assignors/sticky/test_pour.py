@@ -2,7 +2,8 @@ import numpy as np
 from hypothesis import given
 from random_groups import Shape, problems
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.near import nonlocal_at
 from assignors.sticky import kept_claims
 from assignors.sticky.network import Network

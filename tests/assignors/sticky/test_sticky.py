@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from random_groups import Shape, problems
 
-from assignors.group import Group, Member, Topic
+from assignors.group import Group
+from assignors.inputs import Member, Topic
 from assignors.score import score
 from assignors.sticky import sticky
 

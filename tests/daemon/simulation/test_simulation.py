@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from assignors.group import Group, Member, ProblemError, Topic
+from assignors.group import Group
+from assignors.inputs import Member, ProblemError, Topic
 from assignors.strategies import STRATEGIES
 from daemon.restraint import Cause, RestraintSettings
 from daemon.settings import ControlSettings
