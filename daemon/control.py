@@ -23,9 +23,9 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon import group_state
+from daemon.control_settings import Cause
 from daemon.decisions import Outcome, World, decide
 from daemon.group_state import GroupState, Say
-from daemon.restraint import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
-    from daemon.planning import PlanSettings
-    from daemon.settings import ControlSettings
+    from daemon.control_settings import ControlSettings, PlanSettings
 
 Heard = tuple["TopicKind", "Record | Tombstone"]
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
 from daemon import group_state, plan_record
+from daemon.control_settings import Cause
 from daemon.group_state import Say, TurnedDown
 from daemon.planning import plan as make_plan
-from daemon.restraint import TRIGGERED, Cause, Promise
+from daemon.restraint import TRIGGERED, Promise
 from streaming.skew import skew_of
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import LagRecord, Record, TopicRecord
     from assignors.score import Score
+    from daemon.control_settings import ControlSettings, PlanSettings
     from daemon.group_state import GroupState
-    from daemon.planning import Plan, PlanSettings
-    from daemon.settings import ControlSettings
+    from daemon.planning import Plan
 
 Changes = tuple["Record | Tombstone", ...]
 

@@ -13,11 +13,11 @@ from pydantic import BeforeValidator, Field
 
 from assignors.inputs import ProblemError
 from assignors.strategies import OPTIONS
+from daemon.control_settings import EVERY, Count
 from daemon.errors import ConfigurationError
-from daemon.planning import EVERY
 
 if TYPE_CHECKING:
-    from daemon.planning import PlanSettings
+    from daemon.control_settings import PlanSettings
 
 
 def _listed(value: object) -> object:
@@ -26,7 +26,6 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_listed)]
-Count = Annotated[int, Field(ge=0)]
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
 from daemon.contest import Contest
-from daemon.restraint import Cause, Restraint
+from daemon.control_settings import Cause
+from daemon.restraint import Restraint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.protocol.records import LagRecord, TopicRecord
+    from daemon.control_settings import Cause
     from daemon.decisions import World
     from daemon.group_state import GroupState
     from daemon.planning import Plan
-    from daemon.restraint import Cause
 
 
 def next_epoch(state: GroupState) -> int:

@@ -5,7 +5,7 @@ Pure. A plan names members by instance: a consumer that restarts keeps its parti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from assignors.inputs import Member, Topic
 from assignors.invariants import violations
 from assignors.score import score
 from assignors.strategies import certified
+from daemon.control_settings import EVERY
 
 NEGLIGIBLE = 1_000.0
 """Records over capacity that a member has soon caught up with: no reason to cross racks, nor to move anything."""
@@ -24,9 +25,6 @@ IDLE = 1.0
 
 DRIFT = 0.05
 """How much more than the least may cross racks where arrivals weigh, since these never stand still."""
-
-EVERY = "*"
-"""All topics that are not named."""
 
 USUAL = 1_000.0
 """Bytes of a record in topics of which nothing is said, where something is said of others."""
@@ -38,17 +36,7 @@ if TYPE_CHECKING:
     from assignors.protocol.ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from assignors.score import Score
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSettings:
-    """How a group is planned."""
-
-    strategy: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The strategy's own."""
-    record_bytes: Mapping[str, float] = field(default_factory=dict)
-    """By topic, `*` for all others: with any of them, traffic across racks is weighed by arrivals; else partitions are counted."""
+    from daemon.control_settings import PlanSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

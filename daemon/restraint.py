@@ -7,37 +7,19 @@ operator's word are never held back by a cool-down: a partition without an owner
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the settings are validated by their annotations
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pydantic import Field
+from daemon.control_settings import Cause
+
+if TYPE_CHECKING:
+    from daemon.control_settings import RestraintSettings
 
 HOUR = 3600.0
 
 
-class Cause(StrEnum):
-    """Why a group is planned anew."""
-
-    MEMBERSHIP = "membership"
-    TOPICS = "topics"
-    OPERATOR = "operator"
-    RACKS = "racks"
-    SKEW = "skew"
-
-
 TRIGGERED = (Cause.RACKS, Cause.SKEW)
 """The causes that ask for a better plan, not for a possible one: these must gain, and wait for the cool-down."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestraintSettings:
-    """Seconds, and moves an hour for each cause (no entry: no limit)."""
-
-    cool_down: Annotated[float, Field(ge=0)] = 60.0
-    cool_down_max: Annotated[float, Field(ge=0)] = 1800.0
-    moves_per_hour: Mapping[Cause, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,10 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
 from assignors.strategies import STRATEGIES
+from daemon.control_settings import ControlSettings, Count, PlanSettings, Seconds
 from daemon.errors import ConfigurationError
 from daemon.group_settings import GroupSection, check_options
 from daemon.observer import ObserverSettings
-from daemon.planning import PlanSettings
-from daemon.restraint import RestraintSettings
 from daemon.topic_shapes import TopicSettings
 from streaming.settings import PipelineSettings
 
@@ -39,10 +38,6 @@ FOR_SETUP = frozenset({"LEVELWIND_JAVA_HOME"})
 
 PASSED_THROUGH = re.compile(r"(kafka|pipeline\.kafka|pipeline\.spark)(\.|$)")
 """Tables whose keys are others' settings, dots and all."""
-
-Seconds = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _as_text(table: object) -> object:
@@ -82,20 +77,6 @@ class PipelineSection:
     restart_window: Seconds = 600.0
     kafka: ClientSettings = field(default_factory=dict)
     spark: ClientSettings = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlSettings:
-    """When the control plans, and what a plan must bring; times in seconds."""
-
-    strategy: str = "optimal"
-    settle: Seconds = 1.0
-    """A plan for changed membership waits until it has stood still for so long, …"""
-    settle_max: Seconds = 5.0
-    """… but no longer than this."""
-    min_gain: Share = 0.1
-    """The share by which a triggered plan must lower the skew, or the cross-rack share."""
-    restraint: RestraintSettings = field(default_factory=RestraintSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

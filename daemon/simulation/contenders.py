@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.inputs import ProblemError
 from assignors.strategies import OPTIONS, strategy_named
-from daemon.planning import PlanSettings, options_of
+from daemon.control_settings import PlanSettings
+from daemon.planning import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

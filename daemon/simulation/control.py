@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from daemon.control_settings import Cause
 from daemon.decisions import gained
-from daemon.restraint import TRIGGERED, Cause, Promise, Restraint
+from daemon.restraint import TRIGGERED, Promise, Restraint
 from streaming.racks import changes
 from streaming.skew import SkewRule, SkewRun, judge
 
 if TYPE_CHECKING:
     from assignors.score import Score
-    from daemon.settings import ControlSettings
+    from daemon.control_settings import ControlSettings
     from daemon.simulation.fleet import Racks
 
 

@@ -18,7 +18,7 @@ from assignors.group import Group
 from assignors.inputs import Member, Topic
 from assignors.invariants import violations
 from assignors.score import score
-from daemon.restraint import Cause
+from daemon.control_settings import Cause
 from daemon.simulation.control import Control, Rules
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.reading import read

@@ -22,10 +22,9 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.control_settings import Cause, ControlSettings, PlanSettings, RestraintSettings
 from daemon.group_state import Say
-from daemon.planning import PlanSettings
-from daemon.restraint import Cause, RestraintSettings
-from daemon.settings import ControlSettings, load
+from daemon.settings import load
 
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettings(cool_down=60.0))

@@ -1,7 +1,7 @@
 import pytest
 
+from daemon.control_settings import EVERY
 from daemon.errors import ConfigurationError
-from daemon.planning import EVERY
 from daemon.settings import load
 
 OPTIONS = """

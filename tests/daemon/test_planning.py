@@ -5,7 +5,8 @@ from types import MappingProxyType
 import pytest
 
 from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-from daemon.planning import PlanSettings, build, plan
+from daemon.control_settings import PlanSettings
+from daemon.planning import build, plan
 
 NOTHING = MappingProxyType({})
 

@@ -1,7 +1,7 @@
 import pytest
 
+from daemon.control_settings import Cause
 from daemon.errors import ConfigurationError
-from daemon.restraint import Cause
 from daemon.settings import load
 
 

@@ -10,8 +10,7 @@ import pytest
 from assignors.group import Group
 from assignors.inputs import Member, ProblemError, Topic
 from assignors.strategies import STRATEGIES
-from daemon.restraint import Cause, RestraintSettings
-from daemon.settings import ControlSettings
+from daemon.control_settings import Cause, ControlSettings, RestraintSettings
 from daemon.simulation import simulation
 from daemon.simulation.contenders import contender
 from daemon.simulation.control import Rules
