@@ -7,7 +7,7 @@ import numpy as np
 
 from assignors.assignment import NOBODY, Assignment
 from assignors.group import Group
-from assignors.pouring import in_turn, poured
+from assignors.pouring import in_turn, poured, scarcest_first
 
 
 def fair(group: Group) -> Assignment:
@@ -30,10 +30,3 @@ def fair(group: Group) -> Assignment:
         owner[bounds[topic] : bounds[topic + 1]] = readers[in_turn(count[readers], gained)]
         count[readers] += gained
     return Assignment(owner)
-
-
-def scarcest_first(group: Group) -> list[int]:
-    """Topics by fewest readers, then most partitions, then name."""
-    readers = np.diff(group.reader_start)[group.audience]
-    order: list[int] = np.lexsort((-np.diff(group.topic_start), readers)).tolist()
-    return order

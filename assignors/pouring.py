@@ -1,11 +1,13 @@
 """One at a time to whoever has least, computed at once: water finds its level.
 
 Law: giving so many units one by one, each to the lowest vessel and of equal ones to the first, gives these gains in this order.
+Topic is poured after topic, the one whose choice of readers is narrowest first.
 """
 
 import numpy as np
 
 from assignors.columns import Longs, within
+from assignors.group import Group
 
 
 def poured(levels: Longs, amount: int) -> Longs:
@@ -25,3 +27,10 @@ def in_turn(levels: Longs, gained: Longs) -> Longs:
     """Which vessel each unit went to, unit by unit."""
     vessels = np.repeat(np.arange(len(levels)), gained)
     return vessels[np.lexsort((vessels, levels[vessels] + within(gained)))]
+
+
+def scarcest_first(group: Group) -> list[int]:
+    """Topics by fewest readers, then most partitions, then name."""
+    readers = np.diff(group.reader_start)[group.audience]
+    order: list[int] = np.lexsort((-np.diff(group.topic_start), readers)).tolist()
+    return order

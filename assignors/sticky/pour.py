@@ -10,9 +10,8 @@ import numpy as np
 
 from assignors.assignment import NOBODY
 from assignors.columns import Ints, Longs, within
-from assignors.fair import scarcest_first
 from assignors.group import Group
-from assignors.pouring import poured
+from assignors.pouring import poured, scarcest_first
 from assignors.sticky.network import Network
 
 
