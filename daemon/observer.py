@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -48,36 +47,13 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from daemon.cluster_state import Change, Observation
     from daemon.observation import Offsets, Place
+    from daemon.observer_settings import ObserverSettings
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
 EXAMPLES = 5
 LONGEST_REST = 10.0
 """Seconds. What else the process does meanwhile counts as a tick's work, so there is an end to it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObserverSettings:
-    """What is observed, and how often; times in seconds."""
-
-    metadata_interval: float = 0.5
-    offsets_interval: float = 1.0
-    still_every: int = 10
-    """A sample that says what the last one said is published with each so-manieth only: a cluster at rest costs little."""
-    max_share: float = 0.05
-    """Of a core, what either tick may take: of a cluster that is too large for its interval it comes more seldom."""
-    whole_every: int = 10
-    """All topics are described with each so-manieth look at the layout; with the others those whose layout has changed."""
-    begin_every: int = 10
-    """Begin offsets move seldom: they are read again with each so-manieth sample."""
-    timeout: float = 2.0
-    """For each request. A partition whose leader has just died holds a sample up for so long."""
-    include: tuple[str, ...] = (".*",)
-    """Topics are observed that one of these regular expressions matches in full, …"""
-    exclude: tuple[str, ...] = ("__.*",)
-    """… and none of these. Our own are not observed."""
-    tails: bool = True
-    """Whether the last records of partitions that stand still are read, to tell transaction markers from lag."""
 
 
 class Observer:

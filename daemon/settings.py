@@ -24,7 +24,7 @@ from assignors.strategies import STRATEGIES
 from daemon.control_settings import ControlSettings, Count, PlanSettings, Seconds
 from daemon.errors import ConfigurationError
 from daemon.group_settings import GroupSection, check_options
-from daemon.observer import ObserverSettings
+from daemon.observer_settings import ObserverSettings
 from daemon.topic_shapes import TopicSettings
 from streaming.settings import PipelineSettings
 

@@ -22,7 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
 from daemon import topics as our_topics
-from daemon.observer import Observer, ObserverSettings
+from daemon.observer import Observer
+from daemon.observer_settings import ObserverSettings
 from daemon.settings import load
 from deploy.cluster import Cluster
 

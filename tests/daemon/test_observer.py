@@ -25,7 +25,8 @@ from assignors.protocol.topics import Topics
 from daemon import clients
 from daemon.cluster_state import UNKNOWN
 from daemon.observation import UnansweredError, read_offsets
-from daemon.observer import Observer, ObserverSettings
+from daemon.observer import Observer
+from daemon.observer_settings import ObserverSettings
 from daemon.reading import read_to_end
 from daemon.tails import STILL
 from daemon.topic_shapes import TopicSettings

@@ -6,7 +6,8 @@ from assignors.protocol.records import OperatorRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
 from daemon.log_reader import LogReader
-from daemon.observer import Observer, ObserverSettings
+from daemon.observer import Observer
+from daemon.observer_settings import ObserverSettings
 from daemon.publisher import Outgoing, Publisher
 from daemon.topic_shapes import TopicSettings
 from daemon.topics import ensure

@@ -20,7 +20,8 @@ from installation import Installation, now
 from kafka_wire import commit_that_expires
 from pyspark.sql import SparkSession
 
-from daemon.observer import Observer, ObserverSettings
+from daemon.observer import Observer
+from daemon.observer_settings import ObserverSettings
 from daemon.tails import STILL
 from deploy.cluster import Cluster
 from streaming import pipeline
