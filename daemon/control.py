@@ -24,8 +24,8 @@ from assignors.protocol.records import (
 )
 from daemon import group_state
 from daemon.control_settings import Cause
-from daemon.decisions import Outcome, World, decide
-from daemon.group_state import GroupState, Say
+from daemon.decision_context import Say, World
+from daemon.decisions import Outcome, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
     from daemon.control_settings import ControlSettings, PlanSettings
+    from daemon.group_state import GroupState
 
 Heard = tuple["TopicKind", "Record | Tombstone"]
 

@@ -16,7 +16,8 @@ import numpy as np
 from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
 from daemon import group_state, plan_record
 from daemon.control_settings import Cause
-from daemon.group_state import Say, TurnedDown
+from daemon.decision_context import Say
+from daemon.group_state import TurnedDown
 from daemon.planning import plan as make_plan
 from daemon.restraint import TRIGGERED, Promise
 from streaming.skew import skew_of
@@ -24,30 +25,14 @@ from streaming.skew import skew_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.handover.timers import Timers
-    from assignors.protocol.records import LagRecord, Record, TopicRecord
+    from assignors.protocol.records import LagRecord, Record
     from assignors.score import Score
-    from daemon.control_settings import ControlSettings, PlanSettings
+    from daemon.control_settings import PlanSettings
+    from daemon.decision_context import World
     from daemon.group_state import GroupState
     from daemon.planning import Plan
 
 Changes = tuple["Record | Tombstone", ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What all groups share at one moment."""
-
-    settings: ControlSettings
-    timers: Timers
-    topics: Mapping[str, TopicRecord]
-    gone: frozenset[str]
-    """Topics that were deleted, as opposed to those that are not known yet."""
-    planner_epoch: int
-    now: float
-    """Monotonic seconds."""
-    at: int
-    """Wall clock, milliseconds since the epoch; for the records, never for a decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors.handover.ledger import Incarnation, Ledger, Traits
 from daemon.contest import Contest
 from daemon.control_settings import Cause
+from daemon.decision_context import Say
 from daemon.restraint import Restraint
 
 if TYPE_CHECKING:
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
         TriggerRecord,
     )
     from daemon.planning import Plan
-
-
-class Say(NamedTuple):
-    """An event for the log, with its fields."""
-
-    event: str
-    fields: Mapping[str, object]
 
 
 class Live(NamedTuple):

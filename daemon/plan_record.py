@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import LagRecord, TopicRecord
     from daemon.control_settings import Cause
-    from daemon.decisions import World
+    from daemon.decision_context import World
     from daemon.group_state import GroupState
     from daemon.planning import Plan
 

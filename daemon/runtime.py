@@ -30,6 +30,7 @@ from assignors.protocol.records import Tombstone, encode, encode_key, place
 from assignors.protocol.topics import partition_for
 from daemon import topics as our_topics
 from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
+from daemon.decision_context import Say
 from daemon.directories import writable
 from daemon.errors import (
     ClusterUnavailableError,
@@ -39,7 +40,6 @@ from daemon.errors import (
     PipelineFailedError,
 )
 from daemon.events import level_of
-from daemon.group_state import Say
 from daemon.log_reader import LogReader
 from daemon.mailbox import Mailbox
 from daemon.metrics import Metrics, serve

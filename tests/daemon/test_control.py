@@ -23,7 +23,7 @@ from assignors.protocol.records import (
 )
 from daemon.control import ControlState, Fenced, Listening, Moment, Publish, Recovered, Ticked, Told, step
 from daemon.control_settings import Cause, ControlSettings, PlanSettings, RestraintSettings
-from daemon.group_state import Say
+from daemon.decision_context import Say
 from daemon.settings import load
 
 TIMERS = Timers()

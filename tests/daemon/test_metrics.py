@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.protocol import ranges
 from assignors.protocol.records import Tombstone
+from daemon.decision_context import Say
 from daemon.errors import ConfigurationError
-from daemon.group_state import Say
 from daemon.metrics import Metrics, serve
 
 sys.path.append(str(Path(__file__).parent))
