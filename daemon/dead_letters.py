@@ -15,31 +15,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
-from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, encode, encode_key
-from assignors.protocol.topics import partition_for
+from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
 from daemon import clients
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.reading import REQUIRED, Ends, Entry, is_end, polled, read_to_end, stable_ends
+from daemon.record_writer import give
 from daemon.showing import age, columns, output
-from daemon.topics import partition_counts
 from streaming.intake import unreadable
 from streaming.rows import Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from confluent_kafka import KafkaError, Producer
-
-    from assignors.protocol.observed import Key
     from assignors.protocol.topics import Topics
     from daemon.settings import Settings
 
     Place = tuple[str, int, int]
-
-PREFERRED: Mapping[str, Any] = {"message.max.bytes": 16 * 1024 * 1024, "compression.type": "zstd"}
-"""A letter's bytes grow by a third as text; compressed they fit where the record itself did."""
 
 
 class Verdict(StrEnum):
@@ -214,74 +207,18 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
     """Give the pipeline what can be read now, and end the letters of what is outdated.
 
     Raises:
-        NotFoundError: a topic of ours is missing; a daemon of this version makes it when it starts.
-        ClusterUnavailableError: not everything was acknowledged in time; to say it again does no harm.
+        As `give`.
     """
     give(
-        settings,
+        settings.client(),
+        settings.topics,
+        settings.topic,
         [
             (one.letter.key, one.replay)
             for one in judged
             if one.replay is not None or one.verdict is Verdict.OUTDATED
         ],
     )
-
-
-def give(settings: Settings, said: Iterable[tuple[Key, ReplayRecord | None]]) -> None:
-    """Give the pipeline replays, each with the place that it is of; None ends the letter of that place.
-
-    Raises:
-        As `retry`.
-    """
-    topics, within = settings.topics, settings.topic.timeout
-    counts = partition_counts(settings.client(), topics, settings.topic)
-    if missing := [name for name in (topics.replays, topics.dead_letters) if name not in counts]:
-        raise NotFoundError(
-            f"the cluster has no topic {', '.join(missing)}: start the daemon, which makes it"
-        )
-    failures: list[str] = []
-    producer = clients.producer(
-        {**PREFERRED, **settings.client()},
-        {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)},
-    )
-    for place, replay in said:
-        topic = topics.dead_letters if replay is None else topics.replays
-        _send(producer, topic, counts[topic], place, None if replay is None else encode(replay)[1], failures)
-    if producer.flush(within) or failures:
-        raise ClusterUnavailableError(
-            f"not everything was taken: {failures[0] if failures else 'no answer'}; what was taken need not be sent again"
-        )
-
-
-def _send(
-    producer: Producer,
-    topic: str,
-    partitions: int,
-    place: Key,
-    value: bytes | None,
-    failures: list[str],
-) -> None:
-    """Send one; what becomes of it is noted where it fails, and the others go on."""
-    key = encode_key(place)
-    name, partition, offset = place
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(f"{name}/{partition} at offset {offset}: {error.str()}")
-
-    while True:
-        try:
-            producer.produce(
-                topic, value, key, partition=partition_for(key.decode(), partitions), on_delivery=delivered
-            )
-        except BufferError:
-            producer.poll(0.1)  # until the queue has room; what is in it times out
-        except KafkaException as exception:
-            failures.append(f"{name}/{partition} at offset {offset}: {clients.kafka_error(exception).str()}")
-            return
-        else:
-            producer.poll(0)
-            return
 
 
 def summary(judged: Sequence[Judged], *, retried: bool) -> str:

@@ -12,8 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import ReplayRecord, Tombstone, encode_key
-from daemon.dead_letters import give
 from daemon.reading import Entry, read_to_end, stable_ends
+from daemon.record_writer import give
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,5 +81,6 @@ def ask(settings: Settings, former: Mapping[str, int]) -> int:
     entries = (entry for entry in read if isinstance(entry, Entry))
     asked = doubts(entries, former, settings.topics, time.time_ns() // 1_000_000)
     if asked:
-        give(settings, [(replay.key, replay) for replay in asked])
+        said = [(replay.key, replay) for replay in asked]
+        give(settings.client(), settings.topics, settings.topic, said)
     return len(asked)

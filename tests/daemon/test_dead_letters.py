@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from assignors.protocol.records import DeadLetter, ReplayRecord
-from daemon import dead_letters
+from daemon import record_writer
 from daemon.dead_letters import Judged, Verdict, retry, show, summary
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.settings import load
@@ -72,9 +72,9 @@ class FullOnceAndNarrow:
 @pytest.fixture
 def producer(monkeypatch):
     made = FullOnceAndNarrow()
-    monkeypatch.setattr(dead_letters.clients, "producer", lambda *_: made)
+    monkeypatch.setattr(record_writer.clients, "producer", lambda *_: made)
     counts = {"levelwind.replays": 4, "levelwind.dead-letters": 4}
-    monkeypatch.setattr(dead_letters, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(record_writer, "partition_counts", lambda *_: counts)
     return made
 
 
@@ -97,7 +97,7 @@ def test_what_is_still_unreadable_is_left_alone(producer):
 
 
 def test_without_a_topic_for_replays_it_says_what_makes_one(monkeypatch):
-    monkeypatch.setattr(dead_letters, "partition_counts", lambda *_: {"levelwind.dead-letters": 4})
+    monkeypatch.setattr(record_writer, "partition_counts", lambda *_: {"levelwind.dead-letters": 4})
     with pytest.raises(NotFoundError, match=r"no topic levelwind.replays: start the daemon, which makes it"):
         retry(load(), [readable(7)])
 
