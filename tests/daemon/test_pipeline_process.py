@@ -5,7 +5,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline_process import Teller
+from daemon.pipeline_reporter import Teller
 from daemon.supervision import relay
 from streaming import checkpoint
 from streaming.checkpoint import SetAside, Shape

@@ -1,0 +1,156 @@
+"""How the query does, as log events: its batches, how far it has caught up, and what its death says of the checkpoint."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from streaming import checkpoint
+from streaming.backlog import Backlog, Behind, CaughtUp
+from streaming.failures import Blame, explain
+from streaming.progress import Progress, Terminated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from streaming.checkpoint import SetAside
+
+log = structlog.get_logger()
+
+SAY_EVERY = 10.0
+"""Seconds between two lines of progress; a batch with rejections is always said."""
+SAY_BEHIND_EVERY = 2.0
+"""Seconds between two lines of how far it has caught up."""
+
+
+def emit(event: Mapping[str, Any]) -> None:
+    """Write one event for the parent, whatever level is logged: its metrics count every batch."""
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+class Teller:
+    """Says how the query does, and judges its checkpoint when it dies; called in a thread of Spark's."""
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        *,
+        begun: float,
+        clock: Callable[[], float] = time.monotonic,
+        emit: Callable[[Mapping[str, Any]], None] = emit,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._clock = clock
+        self._emit = emit
+        self._backlog = Backlog(begun=begun)
+        self._say_at = float("-inf")
+        self._say_behind_at = float("-inf")
+        self._rebuilt = False
+        self._batches = 0
+        self.caught_up = threading.Event()
+        self.ended = threading.Event()
+        """Which ends all waiting, for `caught_up` too."""
+
+    def set_aside(self, former: SetAside) -> None:
+        """Say that the state is built anew, and why."""
+        self._rebuilt = True
+        log.warning("pipeline.checkpoint_set_aside", moved_to=str(former.place), reason=former.reason)
+
+    def tell(self, news: Progress | Terminated) -> None:
+        """Take in a batch, or the end."""
+        match news:
+            case Progress():
+                self._progress(news)
+            case Terminated(error=error):
+                self._died(error or "the query was stopped")
+                self.ended.set()
+                self.caught_up.set()
+
+    def _died(self, error: str) -> None:
+        failure = explain(error)
+        condemned = False
+        if failure.blame is Blame.CHECKPOINT:
+            checkpoint.condemn(self._checkpoint, failure.summary)
+            condemned = True
+        elif failure.blame is Blame.UNKNOWN and not self._batches:
+            condemned = checkpoint.strike(self._checkpoint, failure.summary)
+        log.debug("pipeline.trace", error=error)
+        log.error("pipeline.failed", error=failure.summary, blame=failure.blame.value, rebuild=condemned)
+
+    def _progress(self, batch: Progress) -> None:
+        if not self._batches:
+            checkpoint.acquit(self._checkpoint)
+        self._batches += 1
+        now = self._clock()
+        if batch.rejected:
+            log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))
+        self._emit(batch_event(batch, at=int(time.time() * 1000)))
+        self._catch_up(batch, now)
+        if now < self._say_at:
+            return
+        self._say_at = now + SAY_EVERY
+        log.info(
+            "pipeline.progress",
+            batch=batch.batch,
+            rows=batch.rows,
+            rows_per_second=round(batch.rows_per_second),
+            batch_ms=batch.batch_ms,
+            behind=batch.behind,
+            newest=batch.newest,
+            state_rows=batch.state_rows,
+            state_bytes=batch.state_bytes,
+            skipped=dict(batch.skipped),
+        )
+
+    def _catch_up(self, batch: Progress, now: float) -> None:
+        self._backlog, news = self._backlog.batch(
+            rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
+        )
+        match news:
+            case Behind() if now >= self._say_behind_at:
+                self._say_behind_at = now + SAY_BEHIND_EVERY
+                log.info(
+                    "pipeline.catching_up",
+                    percent=math.floor(100 * news.share),
+                    seconds_left=None if news.left is None else math.ceil(news.left),
+                    behind=news.behind,
+                    rows_per_second=round(news.rows_per_second),
+                )
+            case CaughtUp(seconds=seconds, rows=rows):
+                log.info(
+                    "pipeline.caught_up",
+                    seconds=round(seconds, 1),
+                    rows=rows,
+                    rows_per_second=round(rows / seconds) if seconds > 0 else 0,
+                    rebuilt=self._rebuilt,
+                )
+                self._rebuilt = False
+                self.caught_up.set()
+
+
+def batch_event(batch: Progress, *, at: int) -> dict[str, Any]:
+    """A batch as an event for the parent's metrics."""
+    return {
+        "event": "pipeline.batch",
+        "level": "debug",
+        "batch": batch.batch,
+        "rows": batch.rows,
+        "rows_per_second": batch.rows_per_second,
+        "batch_ms": batch.batch_ms,
+        "durations": dict(batch.durations),
+        "behind": batch.behind,
+        "newest": batch.newest,
+        "delay_ms": None if batch.newest is None else max(at - batch.newest, 0),
+        "state_rows": batch.state_rows,
+        "state_bytes": batch.state_bytes,
+        "rejected": dict(batch.rejected),
+        "skipped": dict(batch.skipped),
+    }
