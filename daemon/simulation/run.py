@@ -21,7 +21,7 @@ from assignors.score import score
 from daemon.control_settings import Cause
 from daemon.simulation.control import Control, Rules
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
-from daemon.simulation.reading import read
+from daemon.simulation.traffic import read
 from streaming.skew import skew_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from assignors.columns import Bools, Floats, Ints, Longs
     from assignors.strategies import Strategy
     from daemon.simulation.fleet import Event, World
-    from daemon.simulation.recent import Recent
+    from daemon.simulation.traffic import Recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from daemon.simulation.contenders import contender
 from daemon.simulation.figures import Figures, figures
-from daemon.simulation.recent import Recent
 from daemon.simulation.run import HandOver, Run
+from daemon.simulation.traffic import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

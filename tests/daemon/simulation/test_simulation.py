@@ -15,10 +15,10 @@ from daemon.simulation import simulation
 from daemon.simulation.contenders import contender
 from daemon.simulation.control import Rules
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
-from daemon.simulation.recent import Recent
 from daemon.simulation.run import HandOver, Run
 from daemon.simulation.scenario import SCENARIOS, Size, made
 from daemon.simulation.simulation import BLOCK, Course, simulate
+from daemon.simulation.traffic import Recent
 from streaming.skew import SkewRule
 
 RULES = Rules(control=ControlSettings(), skew=SkewRule(), dead_after=15.0, grant=36.0)

@@ -1,5 +1,6 @@
-"""How consumers read: each shares its speed evenly among those of its partitions that have records left.
+"""How consumers read, and what arrived lately.
 
+Each consumer shares its speed evenly among those of its partitions that have records left.
 Law: max-min fairness in whole records. Who cannot use its even share takes what it has, and the others share the rest; what
 does not divide goes, a record each, to those with the least left to read. Nobody reads more than its budget, nor more than
 is there, and a budget is left over only where nothing is left to read.
@@ -8,12 +9,46 @@ Ties: partitions by number.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from assignors.columns import Bools, Ints, Longs
+    from assignors.columns import Bools, Floats, Ints, Longs
+
+MINUTE = 60.0
+"""Seconds over which the product reckons rates."""
+
+
+class Recent:
+    """The ends of the partitions at the last ticks, all counted from the start; nothing is younger than a backlog there."""
+
+    def __init__(self, partitions: int, tick: float, longest: float) -> None:
+        self._tick = tick
+        self._ends = np.zeros((max(ceil(longest / tick), ceil(MINUTE / tick)) + 1, partitions), np.int64)
+        self.ticks = 0
+
+    def arrive(self, records: Longs) -> None:
+        """One more tick."""
+        last = self._ends[self.ticks % len(self._ends)]
+        self.ticks += 1
+        self._ends[self.ticks % len(self._ends)] = last + records
+
+    def younger(self, seconds: float) -> Longs | None:
+        """P: the records that arrived within so many seconds; None: it is not that long since the start."""
+        back = ceil(seconds / self._tick)
+        if back > self.ticks:
+            return None
+        now = self._ends[self.ticks % len(self._ends)]
+        return np.asarray(now - self._ends[(self.ticks - back) % len(self._ends)])
+
+    def rates(self) -> Floats:
+        """P: records a second over the last minute, or since the start."""
+        back = min(ceil(MINUTE / self._tick), self.ticks)
+        now = self._ends[self.ticks % len(self._ends)]
+        then = self._ends[(self.ticks - back) % len(self._ends)]
+        return np.asarray((now - then) / max(back * self._tick, self._tick))
 
 
 def read(lag: Longs, owner: Ints, budget: Longs, readable: Bools) -> Longs:
