@@ -23,7 +23,7 @@ from assignors.columns import Longs, numbered, within
 from assignors.flows import MAX_COST, Arcs, cheapest
 from assignors.inputs import ProblemError
 from assignors.streams.application import UNKNOWN, Application
-from assignors.streams.model import Settings
+from assignors.streams.inputs import Settings
 from assignors.streams.shares import Shares, shares
 
 RAN, BEST, BEHIND, NOTHING = range(4)  # what a process has of a task: less is better

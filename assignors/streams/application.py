@@ -14,7 +14,7 @@ import numpy as np
 
 from assignors.columns import Bools, Longs, in_java_order, starts, utf16
 from assignors.inputs import ProblemError
-from assignors.streams.model import Consumer, Process, Settings, Task
+from assignors.streams.inputs import Consumer, Process, Settings, Task
 
 NOBODY = -1
 UNKNOWN = 2**63 - 1  # a lag that nothing is known of: further behind than any other

@@ -14,9 +14,8 @@ import numpy as np
 from assignors.columns import Longs
 from assignors.streams.actives import actives
 from assignors.streams.application import NOBODY, Application
-from assignors.streams.model import Process, Settings, Task
+from assignors.streams.inputs import Plan, Process, Settings, Task
 from assignors.streams.movements import movements
-from assignors.streams.plan import Plan
 from assignors.streams.standbys import standbys
 from assignors.streams.threads import threads
 

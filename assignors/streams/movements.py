@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 from assignors.columns import Longs
 from assignors.streams.application import NOBODY, UNKNOWN, Application, Copy
-from assignors.streams.model import Settings
+from assignors.streams.inputs import Awaited, Settings
 from assignors.streams.placing import rank
-from assignors.streams.plan import Awaited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

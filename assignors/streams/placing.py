@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from assignors.streams.application import Application, Copy
-from assignors.streams.model import Settings
+from assignors.streams.inputs import Settings
 from assignors.streams.shares import Shares
 from assignors.streams.tags import Spreading
 

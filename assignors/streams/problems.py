@@ -19,12 +19,12 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
+from assignors.inputs import ProblemError
 from assignors.intake import MAX_PARTITIONS
 from assignors.streams.application import Application
 from assignors.streams.assign import planned
-from assignors.streams.model import Consumer, ProblemError, Process, Settings, Source, Subtopology, Task
-from assignors.streams.plan import Plan
-from assignors.streams.score import score
+from assignors.streams.evaluation import score
+from assignors.streams.inputs import Consumer, Plan, Process, Settings, Source, Subtopology, Task
 
 MAX_THREADS = 100_000  # of a process whose consumers are a number
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from assignors.columns import Longs
 from assignors.streams.application import Application
-from assignors.streams.model import Settings
+from assignors.streams.inputs import Settings
 from assignors.streams.placing import Placing
 from assignors.streams.shares import shares
 from assignors.streams.tags import Spreading

@@ -13,8 +13,8 @@ from heapq import heapify, heapreplace
 
 from assignors.columns import Longs
 from assignors.streams.application import NOBODY, Application
+from assignors.streams.inputs import Assigned
 from assignors.streams.movements import Movements
-from assignors.streams.plan import Assigned
 
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 

@@ -6,7 +6,7 @@ import pytest
 from applications import carried_out, places, process, tasks_of
 
 from assignors.streams import Process, Settings, assign
-from assignors.streams.invariants import violations
+from assignors.streams.evaluation import violations
 
 FAR = 500_000
 TASKS = tasks_of(2, 6)  # twelve stateful tasks

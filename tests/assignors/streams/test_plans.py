@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assignors.streams import Settings, assign
 from assignors.streams.application import Application
 from assignors.streams.assign import where_stateful
-from assignors.streams.invariants import violations
+from assignors.streams.evaluation import violations
 
 MANY = 40
 ROUNDS = 60

@@ -14,7 +14,7 @@ from applications import carried_out
 from streams_oracle import StreamsCoordinator
 
 from assignors.streams import Consumer, Process, Settings, Task, assign
-from assignors.streams.invariants import violations
+from assignors.streams.evaluation import violations
 from assignors.streams.shares import shares
 
 pytestmark = pytest.mark.integration

@@ -1,11 +1,12 @@
-"""What a Kafka Streams application is to a planner: tasks, the processes that may run them, and the settings.
+"""What a Kafka Streams application is to a planner: tasks, the processes that may run them, and the settings; and the answer.
 
 Law: a task is partition i of all source topics of its subtopology, so co-partitioned topics stay together by what a task
-is. Its id is written as Kafka writes it, `subtopology_partition`.
+is. Its id is written as Kafka writes it, `subtopology_partition`. The answer, `Plan`, says who runs which tasks, and whether
+to look again soon.
 Source: KIP-441 (lags, warm-ups), KIP-708 (tags), KIP-925 (racks and costs).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -13,7 +14,8 @@ from assignors.inputs import ProblemError
 
 RackStrategy: TypeAlias = Literal["none", "min_traffic", "balance_subtopology"]
 
-__all__ = ["Consumer", "ProblemError", "Process", "RackStrategy", "Settings", "Source", "Subtopology", "Task"]
+MAX_COST = 1_000_000
+RACK_STRATEGIES: tuple[RackStrategy, ...] = ("none", "min_traffic", "balance_subtopology")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,5 +157,43 @@ class Settings:
             raise ProblemError(f"option rack_aware_tags: {tags!r} names a tag twice; name each once")
 
 
-MAX_COST = 1_000_000
-RACK_STRATEGIES: tuple[RackStrategy, ...] = ("none", "min_traffic", "balance_subtopology")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """What one consumer is to run: task ids, in the tasks' order."""
+
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    warmup: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A copy that is not where it belongs yet: why a probing rebalance is wanted."""
+
+    task: str
+    process: str  # where it belongs
+    role: Literal["active", "standby"]
+    lag: int | None  # how far the copy there is behind; None: unknown
+    warming: bool  # it is being built there now; else it waits for the budget of warm-ups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan for the whole application, in the order of process and consumer ids."""
+
+    processes: Mapping[str, Mapping[str, Assigned]]  # by process and consumer
+    awaited: tuple[Awaited, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def probing(self) -> bool:
+        """Whether a probing rebalance is wanted: some copy is not where it belongs yet."""
+        return bool(self.awaited)
+
+    def rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Each (process, consumer, role, task)."""
+        for process, consumers in self.processes.items():
+            for consumer, assigned in consumers.items():
+                for role in ("active", "standby", "warmup"):
+                    for task in getattr(assigned, role):
+                        yield process, consumer, role, task
