@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 TopicKind: TypeAlias = Literal[
-    "metadata", "lag", "triggers", "dead_letters", "replays", "members", "assignments", "control", "decisions"
+    "metadata", "lag", "triggers", "dead_letters", "replays", "members", "assignments", "control"
 ]
 TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
 
@@ -50,10 +50,6 @@ class Topics:
     @property
     def control(self) -> str:
         return self.prefix + "control"
-
-    @property
-    def decisions(self) -> str:
-        return self.prefix + "decisions"
 
     def name(self, kind: TopicKind) -> str:
         """The topic of a kind."""

@@ -421,7 +421,7 @@ def test_what_is_refused_is_refused_with_its_reason(was, becomes, reason):
             "expected a number, got an integer of more than 64 bits",
         ),
         ("assignments", b'["planner",1]', "expected 1 parts, got 2"),
-        ("decisions", b'["m","g","i","1"]', "unknown kind 'm'"),
+        ("metadata", b'["m","g","i","1"]', "unknown kind 'm'"),
     ],
 )
 def test_a_wrong_key_is_refused_even_for_a_tombstone(topic, key, reason):
