@@ -22,7 +22,7 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon import group_state
+from daemon import group_state, liveness
 from daemon.control_settings import Cause
 from daemon.decision_context import Say, World
 from daemon.decisions import Outcome, decide
@@ -286,8 +286,8 @@ def _ticked(state: ControlState, moment: Moment) -> tuple[ControlState, list[Eff
     for name, group in state.groups.items():
         if not (group.live or group.ledger.holdings):
             continue
-        known = group_state.not_heard_for(group, forgiven) if forgiven else group
-        heard, said = group_state.check_liveness(known, state.timers, moment.now)
+        known = liveness.not_heard_for(group, forgiven) if forgiven else group
+        heard, said = liveness.check_liveness(known, state.timers, moment.now)
         outcome = decide(heard, state.planning_of(name), state.world(moment))
         state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
         effects += more
