@@ -19,10 +19,10 @@ from confluent_kafka import TopicPartition
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
 from daemon import clients
+from daemon.console import age, columns, output
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.reading import REQUIRED, Ends, Entry, is_end, polled, read_to_end, stable_ends
 from daemon.record_writer import give
-from daemon.showing import age, columns, output
 from streaming.intake import unreadable
 from streaming.rows import Raw
 

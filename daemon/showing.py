@@ -7,43 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from assignors.protocol import ranges
+from daemon.console import age, columns, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rich.table import Table
+
     from daemon.view import GroupView
-
-WIDE = 10_000
-"""Columns of an output that is no terminal: what is piped on is not to be folded."""
-
-
-def output() -> Console:
-    """Standard output."""
-    console = Console(markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = WIDE
-    return console
-
-
-def columns(*names: tuple[str, bool]) -> Table:
-    """An empty table; each column has a name, and is set to the right or not."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, right in names:
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    return table
-
-
-def age(seconds: float) -> str:
-    """A time that has passed, in its largest unit."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def trigger_in_words(evidence: Mapping[str, Any], *, held: float) -> str:

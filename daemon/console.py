@@ -1,0 +1,36 @@
+"""Standard output for people: a console that shows what it is given, tables without lines, and times in words.
+
+Law: names are shown as they are and whole, also where the output is no terminal; nothing in them is taken for markup.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+WIDE = 10_000
+"""Columns of an output that is no terminal: what is piped on is not to be folded."""
+
+
+def output() -> Console:
+    """Standard output."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
+
+
+def columns(*names: tuple[str, bool]) -> Table:
+    """An empty table; each column has a name, and is set to the right or not."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, right in names:
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    return table
+
+
+def age(seconds: float) -> str:
+    """A time that has passed, in its largest unit."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
