@@ -9,7 +9,7 @@ columns too. All places are indices into one buffer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
+    from streaming.event_time import Int64, Mask
+
 
 WIDEST = 8
 VARINT_BYTES = 5
@@ -28,19 +29,19 @@ class Bytes:
     """Rows of bytes; every column is indexed by row."""
 
     data: npt.NDArray[np.uint8]
-    start: Ints
-    size: Ints
+    start: Int64
+    size: Int64
     """-1 where the row is null."""
 
     @property
-    def end(self) -> Ints:
+    def end(self) -> Int64:
         return self.start + np.maximum(self.size, 0)
 
     @property
-    def null(self) -> npt.NDArray[np.bool_]:
+    def null(self) -> Mask:
         return self.size < 0
 
-    def take(self, rows: Ints) -> Bytes:
+    def take(self, rows: Int64) -> Bytes:
         """Some rows, in their order."""
         return Bytes(data=self.data, start=self.start[rows], size=self.size[rows])
 
@@ -52,24 +53,24 @@ class Bytes:
         """One row's bytes from a place on."""
         return self.data[start : int(self.end[row])].tobytes()
 
-    def uint8(self, places: Ints) -> Ints:
+    def uint8(self, places: Int64) -> Int64:
         return self._read("|u1", 1, places)
 
-    def int16(self, places: Ints) -> Ints:
+    def int16(self, places: Int64) -> Int64:
         return self._read(">i2", 2, places)
 
-    def int32(self, places: Ints) -> Ints:
+    def int32(self, places: Int64) -> Int64:
         return self._read(">i4", 4, places)
 
-    def int64(self, places: Ints) -> Ints:
+    def int64(self, places: Int64) -> Int64:
         return self._read(">i8", 8, places)
 
-    def _read(self, dtype: str, width: int, places: Ints) -> Ints:
+    def _read(self, dtype: str, width: int, places: Int64) -> Int64:
         # A view with an item at every byte, so that one gather reads what stands at any place.
         every = np.ndarray((self.data.size - width + 1,), dtype, self.data, strides=(1,))
         return every[np.clip(places, 0, every.size - 1)].astype(np.int64)
 
-    def uvarint(self, places: Ints) -> tuple[Ints, Ints]:
+    def uvarint(self, places: Int64) -> tuple[Int64, Int64]:
         """The numbers at some places and how many bytes each takes; -1 and 0 where one is too long."""
         value = np.zeros(places.size, np.int64)
         width = np.zeros(places.size, np.int64)
@@ -83,7 +84,7 @@ class Bytes:
                 break
         return np.where(more, -1, value), np.where(more, 0, width)
 
-    def intern(self, start: Ints, size: Ints) -> tuple[tuple[str, ...], Ints]:
+    def intern(self, start: Int64, size: Int64) -> tuple[tuple[str, ...], Int64]:
         """The distinct texts among slices, and of each slice the index of its text: -1 if it is not UTF-8."""
         found, index = self.intern_bytes(start, size)
         texts = [_text(name) for name in found]
@@ -92,7 +93,7 @@ class Bytes:
             return tuple(text or "" for text in texts), index
         return tuple(text or "" for text in texts), np.where(good[index], index, -1)
 
-    def intern_bytes(self, start: Ints, size: Ints) -> tuple[tuple[bytes, ...], Ints]:
+    def intern_bytes(self, start: Int64, size: Int64) -> tuple[tuple[bytes, ...], Int64]:
         """The distinct byte strings among slices, and of each slice the index of its string."""
         if not start.size:
             return (), np.zeros(0, np.int64)

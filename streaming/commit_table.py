@@ -7,7 +7,7 @@ A commit is newer by its offset in the offsets topic, never by its clock. A grou
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from streaming.event_time import Int64, Mask
     from streaming.rows import Commits
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
 
 SHIFT = 32
 PARTITION = (1 << SHIFT) - 1
@@ -29,7 +28,7 @@ MARKS = ("older", "younger")
 NARROW = ("topic_id", "source")
 
 
-def _none() -> Ints:
+def _none() -> Int64:
     return np.zeros(0, np.int64)
 
 
@@ -39,17 +38,17 @@ class CommitTable:
 
     groups: tuple[str, ...] = ()
     topic_ids: tuple[str, ...] = ()
-    code: Ints
-    offset: Ints
-    at: Ints
-    topic_id: Ints
-    source: Ints
+    code: Int64
+    offset: Int64
+    at: Int64
+    topic_id: Int64
+    source: Int64
     """The partition of the offsets topic, and"""
-    position: Ints
+    position: Int64
     """the offset there."""
-    older: Ints
+    older: Int64
     """The offsets at two marks in time, `NOTHING` where there was no commit then."""
-    younger: Ints
+    younger: Int64
 
     @classmethod
     def empty(cls) -> CommitTable:
@@ -58,12 +57,12 @@ class CommitTable:
         return cls(**columns)
 
     @property
-    def group(self) -> Ints:
+    def group(self) -> Int64:
         """Of each entry, an index of `groups`."""
         return self.code >> SHIFT
 
     @property
-    def partition(self) -> Ints:
+    def partition(self) -> Int64:
         """Of each entry, the partition."""
         return self.code & PARTITION
 
@@ -88,7 +87,7 @@ class CommitTable:
         marks: dict[str, Any] = {name: columns.get(prefix + name, unmarked) for name in MARKS}
         return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide, **marks)
 
-    def take(self, rows: Ints | Mask) -> CommitTable:
+    def take(self, rows: Int64 | Mask) -> CommitTable:
         """Some entries, in their order."""
         return replace(self, **{name: getattr(self, name)[rows] for name in (*COLUMNS, *MARKS)})
 
@@ -104,7 +103,7 @@ class CommitTable:
         """This table with the names of some commits added, and those commits under its numbers, in log order."""
         groups = {name: number for number, name in enumerate(self.groups)}
         ids = {name: number for number, name in enumerate(self.topic_ids)}
-        parts: dict[str, list[Ints]] = {name: [] for name in COLUMNS}
+        parts: dict[str, list[Int64]] = {name: [] for name in COLUMNS}
         for batch in batches:
             group = _renumber(batch.groups, groups)[batch.group]
             # The last number stands for -1: no id.
@@ -155,7 +154,7 @@ class CommitTable:
         merged = replace(self, **columns)
         return merged.take(merged.offset >= 0) if (news.offset < 0).any() else merged
 
-    def renumbered(self, groups: Ints, topic_ids: Ints) -> CommitTable:
+    def renumbered(self, groups: Int64, topic_ids: Int64) -> CommitTable:
         """With only some of the names, given by their numbers, ascending; no entry uses another."""
         return replace(
             self,
@@ -181,7 +180,7 @@ def compacted(*tables: CommitTable) -> tuple[CommitTable, ...]:
     return tuple(table.renumbered(groups, ids) for table in tables)
 
 
-def used(columns: Iterable[Ints], size: int) -> Ints:
+def used(columns: Iterable[Int64], size: int) -> Int64:
     """Which of so many numbers stand in some columns, ascending; -1 is none."""
     found = np.zeros(size + 1, np.bool_)  # the last: -1
     for column in columns:
@@ -189,7 +188,7 @@ def used(columns: Iterable[Ints], size: int) -> Ints:
     return np.flatnonzero(found[:-1])
 
 
-def in_order(news: CommitTable) -> Ints:
+def in_order(news: CommitTable) -> Int64:
     """When each commit takes effect: at its own time, but never before one that stands before it in the log.
 
     `news` is in log order, source partition by source partition.
@@ -201,5 +200,5 @@ def in_order(news: CommitTable) -> Ints:
     return effective
 
 
-def _renumber(names: Iterable[str], numbers: dict[str, int]) -> Ints:
+def _renumber(names: Iterable[str], numbers: dict[str, int]) -> Int64:
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -11,7 +11,7 @@ Brokers take any offset, and clients read a negative one as none: so it takes th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from assignors.protocol.kafka_types import Reader
 from assignors.protocol.ranges import WireError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from streaming.bytecolumns import Bytes
+    from streaming.event_time import Int64, Mask
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
 
 NEWEST = 4
 FLEXIBLE = 4
@@ -38,10 +35,10 @@ MAX_TIME = 2**52
 class Values:
     """Every column is indexed by commit."""
 
-    offset: Ints
-    at: Ints
+    offset: Int64
+    at: Int64
     """The commit's own time; -1 for a tombstone, which has none."""
-    topic_id: Ints
+    topic_id: Int64
     """An index of `topic_ids`; -1 where the commit carries none."""
     topic_ids: tuple[bytes, ...]
     malformed: Mask
@@ -84,7 +81,7 @@ class _TopicIds:
 
     __slots__ = ("fits", "index", "names")
 
-    def __init__(self, values: Bytes, tagged: Mask, start: Ints) -> None:
+    def __init__(self, values: Bytes, tagged: Mask, start: Int64) -> None:
         none = tagged & (start + 1 == values.end) & (values.uint8(start) == 0)
         # One tag, number 0, of 16 bytes: what brokers write.
         one = tagged & (start + 19 == values.end) & (values.uint8(start) == 1)

@@ -15,37 +15,38 @@ Cost: `POINTS` * 8 bytes a partition in memory. Packed, each point but the first
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from streaming.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
+    from streaming.event_time import Floats, Int64, Mask
+
 
 POINTS = 32
 FAR = 0.55
 HORIZON = 7 * 24 * 60 * 60 * 1000
-UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
     """Rows by point, the oldest first; columns by partition, -1 where no end was known yet."""
 
-    at: Ints
-    end: Ints
+    at: Int64
+    end: Int64
 
     @classmethod
     def none(cls) -> Ends:
         """No sample was taken yet."""
         return cls(at=np.zeros(0, np.int64), end=np.zeros((0, 0), np.int64))
 
-    def sampled(self, at: int, end: Ints) -> Ends:
+    def sampled(self, at: int, end: Int64) -> Ends:
         """With one sample more; `end` is indexed by partition."""
         known = self.end[:, : end.size]
         if known.shape[1] < end.size:  # the topic grew
@@ -60,7 +61,7 @@ class Ends:
             times, ends = np.delete(times, gone), np.delete(ends, gone, axis=0)
         return Ends(at=times, end=ends)
 
-    def arrived(self, offset: Ints) -> tuple[npt.NDArray[np.float64], Mask]:
+    def arrived(self, offset: Int64) -> tuple[Floats, Mask]:
         """When the records at some offsets (last axis: partition), all below the newest end, arrived.
 
         Also, of which it is only known that they arrived no later than that.

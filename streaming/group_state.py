@@ -16,11 +16,9 @@ from streaming.skew import SkewRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
     from assignors.protocol.records import RacksEvidence
+    from streaming.event_time import Int64
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -55,7 +53,7 @@ class Ownership:
 
     members: tuple[tuple[str, str | None], ...] = ()
     """Those that own some: name and rack."""
-    owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    owner: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """By partition, an index of `members`; -1: nobody."""
 
 
@@ -74,7 +72,7 @@ class TopicLag:
     """A group's lag in a topic at its last sample."""
 
     at: int
-    lag: Ints
+    lag: Int64
     """By partition."""
     seconds: float
     """For how long the record has waited that has waited longest."""

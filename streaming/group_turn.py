@@ -26,10 +26,10 @@ from assignors.protocol.records import (
     decode,
 )
 from streaming import group_events, group_owners, group_racks, group_skew
+from streaming.event_time import JUMP
 from streaming.group_state import NOTHING, GroupState, Ownership, Standing, TopicLag
 from streaming.rows import Gone, Moment, RacksRow, Raw
 from streaming.skew import SkewRun
-from streaming.topic_turn import JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +33,10 @@ from streaming.rows import GROUP_ROUTE, PASSING_ROUTE, TOPIC_ROUTE, Commits, Kin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy.typing as npt
-
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind, Topics
+    from streaming.event_time import Int64
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 BUCKET = 250
 """Milliseconds."""
@@ -85,9 +83,9 @@ class Records:
     """Kafka records in columns."""
 
     topic: pa.Array
-    partition: Ints
-    offset: Ints
-    timestamp: Ints
+    partition: Int64
+    offset: Int64
+    timestamp: Int64
     key: pa.Array
     value: pa.Array
 
@@ -115,7 +113,7 @@ class Records:
             reason=reason,
         )
 
-    def take(self, rows: Ints) -> Records:
+    def take(self, rows: Int64) -> Records:
         """Some records, in their order."""
         if rows.size == self.offset.size:
             return self
@@ -237,7 +235,7 @@ def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commi
         packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], sort, payload.pack())
 
 
-def latest(*, topic: Ints, key: Ints, bucket: Ints) -> Ints:
+def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
     """Which commits are the last of their key and bucket, ordered by topic, key, bucket; the input is in log order."""
     order = np.lexsort((bucket, key, topic))  # stable: log order within
     last = np.ones(order.size, np.bool_)

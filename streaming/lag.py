@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from streaming.event_time import Int64, Mask
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
 
 ResetPolicy: TypeAlias = Literal["earliest", "latest"]
 
@@ -29,12 +27,14 @@ NONE = -1
 class Lag:
     """Each column has the shape of the commits that it was computed from."""
 
-    lag: Ints
-    lost: Ints
+    lag: Int64
+    lost: Int64
     stale: Mask
 
 
-def lag_of(*, committed: Ints, begin: Ints, end: Ints, reset: ResetPolicy, data: Ints | None = None) -> Lag:
+def lag_of(
+    *, committed: Int64, begin: Int64, end: Int64, reset: ResetPolicy, data: Int64 | None = None
+) -> Lag:
     """The lag of commits, one a partition (last axis), where `begin`, `end` and `data` are indexed by partition.
 
     `data` says where the last record ends, `NONE` where that is the end, or not known.

@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy.typing as npt
+    from streaming.event_time import Floats, Int64, Mask
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode
 """Any JSON document, canonically."""
 
 
-def column(numbers: Ints) -> str:
+def column(numbers: Int64) -> str:
     """One list."""
     return text(numbers.tolist())
 
 
-def integers(matrix: Ints) -> list[str]:
+def integers(matrix: Int64) -> list[str]:
     """Each row as a list."""
     if not matrix.any():
         return [_zeros(matrix.shape[1])] * matrix.shape[0]
@@ -50,7 +48,7 @@ def figures(matrix: Floats) -> list[str | None]:
     return [None if none else row for none, row in zip(nothing, rows, strict=True)]
 
 
-def places(mask: npt.NDArray[np.bool_]) -> list[str]:
+def places(mask: Mask) -> list[str]:
     """Of each row, the list of the places that are set."""
     written = ["[]"] * mask.shape[0]
     for row in np.flatnonzero(mask.any(axis=1)).tolist():

@@ -15,7 +15,7 @@ rejection with its reason; nothing in a record's bytes can raise here, or make t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,11 +25,10 @@ from streaming.bytecolumns import Bytes, from_arrow
 from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pyarrow as pa
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
+    from streaming.event_time import Int64
+
 
 TOPIC = "__consumer_offsets"
 MAX_PARTITION = 1_000_000
@@ -83,20 +82,20 @@ SKIPPED = {
 class Commits:
     """Offset commits and their tombstones; the columns are indexed by commit, in the order of the input."""
 
-    row: Ints
+    row: Int64
     """Its place in the input."""
-    key: Ints
+    key: Int64
     """The same number for the same key, within the batch."""
-    group: Ints
+    group: Int64
     """An index of `groups`."""
-    topic: Ints
+    topic: Int64
     """An index of `topics`."""
-    partition: Ints
-    offset: Ints
+    partition: Int64
+    offset: Int64
     """`commit_values.TOMBSTONE`: gone."""
-    at: Ints
+    at: Int64
     """The commit's own time; -1 for a tombstone, which has none."""
-    topic_id: Ints
+    topic_id: Int64
     """An index of `topic_ids`; -1 where the commit carries none."""
     groups: tuple[str, ...]
     topics: tuple[str, ...]
@@ -120,10 +119,10 @@ class Decoded:
 class _Keys:
     """The distinct keys; every column is indexed by key."""
 
-    version: Ints
-    group: Ints
-    topic: Ints
-    partition: Ints
+    version: Int64
+    group: Int64
+    topic: Int64
+    partition: Int64
     consumer: dict[int, str]
     """By key of a KIP-848 group, the group."""
     reason: dict[int, str]
@@ -230,7 +229,7 @@ def _read_keys(keys: Bytes) -> _Keys:
     return _Keys(version, group, topic, partition, consumer, reason, groups, topics)
 
 
-def _read_consumer_keys(keys: Bytes, rows: Ints, reason: dict[int, str]) -> dict[int, str]:
+def _read_consumer_keys(keys: Bytes, rows: Int64, reason: dict[int, str]) -> dict[int, str]:
     groups: dict[int, str] = {}
     for row in rows.tolist():
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from streaming.packing import pack, unpack
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
+    from streaming.event_time import Int64
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 TOPIC_ROUTE = "t/"
 GROUP_ROUTE = "g/"
@@ -108,17 +107,17 @@ class Commits:
 
     groups: tuple[str, ...]
     topic_ids: tuple[str, ...]
-    group: Ints
+    group: Int64
     """An index of `groups`."""
-    partition: Ints
-    offset: Ints
+    partition: Int64
+    offset: Int64
     """-1: a tombstone."""
-    at: Ints
-    topic_id: Ints
+    at: Int64
+    topic_id: Int64
     """An index of `topic_ids`; -1: the commit does not say."""
-    source: Ints
+    source: Int64
     """The partition of the offsets topic, and"""
-    position: Ints
+    position: Int64
     """the offset there."""
     until: int = -1
     """Of a replay: as `Raw`'s."""
@@ -149,7 +148,7 @@ class Moment:
 
     topic: str
     at: int
-    lag: Ints
+    lag: Int64
     """By partition."""
     seconds: float
     """For how long the next record of the partition has been there in which that is longest; 0: there is no lag."""

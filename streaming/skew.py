@@ -9,13 +9,11 @@ event times, those of the samples; a clock that was set back is a break.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from streaming.event_time import Floats
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 NEVER = -1
 

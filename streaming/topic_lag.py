@@ -6,24 +6,21 @@ Cost: a few dozen calls of NumPy whatever the number of groups, and for each gro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from streaming import lag_text
+from streaming.event_time import UNKNOWN
 from streaming.lag import NONE, Lag, lag_of
 from streaming.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.rows import LagRow, Moment
-from streaming.topic_state import UNKNOWN, LagRule, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Mask: TypeAlias = npt.NDArray[np.bool_]
+    from streaming.event_time import Floats, Int64, Mask
+    from streaming.topic_state import LagRule, TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +28,13 @@ class Cells:
     """Where the entries of a topic's commits stand in a matrix of some groups."""
 
     shape: tuple[int, int]
-    entry: Ints
+    entry: Int64
     """The entries that have a place in it, and"""
-    place: Ints
+    place: Int64
     """their places, counted row after row."""
 
     @classmethod
-    def of(cls, state: TopicState, numbers: Ints) -> Cells:
+    def of(cls, state: TopicState, numbers: Int64) -> Cells:
         """Those of some groups, by their numbers, ascending."""
         commits = state.commits
         partitions = state.stable.size
@@ -55,7 +52,7 @@ class Cells:
             place=row[entry] * partitions + partition[entry],
         )
 
-    def fill(self, column: Ints) -> Ints:
+    def fill(self, column: Int64) -> Int64:
         """A column of the commits as a matrix, `NONE` where there is no commit."""
         matrix = np.full(self.shape, NONE, np.int64)
         matrix.reshape(-1)[self.place] = column[self.entry]
@@ -70,8 +67,8 @@ class Lags:
     numbers: list[int]
     """By row, the group's number."""
     cells: Cells
-    committed: Ints
-    committed_at: Ints
+    committed: Int64
+    committed_at: Int64
     lag: Lag
     seconds: Floats
     """For how long the next record has been there, NaN where no end is known."""
@@ -172,12 +169,12 @@ def lag_rows(topic: str, lags: Lags, sampled: TopicState, rule: LagRule) -> Iter
         yield number, told
 
 
-def ends(state: TopicState, rule: LagRule) -> Ints:
+def ends(state: TopicState, rule: LagRule) -> Int64:
     """The end of each partition, as the rule has it."""
     return state.stable if rule.end_kind == "stable" else state.high
 
 
-def _seconds(state: TopicState, rule: LagRule, committed: Ints, lag: Ints) -> tuple[Floats, Mask]:
+def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> tuple[Floats, Mask]:
     following = np.where(committed == NONE, state.begin, np.maximum(committed, state.begin))
     arrived, unbounded = state.history.arrived(following)
     behind = lag > 0
@@ -203,7 +200,7 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
     return rate.round(2), velocity.round(2)
 
 
-def _sources(state: TopicState, numbers: Ints) -> list[dict[str, int]]:
+def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
     """By group, the newest of its commits in the offsets topic, and the sample."""
     commits, sampled = state.commits, dict([state.sampled] if state.sampled else [])
     first, last = np.searchsorted(commits.group, [numbers, numbers + 1])

@@ -16,6 +16,7 @@ import numpy as np
 
 from streaming.commit_table import CommitTable, compacted
 from streaming.ends import Ends
+from streaming.event_time import UNKNOWN
 from streaming.packing import PackingError, pack, unpack
 
 if TYPE_CHECKING:
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from assignors.protocol.records import EndKind
+    from streaming.event_time import Int64
     from streaming.lag import ResetPolicy
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
 VERSION = 3
-UNKNOWN = -1
 READER_TTL = 7 * 24 * 60 * 60 * 1000
 """Milliseconds of event time after its last plan that a group counts as a reader without a commit: as long as brokers keep
 the offsets of a group that is empty (offsets.retention.minutes)."""
@@ -39,7 +39,7 @@ PENDING = 4096
 HELD = 64
 
 
-def _none() -> Ints:
+def _none() -> Int64:
     return np.zeros(0, np.int64)
 
 
@@ -56,7 +56,7 @@ class Mark:
     """The ends at one time, to measure speeds from; of the commits' part see `CommitTable`."""
 
     at: int
-    end: Ints
+    end: Int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +66,12 @@ class TopicState:
     id: str = ""
     at: int = UNKNOWN
     """Of the last sample."""
-    begin: Ints
-    stable: Ints
-    high: Ints
-    data: Ints
+    begin: Int64
+    stable: Int64
+    high: Int64
+    data: Int64
     """Where the records end that a read_committed consumer is given, if that is known to be below `stable`."""
-    read_at: Ints
+    read_at: Int64
     """When the end was last read."""
     racks: Racks = ()
     racks_at: int = UNKNOWN

@@ -21,12 +21,13 @@ older by its time is late, and ignored; more, and the clock was set back.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
 from streaming.commit_table import CommitTable, in_order, used
+from streaming.event_time import JUMP, UNKNOWN
 from streaming.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.replays import Due, buried_by, of_commit, of_observed
 from streaming.rows import (
@@ -41,17 +42,14 @@ from streaming.rows import (
     Row,
 )
 from streaming.topic_lag import Lags, ends, lag_rows, moments
-from streaming.topic_state import HELD, PENDING, READER_TTL, UNKNOWN, LagRule, Mark, TopicState
+from streaming.topic_state import HELD, PENDING, READER_TTL, LagRule, Mark, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import numpy.typing as npt
+    from streaming.event_time import Int64, Mask
 
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
-JUMP = 60_000
-"""Milliseconds."""
 WINDOW = 60_000
 """Milliseconds: speeds are measured over one to two of them."""
 
@@ -224,7 +222,7 @@ class _Turn:
         source = np.minimum(self._news.source, cut.size - 1)
         self._count(self._news.position < cut[source], record.at)
 
-    def _count(self, due: npt.NDArray[np.bool_], at: int = UNKNOWN) -> None:
+    def _count(self, due: Mask, at: int = UNKNOWN) -> None:
         """Count some of the commits that wait; `at`: since when, if not since their own times."""
         if not due.any():
             return
@@ -236,7 +234,7 @@ class _Turn:
         self._state = replace(self._state, commits=self._state.commits.merged(now))
         self._show(last)
 
-    def _show(self, last: Ints) -> None:
+    def _show(self, last: Int64) -> None:
         """Say which groups came or went; `last` is indexed by group: the time of what made it come or go."""
         before, committed = self._visible, self._committed
         self._visible = self._visible_now()
@@ -363,7 +361,7 @@ class _Turn:
         """
         state = self._state
 
-        def kept(commits: CommitTable, young: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        def kept(commits: CommitTable, young: Mask) -> Mask:
             others = (commits.topic_id >= 0) & ~commits.of_topic(state.id)
             return others | (young if gone else young & (commits.topic_id < 0))
 
@@ -429,7 +427,7 @@ def _sampled(state: TopicState, record: OffsetsRecord, place: tuple[str, int], r
     return replace(state, marks=marks)
 
 
-def _newest(known: Ints, read: Ints) -> Ints:
+def _newest(known: Int64, read: Int64) -> Int64:
     """What was read, and what was known before where nothing could be."""
     before = np.full(read.size, UNKNOWN, np.int64)
     before[: known.size] = known[: read.size]

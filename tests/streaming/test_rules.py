@@ -5,10 +5,9 @@ import pytest
 
 from assignors.protocol.records import RackChange
 from streaming import racks
+from streaming.event_time import UNKNOWN
 from streaming.lag import NONE, lag_of
 from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
-
-UNKNOWN = -1
 
 
 @pytest.mark.parametrize(
