@@ -12,8 +12,8 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from streaming import group_codec, group_turn, offsets_topic, publication, reach, topic_turn
-from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Row
-from streaming.tables import STATE, SinkRow
+from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Row, SinkRow
+from streaming.tables import STATE
 from streaming.topic_state import TopicState
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from assignors.protocol.records import DeadLetter, LagRecord, Tombstone, TriggerRecord, encode, encode_key
 from assignors.protocol.topics import partition_for
 from streaming.lag_text import field, joined, text
-from streaming.rows import Kind, LagRow, Raw
-from streaming.tables import SinkRow
+from streaming.rows import Kind, LagRow, Raw, SinkRow
 
 if TYPE_CHECKING:
     from assignors.protocol.topics import Topics

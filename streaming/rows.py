@@ -64,6 +64,15 @@ class Row(NamedTuple):
     payload: bytes
 
 
+class SinkRow(NamedTuple):
+    """A record to be written to Kafka."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    partition: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
     """A Kafka record as it was read, with its place."""

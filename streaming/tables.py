@@ -1,12 +1,8 @@
-"""The tables that Spark moves: each schema beside its row, so that a column is named once."""
+"""The schemas of the tables that Spark moves; their rows are `rows.Row`, `rows.SinkRow` and the columns of `intake.Packed`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
-
-from streaming import rows
 
 
 class Kafka:
@@ -30,16 +26,6 @@ KAFKA_COLUMNS = (
 )
 
 
-class PackedRow(NamedTuple):
-    """What the intake makes of Kafka's records; `reason` and `n` count what is rejected (or, by kind, skipped)."""
-
-    route: str
-    kind: int
-    payload: bytes
-    reason: str | None
-    n: int
-
-
 PACKED = StructType(
     [
         StructField("route", StringType(), nullable=False),
@@ -50,18 +36,7 @@ PACKED = StructType(
     ]
 )
 
-Row = rows.Row
-
 ROWS = StructType(PACKED.fields[:3])
-
-
-class SinkRow(NamedTuple):
-    """A record to be written to Kafka."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
-    partition: int
 
 
 SINK = StructType(

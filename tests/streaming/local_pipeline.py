@@ -11,9 +11,8 @@ from assignors.protocol.records import LagRecord, Record, Tombstone, decode, enc
 from assignors.protocol.topics import Topics
 from streaming import group_codec, group_turn, intake, publication, topic_state, topic_turn
 from streaming.publication import Places
-from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind
+from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind, SinkRow
 from streaming.skew import SkewRule
-from streaming.tables import SinkRow
 from streaming.topic_state import LagRule
 
 TOPICS = Topics()

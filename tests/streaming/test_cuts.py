@@ -17,8 +17,7 @@ from stories import CUTS, ID, OTHER, RULE, SECOND, Story, assert_alike, name_of,
 
 from assignors.protocol.records import OffsetsRecord
 from streaming.packing import unpack
-from streaming.rows import Kind
-from streaming.tables import SinkRow
+from streaming.rows import Kind, SinkRow
 
 GROUPS = ("g", "h")
 PARTITIONS = 3

@@ -18,7 +18,7 @@ from streaming.intake import unreadable
 from streaming.rows import Raw
 
 if TYPE_CHECKING:
-    from streaming.tables import SinkRow
+    from streaming.rows import SinkRow
 
 OLD = 3
 """The newest version of a commit that an older version of us could read: brokers write 4."""

@@ -1,7 +1,8 @@
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from streaming import tables
+from streaming import rows, tables
+from streaming.intake import Packed
 
 TYPES = {
     "str": (StringType, False),
@@ -14,12 +15,14 @@ TYPES = {
 
 @pytest.mark.parametrize(
     ("row", "schema"),
-    [(tables.PackedRow, tables.PACKED), (tables.Row, tables.ROWS), (tables.SinkRow, tables.SINK)],
+    [(Packed, tables.PACKED), (rows.Row, tables.ROWS), (rows.SinkRow, tables.SINK)],
 )
 def test_a_tables_row_and_schema_say_the_same(row: type, schema: StructType) -> None:
     assert list(row.__annotations__) == schema.fieldNames()
     for field in schema:
         annotation = row.__annotations__[field.name]
-        types, nullable = TYPES[annotation if isinstance(annotation, str) else annotation.__forward_arg__]
+        said = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        # What the intake makes are columns: a list of what a row has.
+        types, nullable = TYPES[said.removeprefix("list[").removesuffix("]")]
         assert isinstance(field.dataType, types), field.name
         assert field.nullable is nullable, field.name
