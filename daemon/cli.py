@@ -39,7 +39,6 @@ for _command in (
     running.run,
     running.demo,
     running.cluster,
-    running.pipeline,
     asking.groups,
     asking.describe,
     asking.rebalance,

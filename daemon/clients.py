@@ -60,9 +60,6 @@ REFUSED = frozenset(
 )
 """The cluster knows us and says no: asking again is of no use until the operator has granted a right."""
 
-NO_OFFSET = -1
-"""What stands in a list of offsets where one could not be read."""
-
 
 def admin(config: Mapping[str, Any]) -> AdminClient:
     """Make an admin client."""

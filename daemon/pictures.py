@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 INK, FAINT, PAPER = "#1c2733", "#8a949e", "#ffffff"
 BEST, PLAIN, BAD = "#1f5fb4", "#a9c4e6", "#c8452b"
-SERIES = ("#1f5fb4", "#e08a1e", "#2f8f5b", "#b5478f", "#5bb5d8", "#7a5a2b", "#c8452b", "#5c6670")
-"""Colours of lines, apart for the colour-blind too; `BAD` is the one before the last."""
-
 STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9.0,

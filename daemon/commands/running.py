@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -90,12 +89,3 @@ def demo(
         seconds=seconds,
         as_json=form == "json",
     )
-
-
-@click.command(hidden=True)
-@click.argument("settings_file", type=click.Path(path_type=Path, dir_okay=False))
-def pipeline(settings_file: Path) -> None:
-    """Run the pipeline; started by `levelwind run` as its child."""
-    from daemon.pipeline_process import main as run_pipeline  # noqa: PLC0415 - see the package
-
-    sys.exit(run_pipeline(settings_file))
