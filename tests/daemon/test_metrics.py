@@ -1,11 +1,10 @@
 """Metrics as Prometheus reads them: over HTTP, and by its own parser."""
 
 import math
-import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
+from control_play import Play, lag, member, skew_trigger, topic
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,10 +13,6 @@ from assignors.protocol.records import Tombstone
 from daemon.decision_context import Say
 from daemon.errors import ConfigurationError
 from daemon.metrics import Metrics, serve
-
-sys.path.append(str(Path(__file__).parent))
-
-from test_control import Play, lag, member, skew_trigger, topic  # the control's own transcripts
 
 
 @pytest.fixture
