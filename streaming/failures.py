@@ -77,7 +77,7 @@ _RULES: tuple[tuple[Blame, str, re.Pattern[str]], ...] = (
         re.compile(
             r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
             r"|Stateful operators in the metadata|ChecksumException|CHECKSUM_VERIFICATION"
-            r"|RocksDBException: Corruption|streaming\.packing\.PackingError"
+            r"|RocksDBException: Corruption|\bPackingError\b"
         ),
     ),
 )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from assignors.clients.confluent_settings import Settings
     from assignors.protocol.records import MemberRecord
 
-log = logging.getLogger(__name__.rpartition("_")[0])
+log = logging.getLogger("assignors.clients.confluent")
 
 TURN = 0.05
 """The longest that the mailbox waits."""

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from assignors.clients import confluent_follower
 from assignors.clients.confluent import ManagedConsumer, SettingError
 from assignors.clients.confluent_settings import REFUSED, split
 from assignors.handover.timers import Timers
@@ -101,3 +102,7 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_the_logger_has_the_documented_name():
+    assert confluent_follower.log.name == "assignors.clients.confluent"
