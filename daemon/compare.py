@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignors.comparison import Row, compare, table
-from assignors.group import Group
-from assignors.inputs import ProblemError
-from assignors.problems import parsed, problem_of
-from assignors.strategies import STRATEGIES, strategy_named
+from assignors.json_problems import (
+    parsed,
+    problem_of,
+)
+from assignors.problem.group import Group
+from assignors.problem.inputs import ProblemError
+from assignors.registry import (
+    STRATEGIES,
+    strategy_named,
+)
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:

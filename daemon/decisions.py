@@ -25,8 +25,8 @@ from streaming.skew import skew_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.problem.score import Score
     from assignors.protocol.records import LagRecord, Record
-    from assignors.score import Score
     from daemon.control_settings import PlanSettings
     from daemon.decision_context import World
     from daemon.group_state import GroupState

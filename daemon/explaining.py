@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.assignment import Assignment
-from assignors.flows import SolverMissingError
-from assignors.group import Group
-from assignors.inputs import ProblemError
+from assignors.json_problems import (
+    parsed,
+    problem_of,
+)
 from assignors.optimal import explain, optimal_plan
-from assignors.problems import parsed, problem_of
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import ProblemError
+from assignors.solver import SolverMissingError
 from daemon.errors import ConfigurationError, NotFoundError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from daemon.record_writer import give
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.observed import Key
+    from assignors.protocol.records.metadata import Key
     from assignors.protocol.topics import TopicKind, Topics
     from daemon.settings import Settings
 

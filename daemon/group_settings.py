@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from assignors.inputs import ProblemError
-from assignors.strategies import OPTIONS
+from assignors.problem.inputs import ProblemError
+from assignors.registry import OPTIONS
 from daemon.control_settings import EVERY, Count
 from daemon.errors import ConfigurationError
 

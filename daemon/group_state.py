@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.handover.timers import Timers
-    from assignors.protocol.ranges import TopicPartition
+    from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import (
         GroupRecord,
         LagRecord,

@@ -14,7 +14,7 @@ from daemon.view import KINDS, GroupView, Views, known
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.group import Group
+    from assignors.problem.group import Group
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.settings import Settings

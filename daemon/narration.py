@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from daemon.showing import trigger_in_words
 
 if TYPE_CHECKING:

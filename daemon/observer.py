@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
 from daemon import clients
 from daemon.cluster_state import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     CertifiedObjective,
     GroupRecord,

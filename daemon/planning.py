@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.invariants import violations
-from assignors.score import score
-from assignors.strategies import certified
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.problem.validity import violations
+from assignors.registry import certified
 from daemon.control_settings import EVERY
 
 NEGLIGIBLE = 1_000.0
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.optimal import Certificate
-    from assignors.protocol.ranges import TopicPartition
+    from assignors.problem.score import Score
+    from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-    from assignors.score import Score
     from daemon.control_settings import PlanSettings
 
 

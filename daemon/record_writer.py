@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Producer
 
-    from assignors.protocol.observed import Key
     from assignors.protocol.records import ReplayRecord
+    from assignors.protocol.records.metadata import Key
     from assignors.protocol.topics import Topics
     from daemon.topic_shapes import TopicSettings
 

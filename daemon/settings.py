@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
-from assignors.strategies import STRATEGIES
+from assignors.registry import STRATEGIES
 from daemon.control_settings import ControlSettings, Count, PlanSettings, Seconds
 from daemon.errors import ConfigurationError
 from daemon.group_settings import GroupSection, check_options

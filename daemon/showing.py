@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from daemon.console import age, columns, output
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
     LagRecord,

@@ -9,13 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.protocol.consumer_protocol import Assignment, Subscription
-from assignors.protocol.kafka_types import Reader
-from assignors.protocol.ranges import WireError
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.types import Reader
+from assignors.protocol.partition_ranges import WireError
 from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
-    from assignors.protocol.ranges import Partitions
+    from assignors.protocol.partition_ranges import Partitions
 
 NEWEST = 4
 FLEXIBLE = 4

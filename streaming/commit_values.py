@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.kafka_types import Reader
-from assignors.protocol.ranges import WireError
+from assignors.protocol.kafka.types import Reader
+from assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
     from streaming.bytecolumns import Bytes

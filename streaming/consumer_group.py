@@ -19,8 +19,8 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from assignors.protocol.kafka_types import Reader
-from assignors.protocol.ranges import WireError
+from assignors.protocol.kafka.types import Reader
+from assignors.protocol.partition_ranges import WireError
 from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.kafka_types import Reader
+from assignors.protocol.kafka.types import Reader
 from streaming import classic_group, consumer_group
 from streaming.consumer_group import CURRENT, EPOCH, MEMBER, Current, MemberMetadata
 from streaming.group_state import ConsumerMember, GroupState, Owner, Ownership

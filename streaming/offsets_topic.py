@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.ranges import WireError
+from assignors.protocol.partition_ranges import WireError
 from streaming import classic_group, commit_values, consumer_group
 from streaming.bytecolumns import Bytes, from_arrow
 from streaming.errors import UnknownVersion

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.ranges import TopicPartition
+    from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import MemberAssignment, Partitions
 
 

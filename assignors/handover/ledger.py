@@ -18,13 +18,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from assignors.handover.holding import NOTHING, Holding, Revocation, Traits, recovered
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.ranges import TopicPartition
+    from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import MemberRecord
 
 __all__ = ["Change", "Incarnation", "Ledger", "Traits"]

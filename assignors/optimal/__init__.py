@@ -1,8 +1,16 @@
 """`optimal`: lag, racks, balance and stability in one plan, with a certificate of how good it is."""
 
+from assignors.optimal.best_plan import (
+    OptimalPlan,
+    optimal,
+    optimal_plan,
+)
 from assignors.optimal.certificate import Certificate, Objective
-from assignors.optimal.explain import Explanation, Place, explain
-from assignors.optimal.plan import OptimalPlan, optimal, optimal_plan
+from assignors.optimal.explanation import (
+    Explanation,
+    Place,
+    explain,
+)
 
 __all__ = [
     "Certificate",

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.columns import Floats, Longs
-from assignors.flows import Arcs, fullest, joined
-from assignors.optimal.terms import Terms, summed
+from assignors.optimal.model.model import (
+    Terms,
+    summed,
+)
+from assignors.problem.columns import (
+    Floats,
+    Longs,
+)
+from assignors.solver import (
+    Arcs,
+    fullest,
+    joined,
+)
 
 GROUPED = 16  # how many of the heaviest that must come together are looked at
 ROUNDS = 24  # of the search for the readers that are loaded most whatever the plan

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.columns import Ints
 from assignors.optimal.bounds import Bound, growth_bound, moves_bound
-from assignors.optimal.reference import Reference
-from assignors.optimal.terms import Terms
-from assignors.optimal.transport import crossing_bound
+from assignors.optimal.model.model import Terms
+from assignors.optimal.search.class_flow import crossing_bound
+from assignors.optimal.target import Reference
+from assignors.problem.columns import Ints
 
 TOLD = 3  # partitions of a bound that are named; more say no more
 COMPARED = "every plan was compared"

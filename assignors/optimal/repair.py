@@ -10,19 +10,25 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from assignors.assignment import NOBODY
-from assignors.columns import Ints, Longs
-from assignors.lag import lag
-from assignors.optimal.effort import Effort
-from assignors.optimal.levelling import levelled
-from assignors.optimal.passing import passed
-from assignors.optimal.placing import place
-from assignors.optimal.reference import SEEDED, Reference
-from assignors.optimal.settling import settled
-from assignors.optimal.terms import Terms
-from assignors.range import range_
+from assignors.optimal.model.model import Terms
+from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.search.construct import place
+from assignors.optimal.search.improve import settled
+from assignors.optimal.search.relay import passed
+from assignors.optimal.search.relieve import levelled
+from assignors.optimal.target import (
+    SEEDED,
+    Reference,
+)
+from assignors.problem.assignment import NOBODY
+from assignors.problem.columns import (
+    Ints,
+    Longs,
+)
 from assignors.sticky import sticky
-from assignors.uniform import uniform
+from assignors.strategies.lag import lag
+from assignors.strategies.range import range_
+from assignors.strategies.uniform import uniform
 
 
 def limits(terms: Terms, goal: Reference) -> tuple[float, int]:

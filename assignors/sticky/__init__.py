@@ -6,6 +6,10 @@ bring near what is still far, and `cycles` make the plan the best of its kind, b
 to whom; `piles` are what members have to pass on.
 """
 
-from assignors.sticky.plan import kept_claims, settled, sticky
+from assignors.sticky.sticky_plan import (
+    kept_claims,
+    settled,
+    sticky,
+)
 
 __all__ = ["kept_claims", "settled", "sticky"]

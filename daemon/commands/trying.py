@@ -16,7 +16,7 @@ from daemon.commands.options import format_option, read_settings, with_settings
 @click.argument("problems", type=click.File("rb"), default="-")
 def assign(problems: Any) -> None:
     """Solve assignment problems, one JSON object a line, from a file or standard input."""
-    from assignors.problems import solve_lines  # noqa: PLC0415 - see the package
+    from assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
 
     for line in solve_lines(problems):
         click.echo(line)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.inputs import ProblemError
-from assignors.problems import MAX_LINE
-from assignors.strategies import STRATEGIES
+from assignors.json_problems import MAX_LINE
+from assignors.problem.inputs import ProblemError
+from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
 from daemon.simulation.contenders import contender
 from daemon.simulation.control import Rules

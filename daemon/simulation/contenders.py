@@ -10,15 +10,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.inputs import ProblemError
-from assignors.strategies import OPTIONS, strategy_named
+from assignors.problem.inputs import ProblemError
+from assignors.registry import (
+    OPTIONS,
+    strategy_named,
+)
 from daemon.control_settings import PlanSettings
 from daemon.planning import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.strategies import Strategy
+    from assignors.registry import Strategy
 
 PATIENT: Mapping[str, Any] = {"time_budget": 3600.0}
 EAGER = frozenset(

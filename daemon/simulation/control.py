@@ -17,7 +17,7 @@ from streaming.racks import changes
 from streaming.skew import SkewRule, SkewRun, judge
 
 if TYPE_CHECKING:
-    from assignors.score import Score
+    from assignors.problem.score import Score
     from daemon.control_settings import ControlSettings
     from daemon.simulation.fleet import Racks
 

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.columns import Longs
+    from assignors.problem.columns import Longs
     from daemon.simulation.run import Run
 
 

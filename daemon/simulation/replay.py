@@ -12,9 +12,12 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from assignors.group import Group
-from assignors.inputs import ProblemError
-from assignors.problems import parsed, problem_of
+from assignors.json_problems import (
+    parsed,
+    problem_of,
+)
+from assignors.problem.group import Group
+from assignors.problem.inputs import ProblemError
 from daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
 from daemon.simulation.scenario import RECORD_BYTES
 from daemon.simulation.trace import Replayed, Trace
@@ -22,7 +25,10 @@ from daemon.simulation.trace import Replayed, Trace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.inputs import Member, Topic
+    from assignors.problem.inputs import (
+        Member,
+        Topic,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

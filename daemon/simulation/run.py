@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.invariants import violations
-from assignors.score import score
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.problem.validity import violations
 from daemon.control_settings import Cause
 from daemon.simulation.control import Control, Rules
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
@@ -27,8 +30,13 @@ from streaming.skew import skew_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.columns import Bools, Floats, Ints, Longs
-    from assignors.strategies import Strategy
+    from assignors.problem.columns import (
+        Bools,
+        Floats,
+        Ints,
+        Longs,
+    )
+    from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import Recent
 

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.inputs import ProblemError
+from assignors.problem.inputs import ProblemError
 from daemon.simulation.fleet import Consumer, Event, Fleet, Joined, Left, Moved, Slowed, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.columns import Bools, Floats, Longs
+    from assignors.problem.columns import (
+        Bools,
+        Floats,
+        Longs,
+    )
 
 RACKS = ("a", "b", "c")
 TOPICS = 5

@@ -22,15 +22,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.inputs import ProblemError
-from assignors.protocol.ranges import MAX_PARTITIONS, WireError
+from assignors.problem.inputs import ProblemError
+from assignors.protocol.json_fields import Fields
+from assignors.protocol.partition_ranges import (
+    MAX_PARTITIONS,
+    WireError,
+)
 from assignors.protocol.records import LagRecord, Rejection, Tombstone, decode
-from assignors.protocol.wire import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.columns import Floats, Longs
+    from assignors.problem.columns import (
+        Floats,
+        Longs,
+    )
 
 NEEDED = ("at", "topic", "partition", "end")
 NEVER = -1

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from assignors.columns import Bools, Floats, Ints, Longs
+    from assignors.problem.columns import (
+        Bools,
+        Floats,
+        Ints,
+        Longs,
+    )
 
 MINUTE = 60.0
 """Seconds over which the product reckons rates."""

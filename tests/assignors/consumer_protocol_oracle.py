@@ -6,7 +6,10 @@ from typing import Any
 from kafka_oracle import CONSUMER, Kafka
 from py4j.protocol import Py4JJavaError
 
-from assignors.protocol.consumer_protocol import Assignment, Subscription
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
 
 Partitions = Mapping[str, Sequence[int]]
 

@@ -10,7 +10,10 @@ from typing import Any
 
 from kafka_oracle import Kafka
 
-from assignors.inputs import Member, Topic
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 SIZES, OF_EACH = 12, 8
 PACKAGE = "org.apache.kafka.coordinator.group"

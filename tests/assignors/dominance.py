@@ -9,12 +9,15 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
 from assignors.optimal import optimal
-from assignors.score import score
-from assignors.strategies import STRATEGIES
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.registry import STRATEGIES
 
 BASELINES = ("lag", "range", "sticky", "uniform")
 RACKS = ("a", "b", "c")

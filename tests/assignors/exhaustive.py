@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.assignment import Assignment
+from assignors.problem.assignment import Assignment
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 Pick = Callable[[int, int], int]  # a number from the first to the second, both included
 

@@ -13,12 +13,15 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from random_groups import Shape, seeded
 
-from assignors.assignment import Assignment
-from assignors.inputs import ProblemError
-from assignors.invariants import violations
-from assignors.near import nonlocal_at
-from assignors.score import counts, score
-from assignors.strategies import STRATEGIES
+from assignors.problem.assignment import Assignment
+from assignors.problem.inputs import ProblemError
+from assignors.problem.locality import nonlocal_at
+from assignors.problem.score import (
+    counts,
+    score,
+)
+from assignors.problem.validity import violations
+from assignors.registry import STRATEGIES
 
 pytestmark = pytest.mark.integration
 GROUPS = 1000

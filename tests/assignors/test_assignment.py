@@ -3,9 +3,13 @@ import pytest
 from hypothesis import given
 from random_groups import problems
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
 
 TOPICS = {"t": Topic(partitions=2), "u": Topic(partitions=1)}
 

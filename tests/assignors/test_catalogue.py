@@ -3,10 +3,14 @@ import pytest
 from hypothesis import given
 from random_groups import problems
 
-from assignors import intake
-from assignors.catalogue import Catalogue
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
+from assignors.problem import validation as intake
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
+from assignors.problem.topic_index import Catalogue
 
 
 @given(problem=problems())

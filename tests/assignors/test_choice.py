@@ -1,6 +1,9 @@
 import pytest
 
-from assignors.choice import InconsistentGroupProtocolError, chosen
+from assignors.strategies.vote import (
+    InconsistentGroupProtocolError,
+    chosen,
+)
 
 
 def test_the_common_strategy_that_most_prefer_is_chosen():

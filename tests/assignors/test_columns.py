@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.columns import distinct, firsts, numbered, radix
+from assignors.problem.columns import (
+    distinct,
+    firsts,
+    numbered,
+    radix,
+)
 
 keys = st.lists(st.integers(0, 40), max_size=60).map(lambda listed: np.array(listed, dtype=np.int64))
 SPARSE = 10**6  # beyond it no table is made, and keys are sorted

@@ -3,8 +3,12 @@ import json
 import pytest
 
 from assignors.comparison import compare, table
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
 
 GROUP = Group.build(
     {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])},

@@ -4,10 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from random_groups import problems
 
-from assignors.cooperative_sticky import cooperative_sticky
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.invariants import violations
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.validity import violations
+from assignors.strategies.cooperative_sticky import cooperative_sticky
 
 
 def test_what_moves_is_withheld_until_its_owner_has_given_it_up():

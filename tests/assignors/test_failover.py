@@ -1,9 +1,12 @@
 from hypothesis import given
 from random_groups import problems
 
-from assignors.failover import failover
-from assignors.group import Group
-from assignors.inputs import Member, Topic
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.failover import failover
 
 TOPICS = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
 ALL = {"A": [0, 1], "B": [0, 1]}

@@ -2,10 +2,13 @@ import numpy as np
 from hypothesis import given
 from random_groups import problems
 
-from assignors.fair import fair
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.score import score
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.strategies.fair import fair
 
 
 def test_kip_49s_example():

@@ -3,7 +3,14 @@ import sys
 import numpy as np
 import pytest
 
-from assignors.flows import MAX_COST, Arcs, SolverMissingError, cheapest, fullest, joined
+from assignors.solver import (
+    MAX_COST,
+    Arcs,
+    SolverMissingError,
+    cheapest,
+    fullest,
+    joined,
+)
 
 
 def arcs(*rows):

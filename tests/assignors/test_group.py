@@ -3,9 +3,13 @@ import pytest
 from hypothesis import given
 from random_groups import problems
 
-from assignors.columns import in_java_order
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
+from assignors.problem.columns import in_java_order
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
 
 
 @given(problem=problems())

@@ -1,9 +1,15 @@
 import numpy as np
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.invariants import TOLD, violations
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.validity import (
+    TOLD,
+    violations,
+)
 
 GROUP = Group.build(
     {"t": Topic(partitions=2), "u": Topic(partitions=1), "nobodys": Topic(partitions=1)},

@@ -4,13 +4,25 @@ import logging
 
 import pytest
 
-from assignors.choice import InconsistentGroupProtocolError
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
-from assignors.joining import Joiner, assigned, joined, members
-from assignors.protocol.consumer_protocol import Assignment, Subscription
-from assignors.protocol.user_data import StickyUserData
-from assignors.strategies import STRATEGIES
+from assignors.clients.group_join import (
+    Joiner,
+    assigned,
+    joined,
+    members,
+)
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import StickyUserData
+from assignors.registry import STRATEGIES
+from assignors.strategies.vote import InconsistentGroupProtocolError
 
 TOPICS = {"t0": Topic(partitions=4), "t1": Topic(partitions=2)}
 

@@ -3,10 +3,13 @@ import pytest
 from hypothesis import given
 from random_groups import Shape, problems
 
-from assignors import lag as module
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.lag import lag
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies import lag as module
+from assignors.strategies.lag import lag
 
 
 def planned(topics, members):

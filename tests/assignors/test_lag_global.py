@@ -6,13 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_groups import Shape, problems
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.invariants import violations
-from assignors.lag_global import _Desk, lag_global
-from assignors.score import loads, score
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import (
+    loads,
+    score,
+)
+from assignors.problem.validity import violations
 from assignors.sticky import kept_claims
+from assignors.strategies.lag_global import (
+    _Desk,
+    lag_global,
+)
 
 
 def planned(topics, members, **options):

@@ -2,13 +2,16 @@ import numpy as np
 from hypothesis import given
 from random_groups import problems
 
-from assignors.assignment import Assignment
-from assignors.cooperative_sticky import cooperative_sticky
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.lag import lag
-from assignors.moves import moves
-from assignors.score import score
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.moves import moves
+from assignors.problem.score import score
+from assignors.strategies.cooperative_sticky import cooperative_sticky
+from assignors.strategies.lag import lag
 
 
 def test_what_changes_hands_is_first_revoked_and_then_assigned():

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from assignors.pouring import in_turn, poured
+from assignors.problem.water_filling import (
+    in_turn,
+    poured,
+)
 
 
 @pytest.mark.parametrize(

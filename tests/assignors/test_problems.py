@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from assignors import problems
-from assignors.problems import solve_lines
+from assignors import json_problems as problems
+from assignors.json_problems import solve_lines
 
 GOOD = {
     "id": "p1",

@@ -1,6 +1,9 @@
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.range import range_
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.range import range_
 
 
 def planned(topics, members):

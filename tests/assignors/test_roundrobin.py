@@ -1,6 +1,9 @@
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.roundrobin import roundrobin
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.roundrobin import roundrobin
 
 
 def planned(topics, members):

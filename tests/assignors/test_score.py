@@ -2,11 +2,14 @@ import pytest
 from hypothesis import given
 from random_groups import problems
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.score import score
-from assignors.strategies import STRATEGIES
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.registry import STRATEGIES
 
 
 def naive(problem, names):

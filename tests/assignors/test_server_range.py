@@ -1,6 +1,9 @@
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.server_range import server_range
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.server_range import server_range
 
 
 def test_it_is_blind_to_racks():

@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_groups import problems
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.inputs import ProblemError, Topic
-from assignors.invariants import violations
-from assignors.strategies import STRATEGIES, strategy_named
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    ProblemError,
+    Topic,
+)
+from assignors.problem.validity import violations
+from assignors.registry import (
+    STRATEGIES,
+    strategy_named,
+)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -1,9 +1,12 @@
 from hypothesis import given
 from random_groups import problems
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.topic_roundrobin import topic_roundrobin
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.topic_roundrobin import topic_roundrobin
 
 
 def planned(topics, members):

@@ -1,6 +1,9 @@
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.uniform import uniform
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies.uniform import uniform
 
 
 def planned(topics, members):

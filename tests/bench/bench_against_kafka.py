@@ -37,10 +37,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "assignors"))
 from coordinator_cases import CoordinatorCases, Stated
 from kafka_oracle import CLIENT_SIDE, Kafka
 
-from assignors.catalogue import Catalogue
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.strategies import STRATEGIES, Strategy
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.topic_index import Catalogue
+from assignors.registry import (
+    STRATEGIES,
+    Strategy,
+)
 
 CELLS = "100x100x10,1000x100x100,1000x1000x10"
 GRID = f"{CELLS},10000x100x100,1000x1000x100"

@@ -10,10 +10,13 @@ from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.lag import lag
-from assignors.score import score
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.strategies.lag import lag
 
 T = TypeVar("T")
 TOPICS, PARTITIONS, MEMBERS, REPEAT = 10, 10_000, 1_000, 7

@@ -28,11 +28,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "assignors"))
 
 from dominance import answers, cases, respects
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
 from assignors.optimal import optimal_plan
-from assignors.score import Score, score
-from assignors.strategies import STRATEGIES
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import (
+    Score,
+    score,
+)
+from assignors.registry import STRATEGIES
 
 RACKS = ["a", "b", "c"]
 BASELINES = ["lag", "range", "sticky", "uniform"]

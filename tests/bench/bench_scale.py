@@ -15,9 +15,15 @@ import resource
 import tracemalloc
 from time import process_time
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.strategies import STRATEGIES, Strategy
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.registry import (
+    STRATEGIES,
+    Strategy,
+)
 
 RACKS = ["a", "b", "c"]
 HALVINGS, REPEAT, MIB = 3, 3, 2**20

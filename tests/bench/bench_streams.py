@@ -20,9 +20,17 @@ from applications import carried_out
 from kafka_oracle import Kafka
 from streams_oracle import StreamsCoordinator
 
-from assignors.streams import Consumer, Process, Settings, Task
-from assignors.streams.application import Application
-from assignors.streams.assign import assign, planned
+from assignors.kafka_streams import (
+    Consumer,
+    Process,
+    Settings,
+    Task,
+)
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import (
+    assign,
+    planned,
+)
 
 REPEAT = 5
 RACKS = "abc"

@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 
 from kafka_oracle import Kafka, subscribed
 
-from assignors.inputs import Member, Topic
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 
 class Stated(NamedTuple):

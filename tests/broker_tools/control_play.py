@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from assignors.handover.timers import Timers
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     LagRecord,
     MemberAssignment,

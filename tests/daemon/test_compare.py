@@ -6,10 +6,13 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 from assignors.protocol.records import Rejection, decode
-from assignors.strategies import STRATEGIES
+from assignors.registry import STRATEGIES
 from daemon.cli import main
 from daemon.compare import compare_group
 from daemon.errors import NotFoundError

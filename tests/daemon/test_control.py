@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from control_play import SETTINGS, TIMERS, Play, lag, member, racks_trigger, skew_trigger, topic
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,

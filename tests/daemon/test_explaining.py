@@ -3,8 +3,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 from daemon.cli import main
 from daemon.explaining import explain_group
 from daemon.planning import options_of

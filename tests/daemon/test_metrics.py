@@ -8,7 +8,7 @@ from control_play import Play, lag, member, skew_trigger, topic
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
 from daemon.decision_context import Say
 from daemon.errors import ConfigurationError

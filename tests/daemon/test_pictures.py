@@ -6,7 +6,7 @@ import matplotlib as mpl
 import pytest
 
 from assignors.comparison import Row
-from assignors.score import Score
+from assignors.problem.score import Score
 from daemon.errors import ConfigurationError
 from daemon.pictures import BAD, BEST, PLAIN, draw_comparison, sheet
 

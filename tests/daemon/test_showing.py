@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.protocol import ranges
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     LagRecord,
     MemberAssignment,

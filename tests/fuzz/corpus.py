@@ -6,8 +6,11 @@ from pathlib import Path
 
 from offsets_twin import commit_key, commit_value, compact, group_key, string, uvarint
 
-from assignors.protocol.consumer_protocol import Assignment, Subscription
-from assignors.protocol.user_data import StickyUserData
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import StickyUserData
 
 DATA = Path(__file__).parents[1] / "data"
 HELD = {"orders": (0, 1, 7), "ü": (5,)}

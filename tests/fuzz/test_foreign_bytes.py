@@ -14,13 +14,26 @@ import pyarrow as pa
 import pytest
 from mutation import mutated
 
-from assignors.inputs import Member, ProblemError
-from assignors.joining import Joiner, members
+from assignors.clients.group_join import (
+    Joiner,
+    members,
+)
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+)
 from assignors.protocol import records
-from assignors.protocol.consumer_protocol import Assignment, Subscription
-from assignors.protocol.ranges import WireError
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import (
+    StickyUserData,
+    decode_generation,
+    decode_priority,
+)
+from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.topics import TOPIC_KINDS
-from assignors.protocol.user_data import StickyUserData, decode_generation, decode_priority
 from streaming import classic_group, offsets_topic
 from streaming.errors import UnknownVersion
 

@@ -15,7 +15,10 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from assignors.protocol.consumer_protocol import Assignment, Subscription
+from assignors.protocol.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+)
 from deploy.jars import classpath
 from deploy.java import java
 from streaming.classic_group import ClassicMember, Membership

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsets_twin import Golden, compact, string, uvarint
 
-from assignors.protocol.ranges import WireError
+from assignors.protocol.partition_ranges import WireError
 from streaming import classic_group
 from streaming.errors import UnknownVersion
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsets_twin import Golden
 
-from assignors.protocol.ranges import WireError
+from assignors.protocol.partition_ranges import WireError
 from streaming import classic_group, consumer_group
 from streaming.consumer_group import Current, GroupEpoch, MemberMetadata, Target, TargetEpoch
 from streaming.errors import UnknownVersion

@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-from assignors.clients import confluent_follower
 from assignors.clients.confluent import ManagedConsumer, SettingError
-from assignors.clients.confluent_settings import REFUSED, split
+from assignors.clients.confluent import follower as confluent_follower
+from assignors.clients.confluent.settings import (
+    REFUSED,
+    split,
+)
 from assignors.handover.timers import Timers
 
 

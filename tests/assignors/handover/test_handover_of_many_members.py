@@ -12,11 +12,16 @@ from random import Random
 
 import pytest
 
-from assignors.handover import events as ev
-from assignors.handover import member as machine
+from assignors.handover import member_events as ev
+from assignors.handover import member_machine as machine
 from assignors.handover.holding import Holding, Revocation
 from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.member import Member, Phase, Profile, step
+from assignors.handover.member_machine import (
+    Member,
+    Phase,
+    Profile,
+    step,
+)
 from assignors.handover.timers import Timers
 from assignors.protocol.records import Tombstone
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.handover import events as ev
-from assignors.handover.member import Member, Phase, Profile, step
+from assignors.handover import member_events as ev
+from assignors.handover.member_machine import (
+    Member,
+    Phase,
+    Profile,
+    step,
+)
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberAssignment, Nack
 

@@ -9,14 +9,14 @@ import pytest
 from exhaustive import best, value
 from random_groups import Shape, seeded
 
-from assignors.assignment import Assignment
-from assignors.group import Group
-from assignors.invariants import violations
 from assignors.optimal import optimal_plan
 from assignors.optimal.bounds import growth_bound, load_bound, moves_bound
-from assignors.optimal.terms import terms
-from assignors.optimal.transport import crossing_bound
-from assignors.optimal.wishes import Wishes
+from assignors.optimal.model.model import terms
+from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.search.class_flow import crossing_bound
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.validity import violations
 
 SMALL = Shape(topics=3, partitions=4, members=4)
 TOLERANCE = 0.02

@@ -1,8 +1,12 @@
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
 from assignors.optimal import explain, optimal
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
 
 
 def two_racks():

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.optimal.effort import Effort
-from assignors.optimal.kinds import levelled_kinds
-from assignors.optimal.terms import terms
-from assignors.optimal.wishes import Wishes
+from assignors.optimal.model.model import terms
+from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.search.class_exchange import levelled_kinds
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 
 def stated(racks, lags, traffic=None):

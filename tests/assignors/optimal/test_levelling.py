@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
 from assignors.optimal import optimal_plan
-from assignors.optimal.effort import Effort
-from assignors.optimal.levelling import levelled
-from assignors.optimal.terms import terms
-from assignors.optimal.wishes import Wishes
-from assignors.score import counts
+from assignors.optimal.model.model import terms
+from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.search.relieve import levelled
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import counts
 
 
 def stated(lags, held, *, racks=None, slack=0, members="ab"):

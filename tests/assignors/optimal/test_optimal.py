@@ -9,13 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_groups import Shape, problems, seeded
 
-from assignors.flows import SolverMissingError
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
-from assignors.invariants import violations
 from assignors.optimal import optimal, optimal_plan
-from assignors.score import counts, score
-from assignors.strategies import STRATEGIES, strategy_named
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
+from assignors.problem.score import (
+    counts,
+    score,
+)
+from assignors.problem.validity import violations
+from assignors.registry import (
+    STRATEGIES,
+    strategy_named,
+)
+from assignors.solver import SolverMissingError
 
 BASELINES = ["lag", "range", "sticky", "uniform"]
 

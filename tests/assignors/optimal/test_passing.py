@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
 from assignors.optimal.bounds import growth_bound
-from assignors.optimal.effort import Effort
-from assignors.optimal.passing import passed
-from assignors.optimal.terms import terms
-from assignors.optimal.wishes import Wishes
+from assignors.optimal.model.model import terms
+from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.search.relay import passed
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 # Everybody has 100 or 80, and may have 120; 60 more are to be taken up.
 LAGS = [60, 50, 50, 38, 62, 40, 40]

@@ -5,13 +5,20 @@ import itertools
 import numpy as np
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.optimal.effort import Effort
-from assignors.optimal.placing import place
-from assignors.optimal.terms import terms
-from assignors.optimal.transport import classes, crossing_bound, shipped
-from assignors.optimal.wishes import Wishes
+from assignors.optimal.model.model import terms
+from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.search.class_flow import (
+    classes,
+    crossing_bound,
+    shipped,
+)
+from assignors.optimal.search.construct import place
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
 
 
 def stated(racks, held, *, traffic=None, members="abc"):

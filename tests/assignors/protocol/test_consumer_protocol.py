@@ -9,9 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.protocol.consumer_protocol import NEWEST, Assignment, Subscription
-from assignors.protocol.ranges import WireError
-from assignors.protocol.user_data import StickyUserData, encode_generation
+from assignors.protocol.kafka.consumer_protocol import (
+    NEWEST,
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import (
+    StickyUserData,
+    encode_generation,
+)
+from assignors.protocol.partition_ranges import WireError
 
 GOLDEN = Path(__file__).parents[2] / "data" / "consumer_protocol.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text().splitlines()]

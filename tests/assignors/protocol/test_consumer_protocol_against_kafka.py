@@ -12,10 +12,20 @@ import pytest
 from consumer_protocol_oracle import Codec
 from mutation import mutated
 
-from assignors.joining import Joiner, members
-from assignors.protocol.consumer_protocol import NEWEST, Assignment, Subscription
-from assignors.protocol.ranges import WireError
-from assignors.protocol.user_data import StickyUserData, encode_generation
+from assignors.clients.group_join import (
+    Joiner,
+    members,
+)
+from assignors.protocol.kafka.consumer_protocol import (
+    NEWEST,
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import (
+    StickyUserData,
+    encode_generation,
+)
+from assignors.protocol.partition_ranges import WireError
 
 pytestmark = pytest.mark.integration
 

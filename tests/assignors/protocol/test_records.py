@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from assignors.protocol import records as r
-from assignors.protocol import schemas
+from assignors.protocol.records import schemas
 
 name = st.text(min_size=1, max_size=8)
 text = st.text(max_size=8)

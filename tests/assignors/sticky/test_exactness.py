@@ -7,10 +7,13 @@ import pytest
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from random_groups import Shape, seeded
 
-from assignors.assignment import NOBODY
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.near import nonlocal_at
+from assignors.problem.assignment import NOBODY
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.locality import nonlocal_at
 from assignors.sticky import kept_claims, sticky
 
 MOVED, FAR = 1, 10_000  # of a hand-over's cost; one more partition beside k others costs (2k + 1) * FAR²

@@ -2,12 +2,18 @@ import numpy as np
 from hypothesis import given
 from random_groups import Shape, problems
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.near import nonlocal_at
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.locality import nonlocal_at
 from assignors.sticky import kept_claims
-from assignors.sticky.network import Network
-from assignors.sticky.pour import deal_near, pour
+from assignors.sticky.fill import (
+    deal_near,
+    pour,
+)
+from assignors.sticky.transfer_graph import Network
 
 
 @given(problem=problems(Shape(equal=False, lags=False)))

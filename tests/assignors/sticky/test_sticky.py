@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from random_groups import Shape, problems
 
-from assignors.group import Group
-from assignors.inputs import Member, Topic
-from assignors.score import score
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
 from assignors.sticky import sticky
 
 

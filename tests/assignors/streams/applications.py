@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from assignors.streams import Consumer, Plan, Process, Settings, Task
+from assignors.kafka_streams import (
+    Consumer,
+    Plan,
+    Process,
+    Settings,
+    Task,
+)
 
 RACKS = ("a", "b", "c")
 

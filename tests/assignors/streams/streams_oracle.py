@@ -10,7 +10,12 @@ from typing import Any
 
 from kafka_oracle import Kafka
 
-from assignors.streams import Consumer, Process, Settings, Task
+from assignors.kafka_streams import (
+    Consumer,
+    Process,
+    Settings,
+    Task,
+)
 
 STREAMS = "org.apache.kafka.coordinator.group.streams"
 

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 from applications import carried_out, places, process, tasks_of
 
-from assignors.streams import Process, Settings, Source, Subtopology, Task, assign
-from assignors.streams.application import Application
-from assignors.streams.assign import where_stateful
-from assignors.streams.standbys import standbys
+from assignors.kafka_streams import (
+    Process,
+    Settings,
+    Source,
+    Subtopology,
+    Task,
+    assign,
+)
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import where_stateful
+from assignors.kafka_streams.standbys import standbys
 
 FAR = 2**63 - 1  # Kafka's lag of a process that knows nothing
 

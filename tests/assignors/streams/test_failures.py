@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 from applications import carried_out, places, process, tasks_of
 
-from assignors.streams import Process, Settings, assign
-from assignors.streams.evaluation import violations
+from assignors.kafka_streams import (
+    Process,
+    Settings,
+    assign,
+)
+from assignors.kafka_streams.evaluation import violations
 
 FAR = 500_000
 TASKS = tasks_of(2, 6)  # twelve stateful tasks

@@ -10,10 +10,16 @@ from applications import carried_out, random_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams import assign
-from assignors.streams.actives import NOTHING, RAN, _Network, _states, actives
-from assignors.streams.application import Application
-from assignors.streams.shares import shares
+from assignors.kafka_streams import assign
+from assignors.kafka_streams.actives import (
+    NOTHING,
+    RAN,
+    _Network,
+    _states,
+    actives,
+)
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.quotas import shares
 
 
 def cost_of(app, chosen, where, load, settings):

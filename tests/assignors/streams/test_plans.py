@@ -9,10 +9,10 @@ from applications import Case, carried_out, places, process, random_case, shuffl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams import Settings, assign
-from assignors.streams.application import Application
-from assignors.streams.assign import where_stateful
-from assignors.streams.evaluation import violations
+from assignors.kafka_streams import Settings, assign
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import where_stateful
+from assignors.kafka_streams.evaluation import violations
 
 MANY = 40
 ROUNDS = 60

@@ -13,9 +13,15 @@ import pytest
 from applications import carried_out
 from streams_oracle import StreamsCoordinator
 
-from assignors.streams import Consumer, Process, Settings, Task, assign
-from assignors.streams.evaluation import violations
-from assignors.streams.shares import shares
+from assignors.kafka_streams import (
+    Consumer,
+    Process,
+    Settings,
+    Task,
+    assign,
+)
+from assignors.kafka_streams.evaluation import violations
+from assignors.kafka_streams.quotas import shares
 
 pytestmark = pytest.mark.integration
 APPLICATIONS = 400

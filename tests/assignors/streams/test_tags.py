@@ -6,7 +6,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams.tags import MAX_CHOICES, Spreading
+from assignors.kafka_streams.rack_tags import (
+    MAX_CHOICES,
+    Spreading,
+)
 
 
 def random_classes(random):

@@ -7,9 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from assignors.group import Group
-from assignors.inputs import Member, ProblemError, Topic
-from assignors.strategies import STRATEGIES
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
+from assignors.registry import STRATEGIES
 from daemon.control_settings import Cause, ControlSettings, RestraintSettings
 from daemon.simulation import simulation
 from daemon.simulation.contenders import contender

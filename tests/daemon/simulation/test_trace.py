@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from assignors.inputs import ProblemError
+from assignors.problem.inputs import ProblemError
 from assignors.protocol.records import LagRecord, encode
 from daemon.cli import main
 from daemon.settings import load

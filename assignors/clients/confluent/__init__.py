@@ -1,0 +1,19 @@
+"""`ManagedConsumer` on confluent-kafka; it knows the protocol and no strategy."""
+
+from assignors.clients.confluent.consumer import (
+    ManagedConsumer,
+    NotOwnedError,
+    Ownership,
+    SettingError,
+    StraySubscriberError,
+)
+from assignors.handover.member_machine import Phase
+
+__all__ = [
+    "ManagedConsumer",
+    "NotOwnedError",
+    "Ownership",
+    "Phase",
+    "SettingError",
+    "StraySubscriberError",
+]

@@ -1,0 +1,296 @@
+"""The thread beside the application: it owns the member's state, reads the assignments and announces the member.
+
+Everything reaches it through one mailbox, and what the application's thread has to do leaves as orders. So heartbeats go
+on while the application is busy, and every call on the application's own consumer is made by the application's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from threading import Event as Flag
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from assignors.handover import member_events as ev
+from assignors.handover.member_machine import (
+    Member,
+    Phase,
+    step,
+)
+from assignors.protocol.records import (
+    MemberAssignment,
+    Rejection,
+    Tombstone,
+    WireError,
+    decode,
+    encode,
+    encode_key,
+    headers,
+)
+from assignors.protocol.topics import Topics, partition_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.clients.confluent.settings import Settings
+    from assignors.protocol.records import MemberRecord
+
+log = logging.getLogger("assignors.clients.confluent")
+
+TURN = 0.05
+"""The longest that the mailbox waits."""
+REMIND = 15.0
+"""Between two words about a wait that goes on."""
+
+
+def clock() -> float:
+    """Seconds of a clock that neither jumps nor stops while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def say(level: int, event: str, **fields: object) -> None:
+    """One line an event: its name, then key=value; the same in `extra` for who formats by himself."""
+    text = " ".join(f"{name}={value}" for name, value in fields.items())
+    log.log(level, "%s %s", event, text, extra={"levelwind": {"event": event, **fields}})
+
+
+class Follower(Thread):
+    """Follows the planner for one consumer, until it has left."""
+
+    def __init__(self, *, member: Member, settings: Settings, prefix: str) -> None:
+        super().__init__(name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True)
+        self.orders: deque[ev.Grant | ev.Revoke | ev.Lose] = deque()
+        """For the application's thread, oldest first."""
+        self.lost = Flag()
+        """Set from the moment that the member's partitions may be another's until the application dropped them."""
+        self.failure: Exception | None = None
+        self._mailbox: SimpleQueue[ev.Event] = SimpleQueue()
+        self.profile = member.profile
+        self._member = member
+        self._settings = settings
+        self._topics = Topics(prefix)
+        self._closing = Flag()
+        self._abandoned = Flag()
+        self._away_since: float | None = clock()
+        self._reminded_at = clock()
+        self._turn = min(TURN, member.timers.heartbeat / 10)
+        self._partition = 0  # of the group, in levelwind.members
+        self._producer: Any = None
+
+    # Called by the application's thread.
+
+    def post(self, event: ev.Event) -> None:
+        """Tell the member something."""
+        self._mailbox.put(event)
+
+    def leave(self) -> None:
+        """Ask the member to leave; the thread ends when it has."""
+        self._closing.set()
+        self.post(ev.LeaveRequested())
+
+    def abandon(self) -> None:
+        """End the thread without leaving: nothing was given up, so nobody may hear that it was."""
+        self._abandoned.set()
+        self._closing.set()
+
+    def application_is(self, *, here: bool) -> None:
+        """The application entered or left `poll`."""
+        self._away_since = None if here else clock()
+
+    @property
+    def name_of_life(self) -> str:
+        """The present incarnation."""
+        return self._member.incarnation
+
+    @property
+    def phase(self) -> Phase:
+        """Where the member stands."""
+        return self._member.phase
+
+    # The thread.
+
+    def run(self) -> None:
+        """Follow until the member has left."""
+        reader = None
+        try:
+            reader = Consumer(self._settings.reader)
+            self._producer = Producer(self._settings.producer)
+            if self._find_topics(reader):
+                self._take(ev.Started())
+                self._say(logging.INFO, "member.joining", topics=",".join(self._member.profile.topics))
+                while self._member.phase is not Phase.LEFT and not self._abandoned.is_set():
+                    self._turn_once(reader)
+                if self._member.phase is Phase.LEFT:
+                    self._say(logging.INFO, "member.left")
+            self._producer.flush(self._member.timers.dead_after)
+        except Exception as error:  # the application's thread raises it: nobody looks at this one
+            self.failure = error
+            self.lost.set()
+            log.exception("member.failed %s", self.names())
+        finally:
+            if reader is not None:
+                reader.close()
+
+    def _find_topics(self, reader: Any) -> bool:
+        """Wait for our topics, then start behind the newest assignment: older ones are about older lives."""
+        while not self._closing.is_set():
+            missing = [
+                name
+                for name in (self._topics.members, self._topics.assignments)
+                if not self._size(reader, name)
+            ]
+            if not missing:
+                try:
+                    self._read_from_end(reader)
+                except KafkaException as error:
+                    self._remind("member.waiting_for_broker", error=error.args[0].str())
+                else:
+                    return True
+            else:
+                self._remind(
+                    "member.waiting_for_topics", missing=",".join(missing), hint="is levelwind running here?"
+                )
+            self._closing.wait(min(1.0, self._member.timers.heartbeat))
+        return False
+
+    def _size(self, reader: Any, topic: str) -> int:
+        try:
+            found = reader.list_topics(topic, timeout=5.0).topics.get(topic)
+        except KafkaException as error:
+            self._remind("member.waiting_for_broker", error=error.args[0].str())
+            return 0
+        return 0 if found is None or found.error is not None else len(found.partitions)
+
+    def _read_from_end(self, reader: Any) -> None:
+        group = self._member.profile.group
+        self._partition = partition_for(group, self._size(reader, self._topics.members) or 1)
+        number = partition_for(group, self._size(reader, self._topics.assignments) or 1)
+        place = TopicPartition(self._topics.assignments, number)
+        _, place.offset = reader.get_watermark_offsets(place, timeout=5.0)
+        reader.assign([place])
+
+    def _turn_once(self, reader: Any) -> None:
+        message = reader.poll(self._turn)
+        if message is not None:
+            self._read(message)
+        try:
+            while True:
+                self._take(self._mailbox.get_nowait())
+        except Empty:
+            pass
+        self._watch_application()
+        self._take(ev.Tick())
+        if self._member.phase is Phase.JOINING and self._member.applied == (0, 0):
+            self._remind("member.waiting_for_planner", hint="no assignment yet")
+        self._producer.poll(0)
+
+    def _read(self, message: Any) -> None:
+        if message.error() is not None:
+            self._remind("member.read_failed", error=message.error().str())
+        elif message.key() == encode_key(self._member.key):
+            match decode("assignments", message.key(), message.value()):
+                case MemberAssignment() as record:
+                    self._say(
+                        logging.INFO,
+                        "member.assignment_seen",
+                        epoch=record.member_epoch,
+                        state=record.state,
+                        assigned=sum(map(len, record.assigned.values())),
+                        pending=sum(map(len, record.pending.values())),
+                    )
+                    self._take(ev.AssignmentSeen(record))
+                case Tombstone():
+                    self._take(ev.AssignmentGone())
+                case Rejection(reason):
+                    self._say(
+                        logging.ERROR, "member.assignment_refused", reason=reason, offset=message.offset()
+                    )
+                    code = "unknown-v" if reason.startswith("unknown v") else "malformed"
+                    self._take(ev.AssignmentRefused(_epoch(message), code))
+
+    def _watch_application(self) -> None:
+        away, limit = self._away_since, self._settings.max_poll_interval
+        if (
+            away is not None
+            and clock() - away > limit
+            and not self.lost.is_set()
+            and not self._closing.is_set()
+        ):
+            self._say(
+                logging.ERROR,
+                "member.overrun",
+                hint=f"poll was not called for {limit} s (max.poll.interval.ms)",
+            )
+            self._take(ev.Overrun())
+
+    def _take(self, event: ev.Event) -> None:
+        self._member, effects = step(self._member, event, clock())
+        for effect in effects:
+            match effect:
+                case ev.Announce(record):
+                    self._announce(record)
+                case ev.Retire(key):
+                    self._write(encode_key(key), None, {})
+                case ev.Lose():
+                    self.lost.set()
+                    self.orders.append(effect)
+                case ev.Grant() | ev.Revoke():
+                    self.orders.append(effect)
+
+    def _announce(self, record: MemberRecord) -> None:
+        try:
+            key, value = encode(record)
+        except WireError as error:
+            raise ValueError(f"this member's own settings cannot be announced: {error}") from error
+        self._write(key, value, dict(headers(record, epoch=record.acked_epoch)))
+
+    def _write(self, key: bytes, value: bytes | None, said: Mapping[str, bytes]) -> None:
+        try:
+            self._producer.produce(
+                self._topics.members,
+                key=key,
+                value=value,
+                partition=self._partition,
+                headers=list(said.items()),
+                on_delivery=self._delivered,
+            )
+        except BufferError:  # brokers away for long: the next heartbeat says all that this one said
+            self._remind("member.announce_failed", error="queue full")
+        except KafkaException as error:
+            self._replace_producer(error.args[0])
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._remind("member.announce_failed", error=error.str())
+            if error.fatal():
+                self._replace_producer(error)
+
+    def _replace_producer(self, error: Any) -> None:
+        # An idempotent producer that lost its place cannot go on. Each announcement is a whole state: a new one can.
+        self._say(logging.WARNING, "member.producer_replaced", error=error.str())
+        self._producer = Producer(self._settings.producer)
+
+    def _remind(self, event: str, **fields: object) -> None:
+        if clock() - self._reminded_at >= min(REMIND, 5 * self._member.timers.heartbeat):
+            self._reminded_at = clock()
+            self._say(logging.WARNING, event, **fields)
+
+    def _say(self, level: int, event: str, **fields: object) -> None:
+        say(level, event, **self.names(), **fields)
+
+    def names(self) -> dict[str, object]:
+        """Who is meant, in every line of the log."""
+        profile = self.profile
+        return {"group": profile.group, "instance": profile.instance, "incarnation": self._member.incarnation}
+
+
+def _epoch(message: Any) -> int:
+    for name, value in message.headers() or ():
+        if name == "epoch" and isinstance(value, bytes) and value.isdigit() and len(value) < 16:
+            return int(value)
+    return 0

@@ -1,0 +1,297 @@
+"""The member's side of the hand-over, pure: `step(member, event, now) -> (member, effects)`.
+
+A member applies the newest record about its own incarnation: it gives up what it no longer owns, and only when that
+is finished and its commit decided does it acknowledge; then it starts on what is new. What it announces as owned
+is everything that it may be using, so from before it starts until after it has stopped.
+
+Effects are orders to a shell that performs them one after another and answers each `Revoke`, `Grant` and `Lose` with its `…Finished`
+event. Leases will come in as events too: a renewal, and a `Tick` past their end that leads to the same `_lose`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from assignors.handover.member_events import (
+    Announce,
+    AssignmentGone,
+    AssignmentRefused,
+    AssignmentSeen,
+    Event,
+    Grant,
+    GrantFinished,
+    LeaveRequested,
+    Lose,
+    LoseFinished,
+    Overrun,
+    Retire,
+    Revoke,
+    RevokeFinished,
+    Started,
+    Tick,
+)
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import MemberRecord, Nack
+
+if TYPE_CHECKING:
+    from assignors.handover.member_events import (
+        Effects,
+        Outcome,
+        OwnedPartitions,
+    )
+    from assignors.handover.timers import Timers
+    from assignors.protocol.records import Key, MemberAssignment, MemberState
+
+
+class Phase(StrEnum):
+    """Where a member stands."""
+
+    JOINING = "joining"
+    """Announced, owns nothing yet."""
+    ACTIVE = "active"
+    REVOKING = "revoking"
+    """Some partitions are being given up; the others go on."""
+    LOST = "lost"
+    """What it owned may be another's: everything is dropped, then it joins anew."""
+    LEFT = "left"
+
+
+# What a member is in the middle of.
+
+
+@dataclass(frozen=True, slots=True)
+class Revoking:
+    """Waits for `RevokeFinished`."""
+
+    partitions: OwnedPartitions
+    record: MemberAssignment | None
+    """The record that is being applied; None: the member leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Waits until a commit of unknown outcome can no longer arrive."""
+
+    partitions: OwnedPartitions
+    record: MemberAssignment | None
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Granting:
+    """Waits for `GrantFinished`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losing:
+    """Waits for `LoseFinished`."""
+
+    doubtful: bool
+    """A commit of before may still arrive."""
+
+
+Work: TypeAlias = Revoking | Settling | Granting | Losing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a member says about itself in every life."""
+
+    group: str
+    instance: str
+    topics: tuple[str, ...]
+    rack: str | None = None
+    priority: int = 0
+    capacity: float = 1.0
+    client: str = "?"
+    client_version: str = "?"
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member, in one life."""
+
+    profile: Profile
+    timers: Timers
+    incarnation: str
+    phase: Phase = Phase.JOINING
+    owned: OwnedPartitions = frozenset()
+    applied: tuple[int, int] = (0, 0)
+    """(planner_epoch, member_epoch) of the newest record taken up."""
+    acked_epoch: int = 0
+    waiting: MemberAssignment | None = None
+    """The newest record, while an older one is being applied."""
+    work: Work | None = None
+    leaving: bool = False
+    nack: Nack | None = None
+    heartbeat: int = 0
+    announced_at: float | None = None
+    """None: not yet."""
+
+    @property
+    def key(self) -> Key:
+        """Of this life's records."""
+        return ("m", self.profile.group, self.profile.instance, self.incarnation)
+
+    def record(self, state: MemberState) -> MemberRecord:
+        """What the member has to say now."""
+        return MemberRecord(
+            group=self.profile.group,
+            instance=self.profile.instance,
+            incarnation=self.incarnation,
+            client=self.profile.client,
+            client_version=self.profile.client_version,
+            topics=self.profile.topics,
+            rack=self.profile.rack,
+            priority=self.profile.priority,
+            capacity=self.profile.capacity,
+            state=state,
+            acked_epoch=self.acked_epoch,
+            owned=ranges.by_topic(self.owned),
+            nack=self.nack,
+            features=self.profile.features,
+            heartbeat=self.heartbeat,
+        )
+
+
+def step(  # noqa: C901 - one arm for each event
+    member: Member, event: Event, now: float
+) -> tuple[Member, Effects]:
+    """What the event makes of the member, and what is to be done about it, in this order."""
+    if member.phase is Phase.LEFT or (member.phase is Phase.LOST and not isinstance(event, LoseFinished)):
+        return _while_gone(member, event)
+    match event:
+        case Started():
+            return _announce(member, now)
+        case Tick():
+            return _tick(member, now)
+        case AssignmentSeen(record):
+            return _see(member, record, now)
+        case AssignmentGone():
+            return _lose(member, "tombstone")
+        case AssignmentRefused(epoch, code):
+            return _announce(replace(member, nack=Nack(epoch=epoch, code=code)), now)
+        case RevokeFinished(outcome):
+            return _revoked(member, outcome, now)
+        case GrantFinished():
+            return _granted(member, now)
+        case LoseFinished(incarnation, quiet):
+            return _rejoin(member, incarnation, now, quiet=quiet)
+        case Overrun():
+            return _lose(member, "overrun")
+        case LeaveRequested():
+            return _go_on(replace(member, leaving=True), now)
+
+
+def _while_gone(member: Member, event: Event) -> tuple[Member, Effects]:
+    # A lost member is silent until everything is dropped: what it would say could pass for a sign of life.
+    return (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
+
+
+def _tick(member: Member, now: float) -> tuple[Member, Effects]:
+    if isinstance(member.work, Settling) and now >= member.work.until:
+        return _given_up(member, member.work.partitions, member.work.record, now)
+    if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
+        return _announce(member, now)
+    return member, ()
+
+
+def _see(member: Member, record: MemberAssignment, now: float) -> tuple[Member, Effects]:
+    if record.state == "evicted":
+        # True whatever its epoch: an incarnation is never taken back, and a planner that lost its topic starts anew.
+        return _lose(member, "evicted")
+    epochs = (record.planner_epoch, record.member_epoch)
+    if epochs <= member.applied:
+        return member, ()
+    return _go_on(replace(member, applied=epochs, waiting=record, nack=None), now)
+
+
+def _go_on(member: Member, now: float) -> tuple[Member, Effects]:
+    """Take up what waits, if nothing is in the way."""
+    if member.work is not None:
+        return member, ()
+    if member.leaving:
+        return _revoke(member, member.owned, None, now)
+    if member.waiting is None:
+        return member, ()
+    record, member = member.waiting, replace(member, waiting=None)
+    return _revoke(member, member.owned - ranges.pairs(record.assigned), record, now)
+
+
+def _revoke(
+    member: Member, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+) -> tuple[Member, Effects]:
+    if not partitions:
+        return _given_up(member, partitions, record, now)
+    return replace(member, phase=Phase.REVOKING, work=Revoking(partitions, record)), (Revoke(partitions),)
+
+
+def _revoked(member: Member, outcome: Outcome, now: float) -> tuple[Member, Effects]:
+    work = member.work
+    if not isinstance(work, Revoking):
+        return member, ()
+    if outcome == "unknown":
+        until = now + member.timers.commit
+        return replace(member, work=Settling(work.partitions, work.record, until)), ()
+    return _given_up(member, work.partitions, work.record, now)
+
+
+def _given_up(
+    member: Member, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+) -> tuple[Member, Effects]:
+    """Say so, then start on what is new, unless a newer record knows better."""
+    member = replace(member, work=None, owned=member.owned - partitions)
+    if record is None:
+        return _leave(member, now)
+    member = replace(member, phase=Phase.ACTIVE, acked_epoch=record.member_epoch)
+    member, said = _announce(member, now)
+    if member.leaving or member.waiting is not None:
+        member, done = _go_on(member, now)
+        return member, (*said, *done)
+    new = ranges.pairs(record.assigned) - member.owned
+    if not new:
+        return member, said
+    return replace(member, work=Granting(), owned=member.owned | new), (*said, Grant(new))
+
+
+def _granted(member: Member, now: float) -> tuple[Member, Effects]:
+    if not isinstance(member.work, Granting):
+        return member, ()
+    member, said = _announce(replace(member, work=None), now)
+    member, done = _go_on(member, now)
+    return member, (*said, *done)
+
+
+def _lose(member: Member, reason: str) -> tuple[Member, Effects]:
+    losing = Losing(doubtful=isinstance(member.work, Revoking | Settling))
+    return replace(member, phase=Phase.LOST, work=losing, waiting=None), (Lose(member.owned, reason),)
+
+
+def _rejoin(member: Member, incarnation: str, now: float, *, quiet: bool) -> tuple[Member, Effects]:
+    work = member.work
+    if not isinstance(work, Losing):
+        return member, ()
+    ended = replace(member, owned=frozenset(), work=None)
+    # Where a commit may still arrive, nobody is told that the partitions are free: the planner waits that out.
+    farewell: Effects = ()
+    if quiet and not work.doubtful:
+        ended, farewell = _leave(ended, now)
+    if member.leaving:
+        return replace(ended, phase=Phase.LEFT), farewell
+    fresh = Member(profile=member.profile, timers=member.timers, incarnation=incarnation)
+    fresh, said = _announce(fresh, now)
+    return fresh, (*farewell, *said)
+
+
+def _leave(member: Member, now: float) -> tuple[Member, Effects]:
+    member, said = _announce(replace(member, phase=Phase.LEFT), now)
+    return member, (*said, Retire(member.key))
+
+
+def _announce(member: Member, now: float) -> tuple[Member, Effects]:
+    state: dict[Phase, MemberState] = {Phase.JOINING: "joining", Phase.LEFT: "left"}
+    member = replace(member, heartbeat=member.heartbeat + 1, announced_at=now)
+    return member, (Announce(member.record(state.get(member.phase, "active"))),)

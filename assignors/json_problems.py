@@ -1,0 +1,228 @@
+"""Problems as JSON lines: how anybody tries a strategy on a problem of their own.
+
+Law: one line in, one line out for each of its strategies, and a line that is wrong answers with an error of its own while
+the next one goes on. Unknown fields are ignored, so one file serves several tools.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter_ns
+from typing import Any, NoReturn
+
+from assignors.kafka_streams.json_tasks import (
+    streams_problem_of,
+    streams_solved,
+)
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    ProblemError,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.registry import (
+    Certified,
+    certified,
+)
+from assignors.solver import SolverMissingError
+
+MAX_LINE = 256 * 1024 * 1024  # characters or bytes: far above a million partitions with racks and lags
+MAX_REPEAT = 10_000
+STREAMS = "streams"  # tasks over processes: a problem of its own kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A line, understood."""
+
+    id: Any
+    strategies: tuple[Any, ...]
+    topics: dict[str, Topic]
+    members: list[Member]
+    repeat: int
+    options: dict[str, Any]
+
+
+def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
+    """Answer each problem; blank lines are passed over."""
+    for line in lines:
+        if line.strip():
+            for answer in _answers(line):
+                yield json.dumps(answer, separators=(",", ":"))
+
+
+def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
+    identity: Any = None
+    try:
+        fields = parsed(line)
+        identity = _identity(fields)
+        strategies = _strategies(fields)
+        # A line with tasks alone has neither members nor topics to read.
+        problem = None if all(name == STREAMS for name in strategies) else problem_of(fields)
+    except ProblemError as wrong:
+        yield {"id": identity, "error": str(wrong)}
+        return
+    for name in strategies:
+        try:
+            if problem is None or name == STREAMS:
+                answer = streams_solved(streams_problem_of(fields, _repeat(fields)))
+            else:
+                answer = solved(problem, certified(name, problem.options))
+            yield {"id": identity, "strategy": name} | answer
+        except (ProblemError, SolverMissingError) as wrong:
+            yield {"id": identity, "strategy": name, "error": str(wrong)}
+
+
+def parsed(line: str | bytes) -> dict[str, Any]:
+    """A line's JSON object.
+
+    Raises:
+        ProblemError: it is too long, no JSON, or no object.
+    """
+    if len(line) > MAX_LINE:
+        raise ProblemError(f"line: {len(line)} characters are more than {MAX_LINE}; cut the problem")
+    try:
+        fields = json.loads(line, parse_constant=_no_number)
+    except ProblemError:
+        raise
+    except (ValueError, RecursionError) as wrong:
+        raise ProblemError(f"line: not valid JSON: {wrong}") from wrong
+    return _object("line", fields)
+
+
+def problem_of(fields: Mapping[str, Any]) -> Problem:
+    """A problem from a line's fields.
+
+    Raises:
+        ProblemError: the message says whose field is wrong.
+    """
+    lags = _object("lags", fields.get("lags") or {})
+    rates = _object("rates", fields.get("rates") or {})
+    traffic = _object("bytes", fields.get("bytes") or {})
+    return Problem(
+        id=_identity(fields),
+        strategies=_strategies(fields),
+        topics={
+            name: _topic(name, said, lags.get(name), rates.get(name), traffic.get(name))
+            for name, said in _object("topics", fields.get("topics")).items()
+        },
+        members=[_member(name, said) for name, said in _object("members", fields.get("members")).items()],
+        repeat=_repeat(fields),
+        options=_object("options", fields.get("options") or {}),
+    )
+
+
+def solved(problem: Problem, strategy: Certified) -> dict[str, Any]:
+    """The answer of one strategy, with the time that it took."""
+    plan: list[float] = []
+    total: list[float] = []
+    for _ in range(problem.repeat):
+        begun = perf_counter_ns()
+        group = Group.build(problem.topics, problem.members)
+        built = perf_counter_ns()
+        assignment, certificate = strategy(group)
+        planned = perf_counter_ns()
+        names = assignment.to_names(group)
+        withheld = assignment.withheld_names(group)
+        done = perf_counter_ns()
+        plan.append((planned - built) / 1000)
+        total.append((done - begun) / 1000)
+    return {
+        "assignment": _in_order(problem, names),
+        "withheld": _in_order(problem, withheld),
+        "score": score(group, assignment).as_json(),
+        **({} if certificate is None else {"certificate": certificate.as_json()}),
+    } | _times(plan, total)
+
+
+def _times(plan: list[float], total: list[float]) -> dict[str, int]:
+    times = {"plan_micros": plan[0], "total_micros": total[0]}
+    if len(plan) > 1:
+        figures: dict[str, Callable[[list[float]], float]] = {"min": min, "median": median}
+        for name, figure in figures.items():
+            times[f"{name}_plan_micros"] = figure(plan)
+            times[f"{name}_total_micros"] = figure(total)
+    return {name: round(micros) for name, micros in times.items()}
+
+
+def _in_order(problem: Problem, names: dict[str, dict[str, list[int]]]) -> dict[str, dict[str, list[int]]]:
+    return {member.id: names[member.id] for member in problem.members if member.id in names}
+
+
+def _strategies(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    wanted = fields.get("strategy", [])
+    strategies = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+    if not strategies:
+        raise ProblemError("strategy: name one, or a list of them")
+    return strategies
+
+
+def _repeat(fields: Mapping[str, Any]) -> int:
+    repeat = fields.get("repeat", 1)
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= MAX_REPEAT:
+        raise ProblemError(f"repeat: must be an integer from 1 to {MAX_REPEAT}, not {repeat!r}")
+    return repeat
+
+
+def _identity(fields: Mapping[str, Any]) -> str | float | None:
+    """What a line calls itself; anything but a string or a finite number is not repeated back."""
+    identity = fields.get("id")
+    sound = isinstance(identity, str | int) or (isinstance(identity, float) and math.isfinite(identity))
+    return identity if sound else None
+
+
+def _topic(name: str, said: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
+    fields = _object(f"topic {name!r}", said)
+    if "partitions" not in fields:
+        raise ProblemError(f"topic {name!r}: partitions is missing; say how many it has")
+    return Topic(
+        partitions=fields["partitions"],
+        replica_racks=_list_or_none(f"topic {name!r}: replica_racks", fields.get("replica_racks")),
+        lags=_list_or_none(f"topic {name!r}: lags", lags),
+        rates=_list_or_none(f"topic {name!r}: rates", rates),
+        bytes=_list_or_none(f"topic {name!r}: bytes", traffic),
+    )
+
+
+def _member(name: str, said: Any) -> Member:
+    fields = _object(f"member {name!r}", said)
+    topics = fields.get("topics")
+    if topics != "*" and not isinstance(topics, list):
+        raise ProblemError(f'member {name!r}: topics must be a list of names or "*", not {topics!r}')
+    owned = fields.get("owned")
+    if owned is not None:
+        for topic, partitions in _object(f"member {name!r}: owned", owned).items():
+            _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
+    optional = ("rack", "instance_id", "container", "generation", "priority", "capacity")
+    given: dict[str, Any] = {field: fields[field] for field in optional if fields.get(field) is not None}
+    return Member(id=name, topics=topics, owned=owned, **given)
+
+
+def _object(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProblemError(f"{what}: must be an object, not {_kind(value)}")
+    return value
+
+
+def _list_or_none(what: str, value: Any) -> list[Any] | None:
+    if value is not None and not isinstance(value, list):
+        raise ProblemError(f"{what}: must be a list, not {_kind(value)}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "missing or null",
+    }
+    return kinds.get(type(value), "a number")
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ProblemError(f"line: {constant} is no JSON number")

@@ -1,0 +1,216 @@
+"""A `streams` problem as a line of JSON.
+
+```
+{"id": "s1", "strategy": "streams",
+ "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]}, "counts-changelog": {"partitions": 2}},
+ "tasks": {"0": {"sources": ["orders"], "changelogs": ["counts-changelog"], "end_offset_sums": [900, 1000]}},
+ "processes": {"A": {"rack": "a", "tags": {"zone": "z1"}, "consumers": {"A-1": {"active": ["0_0"], "standby": []}},
+                     "lags": {"0_0": 0}, "offset_sums": {"0_1": 10}}},
+ "options": {"standby_replicas": 1}, "repeat": 1}
+```
+`tasks` are said by subtopology: it has as many as its largest source has partitions. A subtopology of which no topics are
+known may say `"partitions": 2, "stateful": true` instead. `consumers` may be a number of threads. Options are `Settings`.
+The answer: `assignment` by process, consumer and role; `probing`, with what is `awaited`; `warnings`; `score`; the times.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+from time import perf_counter_ns
+from typing import Any
+
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import planned
+from assignors.kafka_streams.evaluation import score
+from assignors.kafka_streams.task_model import (
+    Consumer,
+    Plan,
+    Process,
+    Settings,
+    Source,
+    Subtopology,
+    Task,
+)
+from assignors.problem.inputs import ProblemError
+from assignors.problem.validation import MAX_PARTITIONS
+
+MAX_THREADS = 100_000  # of a process whose consumers are a number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsProblem:
+    """A line, understood."""
+
+    tasks: tuple[Task, ...]
+    processes: tuple[Process, ...]
+    settings: Settings
+    repeat: int
+
+
+def streams_problem_of(said: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:
+    """A problem from a line's fields.
+
+    Raises:
+        ProblemError: the message says whose field is wrong.
+    """
+    topics = {name: _source(name, each) for name, each in _object("topics", said.get("topics") or {}).items()}
+    tasks = [
+        task
+        for name, each in _object("tasks", said.get("tasks")).items()
+        for task in _subtopology(name, each, topics)
+    ]
+    return StreamsProblem(
+        tasks=tuple(tasks),
+        processes=tuple(
+            _process(name, each) for name, each in _object("processes", said.get("processes")).items()
+        ),
+        settings=_settings(_object("options", said.get("options") or {})),
+        repeat=repeat,
+    )
+
+
+def streams_solved(problem: StreamsProblem) -> dict[str, Any]:
+    """The answer, with the time that it took: the plan alone, and from names to names."""
+    plans: list[float] = []
+    totals: list[float] = []
+    for _ in range(problem.repeat):
+        begun = perf_counter_ns()
+        app = Application.build(problem.tasks, problem.processes, problem.settings)
+        built = perf_counter_ns()
+        plan = planned(app, problem.settings)
+        done = perf_counter_ns()
+        plans.append((done - built) / 1000)
+        totals.append((done - begun) / 1000)
+    times = {"plan_micros": plans[0], "total_micros": totals[0]}
+    if problem.repeat > 1:
+        for name, figure in (("min", min), ("median", median)):
+            times[f"{name}_plan_micros"] = figure(plans)
+            times[f"{name}_total_micros"] = figure(totals)
+    return _answer(problem, plan) | {name: round(micros) for name, micros in times.items()}
+
+
+def _answer(problem: StreamsProblem, plan: Plan) -> dict[str, Any]:
+    return {
+        "assignment": {
+            process.id: {
+                consumer.id: {
+                    role: list(tasks)
+                    for role, tasks in asdict(plan.processes[process.id][consumer.id]).items()
+                }
+                for consumer in process.consumers
+            }
+            for process in problem.processes
+        },
+        "probing": plan.probing,
+        "awaited": [asdict(each) for each in plan.awaited],
+        "warnings": list(plan.warnings),
+        "score": score(problem.tasks, problem.processes, plan).as_json(),
+    }
+
+
+def _source(name: str, said: Any) -> Source:
+    fields = _object(f"topic {name!r}", said)
+    partitions = _count(f"topic {name!r}: partitions", fields.get("partitions"), MAX_PARTITIONS)
+    racks = fields.get("replica_racks")
+    if racks is not None:
+        racks = [
+            _names(f"topic {name!r}: replica_racks", each)
+            for each in _list(f"topic {name!r}: replica_racks", racks)
+        ]
+        if len(racks) != partitions:
+            raise ProblemError(
+                f"topic {name!r}: replica_racks has {len(racks)} entries for {partitions} partitions; give one for each"
+            )
+    return Source(partitions=partitions, replica_racks=racks)
+
+
+def _subtopology(name: str, said: Any, topics: Mapping[str, Source]) -> list[Task]:
+    fields = _object(f"tasks of {name!r}", said)
+    stateful = fields.get("stateful")
+    if stateful is not None and not isinstance(stateful, bool):
+        raise ProblemError(f"tasks of {name!r}: stateful must be true or false, not {stateful!r}")
+    sums = fields.get("end_offset_sums")
+    sources = _names(f"tasks of {name!r}: sources", fields.get("sources") or [])
+    if not sources:
+        if "partitions" not in fields:
+            raise ProblemError(
+                f"tasks of {name!r}: name its sources among the topics, or say how many partitions"
+            )
+        stand_in = f"the source of {name}"
+        partitions = _count(f"tasks of {name!r}: partitions", fields["partitions"], MAX_PARTITIONS)
+        topics = {**topics, stand_in: Source(partitions=partitions)}
+        sources = [stand_in]
+    return Subtopology(
+        id=name,
+        sources=sources,
+        changelogs=_names(f"tasks of {name!r}: changelogs", fields.get("changelogs") or []),
+        stateful=stateful,
+        end_offset_sums=None if sums is None else _list(f"tasks of {name!r}: end_offset_sums", sums),
+    ).tasks(topics)
+
+
+def _process(name: str, said: Any) -> Process:
+    fields = _object(f"process {name!r}", said)
+    return Process(
+        id=name,
+        rack=fields.get("rack"),
+        tags=_object(f"process {name!r}: tags", fields.get("tags") or {}),
+        consumers=_consumers(name, fields.get("consumers")),
+        lags=_object(f"process {name!r}: lags", fields.get("lags") or {}),
+        offset_sums=_object(f"process {name!r}: offset_sums", fields.get("offset_sums") or {}),
+    )
+
+
+def _consumers(process: str, said: Any) -> list[Consumer]:
+    if isinstance(said, int):
+        count = _count(f"process {process!r}: consumers", said, MAX_THREADS)
+        return [Consumer(id=f"{process}-{number}") for number in range(1, count + 1)]
+    consumers = []
+    for name, each in _object(f"process {process!r}: consumers", said).items():
+        whose = f"process {process!r}: consumer {name!r}"
+        fields = _object(whose, each)
+        consumers.append(
+            Consumer(
+                id=name,
+                active=_names(f"{whose}: active", fields.get("active") or []),
+                standby=_names(f"{whose}: standby", fields.get("standby") or []),
+            )
+        )
+    return consumers
+
+
+def _settings(options: Mapping[str, Any]) -> Settings:
+    known = [field.name for field in fields(Settings)]
+    given = {name: options[name] for name in known if name in options}
+    if "rack_aware_tags" in given:
+        given["rack_aware_tags"] = tuple(_names("option rack_aware_tags", given["rack_aware_tags"]))
+    return Settings(**given)
+
+
+def _object(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProblemError(f"{what}: must be an object, not {_kind(value)}")
+    return value
+
+
+def _list(what: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ProblemError(f"{what}: must be a list, not {_kind(value)}")
+    return value
+
+
+def _names(what: str, value: Any) -> list[str]:
+    for each in _list(what, value):
+        if not isinstance(each, str):
+            raise ProblemError(f"{what}: must be a list of strings, but has {each!r}")
+    return list(value)
+
+
+def _count(what: str, value: Any, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ProblemError(f"{what}: must be an integer from 0 to {most}, not {value!r}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "missing or null" if value is None else repr(value)

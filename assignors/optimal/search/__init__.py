@@ -1,0 +1,1 @@
+"""Moves and exchanges that better a working plan; each knows the model and its bounds, none the certificate."""

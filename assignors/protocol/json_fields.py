@@ -1,0 +1,265 @@
+"""Canonical JSON and its strict reading: what is read is exactly what the contract says, or a `WireError`.
+
+Sorted keys, no white space, UTF-8, no NaN. Reading trusts nothing: a bool is no integer, an integer fits 64 bits, a
+text can be encoded again, and neither depth nor length of the input can do more than be refused.
+"""
+
+# ruff: noqa: D102 - a method for each type of field, named after it.
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.partition_ranges import (
+    MAX_PARTITIONS,
+    WireError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from assignors.protocol.partition_ranges import Partitions
+
+INT64 = 2**63 - 1
+SHOWN = 40
+"""So many characters of a stranger's value are repeated in a reason."""
+
+Choice = TypeVar("Choice", bound=str)
+Item = TypeVar("Item")
+
+
+def dumps(document: object) -> bytes:
+    """The canonical bytes of a JSON document; raises `WireError` for what JSON or UTF-8 cannot say."""
+    try:
+        text = json.dumps(
+            document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+        return text.encode()
+    except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
+        raise WireError(f"cannot be written: {error}") from error
+
+
+def loads(raw: bytes) -> object:
+    """The JSON document in `raw`; raises `WireError` for anything else."""
+    try:
+        document = json.loads(raw.decode(), parse_constant=_refuse_constant)
+        if b"\\u" in raw:  # the one way a lone surrogate gets through: it could never be written again
+            json.dumps(document, ensure_ascii=False).encode()
+    except RecursionError:
+        raise WireError("not readable: nested too deeply") from None
+    except ValueError as error:
+        raise WireError(f"not JSON: {_brief(str(error))}") from None
+    return cast("object", document)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise WireError(f"{name} is not JSON")
+
+
+def _brief(text: str) -> str:
+    # A reason is logged and kept: what it repeats must itself be short and encodable.
+    shown = text if len(text) <= 2 * SHOWN else text[: 2 * SHOWN] + "…"
+    return shown.encode(errors="replace").decode()
+
+
+def show(value: object) -> str:
+    """A short, harmless picture of a refused value."""
+    if isinstance(value, (dict, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, int) and abs(value) > INT64:
+        return "an integer of more than 64 bits"
+    return _brief(repr(value)[:SHOWN])
+
+
+class Fields:
+    """The fields of one JSON object, read one by one by name and type; every refusal says where."""
+
+    __slots__ = ("_document", "_place")
+
+    def __init__(self, document: object, place: str = "value") -> None:
+        if not isinstance(document, dict):
+            raise WireError(f"{place}: expected an object, got {show(document)}")
+        self._document: dict[str, object] = document
+        self._place = place
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there: an older writer leaves out what was added later."""
+        return name in self._document
+
+    def _get(self, name: str) -> object:
+        try:
+            return self._document[name]
+        except KeyError:
+            raise WireError(f"{self._place}.{name}: missing") from None
+
+    def _fail(self, name: str, expected: str, value: object) -> WireError:
+        return WireError(f"{self._place}.{name}: expected {expected}, got {show(value)}")
+
+    def text(self, name: str, *, empty: bool = False) -> str:
+        value = self._get(name)
+        if type(value) is not str or not (value or empty):
+            raise self._fail(name, "a text", value)
+        return value
+
+    def optional_text(self, name: str, *, empty: bool = False) -> str | None:
+        return None if self._get(name) is None else self.text(name, empty=empty)
+
+    def one_of(self, name: str, choices: Sequence[Choice]) -> Choice:
+        value = self._get(name)
+        for choice in choices:
+            if value == choice:
+                return choice
+        raise self._fail(name, " or ".join(choices), value)
+
+    def flag(self, name: str) -> bool:
+        value = self._get(name)
+        if type(value) is not bool:
+            raise self._fail(name, "true or false", value)
+        return value
+
+    def integer(self, name: str, *, low: int = 0, high: int = INT64) -> int:
+        value = self._get(name)
+        if type(value) is not int or not low <= value <= high:
+            raise self._fail(name, f"an integer from {low} to {high}", value)
+        return value
+
+    def optional_integer(self, name: str, *, low: int = 0) -> int | None:
+        return None if self._get(name) is None else self.integer(name, low=low)
+
+    def number(self, name: str, *, above: float = -math.inf) -> float:
+        value = _finite(self._get(name))
+        if value is None or not value > above:
+            raise self._fail(
+                name, "a finite number" + (f" above {above}" if above > -math.inf else ""), value
+            )
+        return value
+
+    def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
+        return _integers(self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value))
+
+    def optional_integers(self, name: str, *, low: int = 0) -> tuple[int, ...] | None:
+        """A field that records of an earlier day lack."""
+        return None if self._document.get(name) is None else self.integers(name, low=low)
+
+    def optional_numbers(self, name: str) -> tuple[float | None, ...] | None:
+        """Numbers from 0, null where one has no value; a field that records of an earlier day lack."""
+        if self._document.get(name) is None:
+            return None
+        read = tuple(map(_finite, self._list(name)))
+        if any(
+            (one is None and said is not None) or (one or 0) < 0
+            for one, said in zip(read, self._list(name), strict=True)
+        ):
+            raise self._fail(name, "finite numbers from 0", self._get(name))
+        return read
+
+    def optional_texts(self, name: str) -> tuple[str, ...] | None:
+        """A field that records of an earlier day lack."""
+        return None if self._document.get(name) is None else self.texts(name)
+
+    def optional_flags(self, name: str) -> tuple[bool | None, ...] | None:
+        """True, false, or null where nobody knows; a field that records of an earlier day lack."""
+        if self._document.get(name) is None:
+            return None
+        read = tuple(self._list(name))
+        if not set(map(type, read)) <= {bool, type(None)}:
+            raise self._fail(name, "true, false or null", self._get(name))
+        return cast("tuple[bool | None, ...]", read)
+
+    def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
+        def refuse(value: object) -> WireError:
+            return self._fail(name, "lists of integers from 0", value)
+
+        return tuple(_integers(row, 0, refuse) for row in self._list(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return _texts(self._get(name), lambda value: self._fail(name, "texts", value))
+
+    def text_lists(self, name: str) -> tuple[tuple[str, ...], ...]:
+        def refuse(value: object) -> WireError:
+            return self._fail(name, "lists of texts", value)
+
+        return tuple(_texts(row, refuse) for row in self._list(name))
+
+    def partitions(self, name: str) -> Partitions:
+        """`{topic: ranges}`, with no more than `MAX_PARTITIONS` in all its topics."""
+        left = MAX_PARTITIONS
+        read: dict[str, tuple[int, ...]] = {}
+        for topic, text in self._object(name).items():
+            if type(text) is not str:
+                raise self._fail(f"{name}.{show(topic)}", "ranges", text)
+            numbers = ranges.parse(text, limit=left)
+            left -= len(numbers)
+            if numbers and topic:
+                read[topic] = numbers
+            else:
+                raise self._fail(name, "named topics with partitions", text)
+        return read
+
+    def counts(self, name: str, *, low: int = 0) -> dict[str, int]:
+        inner = self.section(name)
+        return {key: inner.integer(key, low=low) for key in self._object(name)}
+
+    def figures(self, name: str) -> dict[str, float | None] | None:
+        """Numbers by name, null where one has no value; or null for none at all."""
+        if self._get(name) is None:
+            return None
+        read: dict[str, float | None] = {}
+        for key, value in self._object(name).items():
+            figure = _finite(value)
+            if figure is None and value is not None:
+                raise self._fail(f"{name}.{show(key)}", "a finite number", value)
+            read[key] = figure
+        return read
+
+    def section(self, name: str) -> Fields:
+        return Fields(self._get(name), f"{self._place}.{name}")
+
+    def optional_section(self, name: str) -> Fields | None:
+        return None if self._get(name) is None else self.section(name)
+
+    def sections(self, name: str) -> tuple[Fields, ...]:
+        return tuple(Fields(item, f"{self._place}.{name}[{at}]") for at, item in enumerate(self._list(name)))
+
+    def items(self) -> list[tuple[str, Fields]]:
+        """Every field, each an object."""
+        return [(key, self.section(key)) for key in self._document]
+
+    def by_name(self, name: str, read: Callable[[Fields], Item]) -> dict[str, Item]:
+        """An object of objects, each read by `read`."""
+        return {key: read(inner) for key, inner in self.section(name).items()}
+
+    def _list(self, name: str) -> list[object]:
+        value = self._get(name)
+        if not isinstance(value, list):
+            raise self._fail(name, "a list", value)
+        return value
+
+    def _object(self, name: str) -> Mapping[str, object]:
+        value = self._get(name)
+        if not isinstance(value, dict):
+            raise self._fail(name, "an object", value)
+        return value
+
+
+def _finite(value: object) -> float | None:
+    if type(value) is int and abs(value) <= INT64:
+        return float(value)
+    return value if type(value) is float and math.isfinite(value) else None
+
+
+def _integers(value: object, low: int, refuse: Callable[[object], WireError]) -> tuple[int, ...]:
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        raise refuse(value)
+    if value and (min(value) < low or max(value) > INT64):
+        raise refuse(value)
+    return tuple(value)
+
+
+def _texts(value: object, refuse: Callable[[object], WireError]) -> tuple[str, ...]:
+    if not isinstance(value, list) or not set(map(type, value)) <= {str}:
+        raise refuse(value)
+    return tuple(cast("Any", value))

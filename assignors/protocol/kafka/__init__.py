@@ -1,0 +1,1 @@
+"""Kafka's own bytes of the consumer protocol; it knows no record of levelwind's."""

@@ -1,0 +1,84 @@
+"""The bytes that assignors put into a subscription's userData: none of them says what or of which version it is.
+
+    sticky v0           [topic [partition]]                    what the member held, StickyAssignor
+    sticky v1           [topic [partition]] | int32 generation (KAFKA-7656)
+    cooperative-sticky  int32 generation                       of the subscription's own partitions
+    failover            int32 priority                         the highest is preferred; the highest there is by default
+
+So a newer version can only append, and what follows is passed over, as Kafka's own assignors do.
+Source: StickyAssignor and CooperativeStickyAssignor of Kafka; the FailoverAssignor of "Understanding Kafka partition
+assignment strategies".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors.problem.columns import in_java_order
+from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
+from assignors.protocol.kafka.types import (
+    Reader,
+    int32,
+    topic_partitions,
+)
+from assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from assignors.protocol.partition_ranges import Partitions
+
+DEFAULT_PRIORITY = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StickyUserData:
+    """What a member of a sticky group held, and since which generation."""
+
+    held: Partitions
+    generation: int = UNKNOWN_GENERATION  # v0 has none
+
+    def encode(self, version: int = 1) -> bytes:
+        """The bytes of v0 or v1.
+
+        Raises:
+            WireError: the version is neither, or a value does not fit its field.
+        """
+        if version not in {0, 1}:
+            raise WireError(f"cannot be written: sticky userData of version {version}; known are 0 and 1")
+        held = topic_partitions(self.held, in_java_order(self.held))
+        return held + (int32(self.generation) if version >= 1 else b"")
+
+    @classmethod
+    def decode(cls, raw: bytes) -> StickyUserData:
+        """What is followed by no generation is v0's.
+
+        Raises:
+            WireError: they are neither version's.
+        """
+        read = Reader(raw)
+        held = read.topic_partitions()
+        return cls(held=held, generation=read.int32() if read.left >= 4 else UNKNOWN_GENERATION)
+
+
+def encode_generation(generation: int) -> bytes:
+    """The userData of cooperative-sticky; raises `WireError` for what is no int32."""
+    return int32(generation)
+
+
+def decode_generation(raw: bytes | None) -> int:
+    """The generation in the userData of cooperative-sticky, -1 where there is none; raises `WireError`."""
+    return _one_int32(raw, UNKNOWN_GENERATION)
+
+
+def encode_priority(priority: int) -> bytes:
+    """The userData of failover; raises `WireError` for what is no int32."""
+    return int32(priority)
+
+
+def decode_priority(raw: bytes | None) -> int:
+    """The priority in the userData of failover, the highest where there is none; raises `WireError`."""
+    return _one_int32(raw, DEFAULT_PRIORITY)
+
+
+def _one_int32(raw: bytes | None, default: int) -> int:
+    return Reader(raw).int32() if raw else default

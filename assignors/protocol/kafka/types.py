@@ -1,0 +1,178 @@
+"""Kafka's scalar wire types, read one after another from bytes that are not trusted, and written.
+
+Law: every length is checked against the bytes that are left before anything is made of it, so a few bytes of a stranger's
+never claim more memory than they are. What does not fit is a `WireError`. For rare records, a member's subscription or a
+group's metadata; offset commits are read in columns by `streaming.offsets_topic`.
+"""
+
+# ruff: noqa: D102, D103 - the names are those of Kafka's types.
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, TypeVar
+
+from assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from assignors.protocol.partition_ranges import Partitions
+
+Item = TypeVar("Item")
+
+MAX_VARINT_BYTES = 5
+MAX_STRING = 2**15 - 1
+"""Bytes of a string: its length is an int16."""
+TOPIC_PARTITIONS = 6
+"""The least bytes of a topic with partitions: the lengths of its name and of its list."""
+
+
+class Reader:
+    """A position in bytes that are not trusted."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, size: int) -> bytes:
+        if size < 0:
+            raise WireError(f"a length of {size}")
+        if size > self.left:
+            raise WireError(f"truncated: {size} bytes wanted, {self.left} left")
+        taken = self._data[self._at : self._at + size]
+        self._at += size
+        return taken
+
+    @property
+    def left(self) -> int:
+        """How many bytes are still to be read."""
+        return len(self._data) - self._at
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.left:
+            raise WireError(f"{self.left} trailing bytes")
+
+    def int8(self) -> int:
+        return int(struct.unpack(">b", self._take(1))[0])
+
+    def int16(self) -> int:
+        return int(struct.unpack(">h", self._take(2))[0])
+
+    def int32(self) -> int:
+        return int(struct.unpack(">i", self._take(4))[0])
+
+    def int64(self) -> int:
+        return int(struct.unpack(">q", self._take(8))[0])
+
+    def uuid(self) -> bytes:
+        return self._take(16)
+
+    def uvarint(self) -> int:
+        value = 0
+        for place in range(MAX_VARINT_BYTES):
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return value
+        raise WireError("varint too long")
+
+    def string(self, *, compact: bool = False) -> str:
+        text = self.nullable_string(compact=compact)
+        if text is None:
+            raise WireError("null where a string must be")
+        return text
+
+    def nullable_string(self, *, compact: bool = False) -> str | None:
+        size = self.uvarint() - 1 if compact else self.int16()
+        if size == -1:
+            return None
+        try:
+            return self._take(size).decode()
+        except UnicodeDecodeError:
+            raise WireError("a string that is not UTF-8") from None
+
+    def nullable_bytes(self, *, compact: bool = False) -> bytes | None:
+        size = self.uvarint() - 1 if compact else self.int32()
+        return None if size == -1 else self._take(size)
+
+    def array(self, item: Callable[[], Item], *, compact: bool = False, least: int = 1) -> tuple[Item, ...]:
+        """Items of at least so many bytes each."""
+        size = self.uvarint() - 1 if compact else self.int32()
+        return tuple(item() for _ in range(self._checked(size, least)))
+
+    def int32s(self) -> tuple[int, ...]:
+        size = self._checked(self.int32(), 4)
+        return struct.unpack(f">{size}i", self._take(4 * size))
+
+    def _checked(self, size: int, least: int) -> int:
+        if size < 0:
+            raise WireError(f"an array of {size}")
+        if size * least > self.left:
+            raise WireError(f"an array of {size} is longer than its record: {self.left} bytes left")
+        return size
+
+    def tags(self) -> dict[int, bytes]:
+        count = self._checked(self.uvarint(), 2)
+        return {self.uvarint(): self._take(self.uvarint()) for _ in range(count)}
+
+    def topic_partitions(self) -> dict[str, tuple[int, ...]]:
+        """Topics with partitions: each topic once, its partitions ascending and distinct; one without any is none."""
+        read: dict[str, tuple[int, ...]] = {}
+        for topic, partitions in self.array(lambda: (self.string(), self.int32s()), least=TOPIC_PARTITIONS):
+            read[topic] = read[topic] + partitions if topic in read else partitions
+        return {topic: tuple(sorted(set(partitions))) for topic, partitions in read.items() if partitions}
+
+
+def int16(value: int) -> bytes:
+    return _packed(">h", value)
+
+
+def int32(value: int) -> bytes:
+    return _packed(">i", value)
+
+
+def string(text: str) -> bytes:
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise WireError(f"cannot be written: {error}") from None
+    if len(raw) > MAX_STRING:
+        raise WireError(f"cannot be written: a string of {len(raw)} bytes, more than {MAX_STRING}")
+    return int16(len(raw)) + raw
+
+
+def nullable_string(text: str | None) -> bytes:
+    return int16(-1) if text is None else string(text)
+
+
+def nullable_bytes(raw: bytes | None) -> bytes:
+    return int32(-1) if raw is None else int32(len(raw)) + raw
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    return int32(len(items)) + b"".join(items)
+
+
+def topic_partitions(partitions: Partitions, topics: Sequence[str]) -> bytes:
+    """The topics in the order given, each with its partitions ascending; one without any is left out."""
+    return array(
+        [string(topic) + _int32s(sorted(partitions[topic])) for topic in topics if partitions[topic]]
+    )
+
+
+def _int32s(values: Sequence[int]) -> bytes:
+    try:
+        return int32(len(values)) + struct.pack(f">{len(values)}i", *values)
+    except struct.error as error:
+        raise WireError(f"cannot be written: {error}") from None
+
+
+def _packed(form: str, value: int) -> bytes:
+    try:
+        return struct.pack(form, value)
+    except struct.error as error:
+        raise WireError(f"cannot be written: {value!r}: {error}") from None

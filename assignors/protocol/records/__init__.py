@@ -1,0 +1,221 @@
+"""Every record of our topics, and its bytes.
+
+`encode` gives a record's one canonical form; `decode` never raises: what is malformed is a `Rejection`, a value that its
+reader counts, logs and keeps. A tombstone says that what its key names is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from assignors.protocol import json_fields as wire
+from assignors.protocol.json_fields import Fields
+from assignors.protocol.partition_ranges import (
+    Partitions,
+    WireError,
+)
+from assignors.protocol.records.member import (
+    MemberRecord,
+    MemberState,
+    Nack,
+)
+from assignors.protocol.records.metadata import (
+    BrokerRecord,
+    Key,
+    OffsetsRecord,
+    TopicRecord,
+)
+from assignors.protocol.records.pipeline import (
+    DeadLetter,
+    EndKind,
+    LagRecord,
+    RackChange,
+    RacksEvidence,
+    SkewEvidence,
+    TriggerKind,
+    TriggerRecord,
+)
+from assignors.protocol.records.planner import (
+    Action,
+    AssignmentState,
+    CertifiedObjective,
+    GroupRecord,
+    MemberAssignment,
+    Mode,
+    OperatorRecord,
+    PlanCertificate,
+    PlannedMember,
+    PlannedRacks,
+    PlannedTopic,
+    PlannerRecord,
+    Score,
+)
+from assignors.protocol.records.replay import ReplayRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from assignors.protocol.topics import TopicKind
+
+__all__ = [
+    "KINDS",
+    "Action",
+    "AssignmentState",
+    "BrokerRecord",
+    "CertifiedObjective",
+    "DeadLetter",
+    "EndKind",
+    "GroupRecord",
+    "Key",
+    "LagRecord",
+    "MemberAssignment",
+    "MemberRecord",
+    "MemberState",
+    "Mode",
+    "Nack",
+    "OffsetsRecord",
+    "OperatorRecord",
+    "Partitions",
+    "PlanCertificate",
+    "PlannedMember",
+    "PlannedRacks",
+    "PlannedTopic",
+    "PlannerRecord",
+    "RackChange",
+    "RacksEvidence",
+    "Record",
+    "Rejection",
+    "ReplayRecord",
+    "Score",
+    "SkewEvidence",
+    "Tombstone",
+    "TopicRecord",
+    "TriggerKind",
+    "TriggerRecord",
+    "WireError",
+    "decode",
+    "encode",
+    "encode_key",
+    "headers",
+    "place",
+]
+
+Record: TypeAlias = (
+    BrokerRecord
+    | TopicRecord
+    | OffsetsRecord
+    | LagRecord
+    | TriggerRecord
+    | DeadLetter
+    | ReplayRecord
+    | MemberRecord
+    | PlannerRecord
+    | GroupRecord
+    | MemberAssignment
+    | OperatorRecord
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What the key names is gone."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A record that is not what the contract says, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of record: the parts of its key after the first word, and how its value is read."""
+
+    parts: tuple[Literal["name", "number"], ...]
+    v: int
+    read: Callable[[Key, Fields], Record]
+
+
+def _kind(record: type[Record], *parts: Literal["name", "number"]) -> _Kind:
+    return _Kind(parts, record.V, record.read)
+
+
+# The kinds of each topic, by the first word of the key.
+KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
+    "metadata": {
+        "broker": _kind(BrokerRecord, "number"),
+        "topic": _kind(TopicRecord, "name"),
+        "offsets": _kind(OffsetsRecord, "name"),
+    },
+    "lag": {"lag": _kind(LagRecord, "name", "name")},
+    "triggers": {"racks": _kind(TriggerRecord, "name"), "skew": _kind(TriggerRecord, "name")},
+    "members": {"m": _kind(MemberRecord, "name", "name", "name")},
+    "assignments": {
+        "planner": _kind(PlannerRecord),
+        "g": _kind(GroupRecord, "name"),
+        "m": _kind(MemberAssignment, "name", "name", "name"),
+    },
+    "control": {"operator": _kind(OperatorRecord, "name")},
+}
+# Their keys begin with the name of the topic that the record stands in.
+OF_PLACES: Mapping[TopicKind, _Kind] = {
+    "dead_letters": _kind(DeadLetter, "number", "number"),
+    "replays": _kind(ReplayRecord, "number", "number"),
+}
+
+
+def encode(record: Record) -> tuple[bytes, bytes]:
+    """The record's key and value; raises `WireError` if a text of it cannot be written as UTF-8."""
+    return wire.dumps(record.key), wire.dumps(record.value())
+
+
+def encode_key(key: Key) -> bytes:
+    """The bytes of a key: of a tombstone, say."""
+    return wire.dumps(key)
+
+
+def decode(topic: TopicKind, key: bytes | None, value: bytes | None) -> Record | Tombstone | Rejection:
+    """The record that a message of a topic of ours holds."""
+    try:
+        kind, parts = _read_key(topic, key)
+        if value is None:
+            return Tombstone(parts)
+        fields = Fields(wire.loads(value))
+        if (v := fields.integer("v")) != kind.v:
+            return Rejection(f"unknown v {v}")
+        return kind.read(parts, fields)
+    except WireError as error:
+        return Rejection(str(error))
+
+
+def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
+    if raw is None:
+        raise WireError("no key")
+    key = wire.loads(raw)
+    if not isinstance(key, list) or not key or type(key[0]) is not str:
+        raise WireError(f"key: expected a list that begins with a text, got {wire.show(key)}")
+    kind = OF_PLACES.get(topic) or KINDS.get(topic, {}).get(key[0])
+    if kind is None:
+        raise WireError(f"key: unknown kind {wire.show(key[0])}")
+    if len(key) != 1 + len(kind.parts):
+        raise WireError(f"key: expected {1 + len(kind.parts)} parts, got {len(key)}")
+    for part, expected in zip(key[1:], kind.parts, strict=True):
+        fits = (type(part) is str and part) if expected == "name" else (type(part) is int and part >= 0)
+        if not fits or (type(part) is int and part > wire.INT64):
+            raise WireError(f"key: expected a {expected}, got {wire.show(part)}")
+    return kind, tuple(key)
+
+
+def place(key: Key) -> str | None:
+    """The name whose murmur2 places the key's records (see `topics.partition_for`); None: in every partition."""
+    return str(key[1]) if len(key) > 1 else None
+
+
+def headers(record: Record, *, epoch: int | None = None) -> list[tuple[str, bytes]]:
+    """The headers that tell a reader which schema applies, and of which epoch the record is."""
+    said = [("schema", f"{record.KIND}/{record.V}".encode()), ("content-type", b"application/json")]
+    return said if epoch is None else [*said, ("epoch", str(epoch).encode())]

@@ -1,0 +1,355 @@
+"""Records that the pipeline writes: lag, triggers and what it could not read."""
+
+# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.records.metadata import same_length
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.json_fields import Fields
+    from assignors.protocol.records.metadata import Key
+
+EndKind: TypeAlias = Literal["stable", "high"]
+TriggerKind: TypeAlias = Literal["racks", "skew"]
+Figures: TypeAlias = "tuple[float | None, ...]"
+"""By partition."""
+
+EXACT = 2.0**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRecord:
+    """A group's lag in a topic, true at `at`; the lists but `stale`, `at_least` and `members` are indexed by partition."""
+
+    KIND: ClassVar = "lag"
+    V: ClassVar = 1
+
+    group: str
+    topic: str
+    at: int
+    id: str
+    end_kind: EndKind
+    committed: tuple[int, ...]
+    """-1: none."""
+    committed_at: tuple[int, ...]
+    """-1: none."""
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    lag: tuple[int, ...]
+    lost: tuple[int, ...]
+    stale: tuple[int, ...]
+    """The partitions whose commit is beyond the sampled end."""
+    racks: tuple[tuple[str, ...], ...]
+    source: Mapping[str, int]
+    """By "topic/partition" of the input, the offset up to which it was read."""
+    rate: Figures | None = None
+    """Records that arrive a second, over the last minute; None where there is nothing yet to compare with."""
+    velocity: Figures | None = None
+    """Offsets that the group commits its way forward a second, over the same minute."""
+    seconds: Figures | None = None
+    """For how long, at `at`, the next record to be read has been there; 0 without lag."""
+    at_least: tuple[int, ...] = ()
+    """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
+    ends_at: tuple[int, ...] | None = None
+    """When each end was last read, -1: never; None: each at `at`."""
+    data: tuple[int, ...] | None = None
+    """Where the records end that are to be read, if that is known to be before the end, where only markers and aborted
+    transactions follow: the lag ends there; -1: at the end."""
+    members: tuple[str, ...] = ()
+    """Those that own some of the partitions, and"""
+    owner: tuple[int, ...] | None = None
+    """which of them owns each, -1: nobody; None: nobody owns any, as far as is known."""
+    local: tuple[bool | None, ...] | None = None
+    """Whether the owner's rack holds a replica; None where it has none, or racks are not known."""
+
+    @property
+    def key(self) -> Key:
+        return ("lag", self.group, self.topic)
+
+    def value(self) -> dict[str, object]:
+        figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
+        said: dict[str, object] = {
+            name: [_short(one) for one in column] for name, column in figures.items() if column is not None
+        }
+        if self.at_least:
+            said["at_least"] = self.at_least
+        if self.ends_at is not None:
+            said["ends_at"] = self.ends_at
+        if self.data is not None:
+            said["data"] = self.data
+        if self.owner is not None:
+            said |= {"members": self.members, "owner": self.owner}
+        if self.local is not None:
+            said["local"] = self.local
+        return said | {
+            "v": self.V,
+            "at": self.at,
+            "id": self.id,
+            "end_kind": self.end_kind,
+            "committed": self.committed,
+            "committed_at": self.committed_at,
+            "begin": self.begin,
+            "end": self.end,
+            "lag": self.lag,
+            "lost": self.lost,
+            "stale": self.stale,
+            "racks": self.racks,
+            "source": dict(self.source),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> LagRecord:
+        _, group, topic = key
+        record = cls(
+            group=str(group),
+            topic=str(topic),
+            at=fields.integer("at"),
+            id=fields.text("id"),
+            end_kind=fields.one_of("end_kind", ("stable", "high")),
+            committed=fields.integers("committed", low=-1),
+            committed_at=fields.integers("committed_at", low=-1),
+            begin=fields.integers("begin", low=-1),
+            end=fields.integers("end", low=-1),
+            lag=fields.integers("lag"),
+            lost=fields.integers("lost"),
+            stale=fields.integers("stale"),
+            racks=fields.text_lists("racks"),
+            source=fields.counts("source", low=-1),
+            rate=fields.optional_numbers("rate"),
+            velocity=fields.optional_numbers("velocity"),
+            seconds=fields.optional_numbers("seconds"),
+            at_least=fields.optional_integers("at_least") or (),
+            ends_at=fields.optional_integers("ends_at", low=-1),
+            data=fields.optional_integers("data", low=-1),
+            members=fields.optional_texts("members") or (),
+            owner=fields.optional_integers("owner", low=-1) if fields.has("members") else None,
+            local=fields.optional_flags("local"),
+        )
+        if max(record.owner or (), default=-1) >= len(record.members):
+            raise WireError("owner: a number that is not in members")
+        optional: dict[str, tuple[object, ...] | None] = {
+            "rate": record.rate,
+            "velocity": record.velocity,
+            "seconds": record.seconds,
+            "ends_at": record.ends_at,
+            "data": record.data,
+            "owner": record.owner,
+            "local": record.local,
+        }
+        same_length(
+            committed=record.committed,
+            committed_at=record.committed_at,
+            begin=record.begin,
+            end=record.end,
+            lag=record.lag,
+            lost=record.lost,
+            racks=record.racks,
+            **{name: column for name, column in optional.items() if column is not None},
+        )
+        return record
+
+
+def _short(figure: float | None) -> float | None:
+    """Whole numbers without their ".0": most are 0."""
+    return int(figure) if figure is not None and abs(figure) < EXACT and figure.is_integer() else figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackChange:
+    """A partition's set of replica racks at the last plan, and now."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RacksEvidence:
+    """Which partitions' replica racks differ from those of the last plan."""
+
+    topics: Mapping[str, Mapping[int, RackChange]]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions changed."""
+        return sum(map(len, self.topics.values()))
+
+    def value(self) -> dict[str, object]:
+        topics = {
+            topic: {str(number): {"from": c.before, "to": c.after} for number, c in changes.items()}
+            for topic, changes in self.topics.items()
+        }
+        return {"topics": topics, "partitions": self.partitions}
+
+    @classmethod
+    def read(cls, fields: Fields) -> RacksEvidence:
+        evidence = cls(topics=fields.by_name("topics", _read_changes))
+        if fields.integer("partitions") != evidence.partitions:
+            raise WireError("evidence.partitions is not the number of partitions in evidence.topics")
+        return evidence
+
+
+def _read_changes(fields: Fields) -> dict[int, RackChange]:
+    return {
+        _number(number): RackChange(before=change.texts("from"), after=change.texts("to"))
+        for number, change in fields.items()
+    }
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and str(int(text)) == text):
+        raise WireError("evidence.topics: a key that is no partition number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewEvidence:
+    """How unevenly a group's lag lay on its members."""
+
+    skew: float
+    threshold: float
+    lag: int
+    floor: int
+    members: Mapping[str, int]
+    """Lag by instance."""
+    seconds: float | None = None
+    """For how long the record has been there that has waited longest, and"""
+    floor_seconds: float | None = None
+    """from when that counts, however small the lag is; None: not said."""
+
+    def value(self) -> dict[str, object]:
+        said = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
+        return {name: _short(figure) for name, figure in said.items() if figure is not None} | {
+            "skew": self.skew,
+            "threshold": self.threshold,
+            "lag": self.lag,
+            "floor": self.floor,
+            "members": dict(self.members),
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> SkewEvidence:
+        return cls(
+            skew=fields.number("skew"),
+            threshold=fields.number("threshold"),
+            lag=fields.integer("lag"),
+            floor=fields.integer("floor"),
+            members=fields.counts("members"),
+            seconds=fields.number("seconds") if fields.has("seconds") else None,
+            floor_seconds=fields.number("floor_seconds") if fields.has("floor_seconds") else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerRecord:
+    """A cause to plan a group anew: it stands while the cause stands, and ends with a tombstone."""
+
+    KIND: ClassVar = "trigger"
+    V: ClassVar = 1
+
+    group: str
+    at: int
+    since: int
+    evidence: RacksEvidence | SkewEvidence
+    source: Mapping[str, int]
+
+    @property
+    def kind(self) -> TriggerKind:
+        return "racks" if isinstance(self.evidence, RacksEvidence) else "skew"
+
+    @property
+    def key(self) -> Key:
+        return (self.kind, self.group)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "kind": self.kind,
+            "group": self.group,
+            "at": self.at,
+            "since": self.since,
+            "evidence": self.evidence.value(),
+            "source": dict(self.source),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> TriggerRecord:
+        kind, group = key
+        if (fields.text("kind"), fields.text("group")) != key:
+            raise WireError("kind and group are not those of the key")
+        evidence = fields.section("evidence")
+        return cls(
+            group=str(group),
+            at=fields.integer("at"),
+            since=fields.integer("since"),
+            evidence=RacksEvidence.read(evidence) if kind == "racks" else SkewEvidence.read(evidence),
+            source=fields.counts("source", low=-1),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A record of some topic that could not be read, kept whole, with the reason."""
+
+    KIND: ClassVar = "dead_letter"
+    V: ClassVar = 1
+
+    at: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+    @property
+    def key(self) -> Key:
+        return (self.topic, self.partition, self.offset)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "at": self.at,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "reason": self.reason,
+            "key": as_text(self.raw_key),
+            "value": as_text(self.raw_value),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> DeadLetter:
+        record = cls(
+            at=fields.integer("at"),
+            topic=fields.text("topic"),
+            partition=fields.integer("partition"),
+            offset=fields.integer("offset"),
+            reason=fields.text("reason"),
+            raw_key=as_bytes(fields.optional_text("key", empty=True)),
+            raw_value=as_bytes(fields.optional_text("value", empty=True)),
+        )
+        if record.key != key:
+            raise WireError("topic, partition and offset are not those of the key")
+        return record
+
+
+def as_text(raw: bytes | None) -> str | None:
+    """Base64 of bytes that may be null."""
+    return None if raw is None else base64.b64encode(raw).decode()
+
+
+def as_bytes(text: str | None) -> bytes | None:
+    """From base64 of bytes that may be null."""
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise WireError("key or value is not base64") from None

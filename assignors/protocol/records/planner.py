@@ -1,0 +1,361 @@
+"""Records of levelwind.assignments and levelwind.control: what the planner decided, and what an operator asked."""
+
+# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.json_fields import Fields
+    from assignors.protocol.partition_ranges import Partitions
+    from assignors.protocol.records.metadata import Key
+
+Mode: TypeAlias = Literal["managed", "published", "advisory"]
+AssignmentState: TypeAlias = Literal["active", "evicted"]
+Action: TypeAlias = Literal["rebalance"]
+Score: TypeAlias = "Mapping[str, float | None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerRecord:
+    """The planner that leads; written into every partition, before anything else of its epoch."""
+
+    KIND: ClassVar = "planner"
+    V: ClassVar = 1
+
+    planner_epoch: int
+    instance: str
+    started_at: int
+
+    @property
+    def key(self) -> Key:
+        return ("planner",)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "planner_epoch": self.planner_epoch,
+            "instance": self.instance,
+            "started_at": self.started_at,
+        }
+
+    @classmethod
+    def read(cls, _key: Key, fields: Fields) -> PlannerRecord:
+        return cls(
+            planner_epoch=fields.integer("planner_epoch"),
+            instance=fields.text("instance"),
+            started_at=fields.integer("started_at"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRacks:
+    """The replica racks that a plan rested on.
+
+    Written as the distinct sets and, for each partition, which of them is its: partitions are many, sets are few.
+    """
+
+    at: int
+    """Of the topic's record."""
+    racks: tuple[tuple[str, ...], ...]
+    """By partition."""
+
+    def value(self) -> dict[str, object]:
+        sets = sorted(set(self.racks))
+        place = {racks: number for number, racks in enumerate(sets)}
+        return {"at": self.at, "sets": sets, "of": [place[racks] for racks in self.racks]}
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedRacks:
+        sets, of = fields.text_lists("sets"), fields.integers("of")
+        if max(of, default=-1) >= len(sets):
+            raise WireError("racks.of: a number that is not in racks.sets")
+        return cls(at=fields.integer("at"), racks=tuple(sets[number] for number in of))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    """A topic as the plan saw it."""
+
+    id: str
+    partitions: int
+    racks: PlannedRacks | None = None
+    """None: written before plans said so."""
+
+    def value(self) -> dict[str, object]:
+        racks = None if self.racks is None else self.racks.value()
+        return {"id": self.id, "partitions": self.partitions, "racks": racks}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMember:
+    """A member as the plan saw it."""
+
+    instance: str
+    incarnation: str
+    rack: str | None
+    capacity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedObjective:
+    """What a plan is worth in one respect, and what no plan can do better than."""
+
+    value: float
+    bound: float
+    rests_on: str
+    """What the bound rests on."""
+    partitions: tuple[str, ...]
+    """That alone make it so, as topic-number."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> CertifiedObjective:
+        return cls(
+            value=fields.number("value"),
+            bound=fields.number("bound"),
+            rests_on=fields.text("rests_on"),
+            partitions=fields.texts("partitions"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCertificate:
+    """How good a plan is, provably."""
+
+    complete: bool
+    cut_by: tuple[str, ...]
+    """What kept it from being better: time, moves."""
+    objectives: Mapping[str, CertifiedObjective]
+    told: tuple[str, ...]
+    """The same in an operator's words."""
+
+    def value(self) -> dict[str, object]:
+        return {
+            "complete": self.complete,
+            "cut_by": list(self.cut_by),
+            "objectives": {
+                name: {
+                    "value": objective.value,
+                    "bound": objective.bound,
+                    "rests_on": objective.rests_on,
+                    "partitions": list(objective.partitions),
+                }
+                for name, objective in self.objectives.items()
+            },
+            "told": list(self.told),
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlanCertificate:
+        return cls(
+            complete=fields.flag("complete"),
+            cut_by=fields.texts("cut_by"),
+            objectives=fields.by_name("objectives", CertifiedObjective.read),
+            told=fields.texts("told"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecord:
+    """A group's plan: why it was made, from what, and what it is worth."""
+
+    KIND: ClassVar = "group"
+    V: ClassVar = 1
+
+    group: str
+    mode: Mode
+    planner_epoch: int
+    group_epoch: int
+    plan_id: str
+    strategy: str
+    reason: str
+    lag_at: int | None
+    metadata_at: int | None
+    topics: Mapping[str, PlannedTopic]
+    members: tuple[PlannedMember, ...]
+    before: Score | None
+    after: Score | None
+    computed_at: int
+    digest: str
+    certificate: PlanCertificate | None = None
+    """None: the strategy gives none, or the plan was written before there were any."""
+
+    @property
+    def key(self) -> Key:
+        return ("g", self.group)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "mode": self.mode,
+            "planner_epoch": self.planner_epoch,
+            "group_epoch": self.group_epoch,
+            "plan_id": self.plan_id,
+            "strategy": self.strategy,
+            "reason": self.reason,
+            "inputs": {"lag_at": self.lag_at, "metadata_at": self.metadata_at},
+            "topics": {name: topic.value() for name, topic in self.topics.items()},
+            "members": [
+                {
+                    "instance": member.instance,
+                    "incarnation": member.incarnation,
+                    "rack": member.rack,
+                    "capacity": member.capacity,
+                }
+                for member in self.members
+            ],
+            "score": {
+                "before": None if self.before is None else dict(self.before),
+                "after": None if self.after is None else dict(self.after),
+            },
+            "computed_at": self.computed_at,
+            "digest": self.digest,
+            "certificate": None if self.certificate is None else self.certificate.value(),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> GroupRecord:
+        _, group = key
+        inputs = fields.section("inputs")
+        score = fields.section("score")
+        return cls(
+            group=str(group),
+            mode=fields.one_of("mode", ("managed", "published", "advisory")),
+            planner_epoch=fields.integer("planner_epoch"),
+            group_epoch=fields.integer("group_epoch"),
+            plan_id=fields.text("plan_id"),
+            strategy=fields.text("strategy"),
+            reason=fields.text("reason", empty=True),
+            lag_at=inputs.optional_integer("lag_at"),
+            metadata_at=inputs.optional_integer("metadata_at"),
+            topics=fields.by_name("topics", _read_topic),
+            members=tuple(map(_read_member, fields.sections("members"))),
+            before=score.figures("before"),
+            after=score.figures("after"),
+            computed_at=fields.integer("computed_at"),
+            digest=fields.text("digest", empty=True),
+            certificate=_read_certificate(fields),
+        )
+
+
+def _read_certificate(fields: Fields) -> PlanCertificate | None:
+    inner = fields.optional_section("certificate") if fields.has("certificate") else None
+    return None if inner is None else PlanCertificate.read(inner)
+
+
+def _read_topic(fields: Fields) -> PlannedTopic:
+    racks = fields.optional_section("racks") if fields.has("racks") else None
+    return PlannedTopic(
+        id=fields.text("id"),
+        partitions=fields.integer("partitions"),
+        racks=None if racks is None else PlannedRacks.read(racks),
+    )
+
+
+def _read_member(fields: Fields) -> PlannedMember:
+    return PlannedMember(
+        instance=fields.text("instance"),
+        incarnation=fields.text("incarnation"),
+        rack=fields.optional_text("rack"),
+        capacity=fields.number("capacity", above=0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAssignment:
+    """What one incarnation may own, is to get later, and must still give up."""
+
+    KIND: ClassVar = "member_assignment"
+    V: ClassVar = 1
+
+    group: str
+    instance: str
+    incarnation: str
+    planner_epoch: int
+    group_epoch: int
+    member_epoch: int
+    """The group epoch at which this record last changed: what the member acknowledges."""
+    state: AssignmentState
+    assigned: Partitions
+    pending: Partitions
+    revoking: Partitions
+    rack: str | None
+    capacity: float
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        return ("m", self.group, self.instance, self.incarnation)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "planner_epoch": self.planner_epoch,
+            "group_epoch": self.group_epoch,
+            "member_epoch": self.member_epoch,
+            "state": self.state,
+            "assigned": ranges.texts(self.assigned),
+            "pending": ranges.texts(self.pending),
+            "revoking": ranges.texts(self.revoking),
+            "rack": self.rack,
+            "capacity": self.capacity,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> MemberAssignment:
+        _, group, instance, incarnation = map(str, key)
+        return cls(
+            group=group,
+            instance=instance,
+            incarnation=incarnation,
+            planner_epoch=fields.integer("planner_epoch"),
+            group_epoch=fields.integer("group_epoch"),
+            member_epoch=fields.integer("member_epoch"),
+            state=fields.one_of("state", ("active", "evicted")),
+            assigned=fields.partitions("assigned"),
+            pending=fields.partitions("pending"),
+            revoking=fields.partitions("revoking"),
+            rack=fields.optional_text("rack"),
+            capacity=fields.number("capacity", above=0.0),
+            reason=fields.text("reason", empty=True),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorRecord:
+    """What an operator asked for a group."""
+
+    KIND: ClassVar = "operator"
+    V: ClassVar = 1
+
+    group: str
+    at: int
+    by: str
+    action: Action
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        return ("operator", self.group)
+
+    def value(self) -> dict[str, object]:
+        return {"v": self.V, "at": self.at, "by": self.by, "action": self.action, "reason": self.reason}
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> OperatorRecord:
+        _, group = key
+        return cls(
+            group=str(group),
+            at=fields.integer("at"),
+            by=fields.text("by", empty=True),
+            action=fields.one_of("action", ("rebalance",)),
+            reason=fields.text("reason", empty=True),
+        )

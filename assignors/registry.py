@@ -1,0 +1,97 @@
+"""The table of strategies: a name, and the function from a problem to its answer."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from assignors.optimal import Certificate, optimal, optimal_plan
+from assignors.optimal.model.plan_options import (
+    CHECKS,
+    number,
+)
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import ProblemError
+from assignors.sticky import sticky
+from assignors.strategies.cooperative_sticky import cooperative_sticky
+from assignors.strategies.failover import failover
+from assignors.strategies.fair import fair
+from assignors.strategies.lag import lag
+from assignors.strategies.lag_global import lag_global
+from assignors.strategies.range import range_
+from assignors.strategies.roundrobin import roundrobin
+from assignors.strategies.server_range import server_range
+from assignors.strategies.topic_roundrobin import topic_roundrobin
+from assignors.strategies.uniform import uniform
+
+Strategy: TypeAlias = Callable[[Group], Assignment]
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "cooperative-sticky": cooperative_sticky,
+        "failover": failover,
+        "fair": fair,
+        "lag": lag,
+        "lag-global": lag_global,
+        "optimal": optimal,
+        "range": range_,
+        "roundrobin": roundrobin,
+        "server-range": server_range,
+        "sticky": sticky,
+        "topic-roundrobin": topic_roundrobin,
+        "uniform": uniform,
+    }
+)
+
+
+Check: TypeAlias = Callable[[str, Any], Any]  # an option's sound value, from its name and what was given
+
+# By strategy: the options that it takes, each with what makes a sound value of it or says what is wrong.
+OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
+    {
+        "lag-global": {"max_count_skew": number(1, whole=True), "stick_within": number(1.0, whole=False)},
+        "optimal": CHECKS,
+    }
+)
+
+
+def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Strategy:
+    """The strategy of a name, with those of the options that it knows.
+
+    Raises:
+        ProblemError: there is none, and the message names the nearest one; or an option is out of its range.
+    """
+    strategy = STRATEGIES.get(name) if isinstance(name, str) else None
+    if strategy is None:
+        near = get_close_matches(str(name), STRATEGIES, n=1, cutoff=0.0)
+        raise ProblemError(
+            f"strategy {name!r} is unknown; the nearest is {near[0]!r}, all are {', '.join(STRATEGIES)}"
+        )
+    known = {
+        option: check(option, options[option])
+        for option, check in OPTIONS.get(str(name), {}).items()
+        if option in options
+    }
+    return partial(strategy, **known) if known else strategy
+
+
+Certified: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]
+
+
+def certified(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Certified:
+    """The strategy of a name, giving its certificate too where it has one.
+
+    Raises:
+        ProblemError: as `strategy_named`.
+    """
+    strategy = strategy_named(name, options)
+
+    def answer(group: Group) -> tuple[Assignment, Certificate | None]:
+        if name != "optimal":
+            return strategy(group), None
+        plan = optimal_plan(group, **{option: options[option] for option in CHECKS if option in options})
+        return plan.assignment, plan.certificate
+
+    return answer

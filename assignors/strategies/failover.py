@@ -1,0 +1,31 @@
+"""`failover`: all to one, and to the next when it fails.
+
+Source: the FailoverAssignor of "Understanding Kafka partition assignment strategies".
+"""
+
+import numpy as np
+
+from assignors.problem.assignment import (
+    NOBODY,
+    Assignment,
+)
+from assignors.problem.group import Group
+
+
+def failover(group: Group) -> Assignment:
+    """Active and passive: each topic whole to its reader of the highest priority.
+
+    Law: the highest number is the highest priority; who gives none has the highest there is. A topic that the first one does
+    not read goes to the first of those that do.
+    Ties: members by id.
+    Cost: O(P + S log M).
+    """
+    rank = np.empty(len(group.members), dtype=np.int64)
+    rank[np.lexsort((np.arange(len(rank)), -group.priority))] = np.arange(len(rank))
+    starts = group.reader_start
+    first = np.full(len(starts) - 1, NOBODY, dtype=np.int32)  # by audience
+    filled = np.flatnonzero(np.diff(starts) > 0)
+    if len(filled):
+        best = np.minimum.reduceat(rank[group.reader], starts[filled])
+        first[filled] = np.argsort(rank)[best]
+    return Assignment(first[group.audience[group.partition_topic]])

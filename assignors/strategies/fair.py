@@ -1,0 +1,39 @@
+"""`fair`: each partition to its least loaded reader, the most constrained topics first.
+
+Source: KIP-49.
+"""
+
+import numpy as np
+
+from assignors.problem.assignment import (
+    NOBODY,
+    Assignment,
+)
+from assignors.problem.group import Group
+from assignors.problem.water_filling import (
+    in_turn,
+    poured,
+    scarcest_first,
+)
+
+
+def fair(group: Group) -> Assignment:
+    """Count what each member has over all topics, and give each partition to the reader with the fewest.
+
+    Law: topics with the fewest readers first, so that the choices that are left stay wide; of these the ones with the most
+    partitions first. A partition goes to the reader with the fewest partitions of any topic.
+    Ties: topics by name, partitions by number, members by id.
+    Cost: O(S log M + P log P).
+    """
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    count = np.zeros(len(group.members), dtype=np.int64)
+    bounds = group.topic_start.tolist()
+    for topic in scarcest_first(group):
+        readers = group.readers(topic)
+        size = bounds[topic + 1] - bounds[topic]
+        if not size or not len(readers):
+            continue
+        gained = poured(count[readers], size)
+        owner[bounds[topic] : bounds[topic + 1]] = readers[in_turn(count[readers], gained)]
+        count[readers] += gained
+    return Assignment(owner)

@@ -1,0 +1,75 @@
+"""`lag`: each topic's laggards spread evenly.
+
+Source: KAFKA-5337 and the behaviour of its prototype.
+"""
+
+import numpy as np
+
+from assignors.problem.assignment import (
+    NOBODY,
+    Assignment,
+)
+from assignors.problem.columns import (
+    Ints,
+    Longs,
+    within,
+)
+from assignors.problem.group import Group
+
+FEW_READERS = 64  # below it Python's own sort of a round beats an array's
+
+
+def lag(group: Group) -> Assignment:
+    """Deal each topic's partitions by decreasing lag to the member with the fewest of this topic.
+
+    Law: topics are independent. A partition goes to the reader with the fewest partitions of the topic, of these to the
+    one with the least lag in the topic. So the deal has rounds, in each of which every reader gets one partition, and a
+    round's order is that of the lag gathered before it.
+    Ties: partitions of equal lag by number, members of equal count and lag by member id.
+    Cost: O(P log P), and O(M log M) a round.
+    """
+    order = np.lexsort(
+        (-group.lag, group.partition_topic)
+    )  # stable: equal lags stay in order of their numbers
+    place = within(np.diff(group.topic_start))
+    audience = group.audience[group.partition_topic]
+    readers = np.diff(group.reader_start)[audience]  # by place in order: its topic's readers
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    # Nobody has lag before the first round, so it goes by member id: at once for all topics.
+    first = np.flatnonzero(place < readers)
+    owner[order[first]] = group.reader[group.reader_start[audience[first]] + place[first]]
+    for topic in _topics_of_more_rounds(group):
+        mine = order[group.topic_start[topic] : group.topic_start[topic + 1]]
+        owner[mine] = _deal(group.readers(topic), group.lag[mine])
+    return Assignment(owner)
+
+
+def _topics_of_more_rounds(group: Group) -> list[int]:
+    readers = np.diff(group.reader_start)[group.audience]
+    return np.flatnonzero((readers > 0) & (np.diff(group.topic_start) > readers)).tolist()
+
+
+def _deal(readers: Ints, lags: Longs) -> Ints:
+    """The owners of one topic's partitions in order of decreasing lag."""
+    if len(readers) < FEW_READERS:
+        return readers[_deal_to_few(len(readers), lags.tolist())]
+    rounds = -(-len(lags) // len(readers))
+    dealt = np.empty((rounds, len(readers)), dtype=np.int64)
+    padded = np.zeros(dealt.size, dtype=np.int64)
+    padded[: len(lags)] = lags
+    total = np.zeros(len(readers), dtype=np.int64)
+    for number, gained in enumerate(padded.reshape(dealt.shape)):
+        dealt[number] = np.argsort(total, kind="stable")
+        total[dealt[number]] += gained
+    return readers[dealt.ravel()[: len(lags)]]
+
+
+def _deal_to_few(readers: int, lags: list[int]) -> list[int]:
+    total = [0] * readers
+    dealt: list[int] = []
+    for begin in range(0, len(lags), readers):
+        turn = sorted(range(readers), key=total.__getitem__)
+        for member, gained in zip(turn, lags[begin : begin + readers], strict=False):
+            total[member] += gained
+            dealt.append(member)
+    return dealt

@@ -1,0 +1,237 @@
+"""`range`: each topic in consecutive ranges, near its replicas where racks are known.
+
+Source: Apache Kafka's RangeAssignor (4.x), with KIP-881's rack-awareness.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from assignors.problem.assignment import (
+    NOBODY,
+    Assignment,
+)
+from assignors.problem.columns import (
+    Bools,
+    Ints,
+    Longs,
+    distinct,
+    radix,
+    starts,
+    within,
+)
+from assignors.problem.group import Group
+
+RACKLESS = -1
+
+
+def range_(group: Group) -> Assignment:
+    """Cut each topic into one range for each reader; the first ones get one partition more where it does not divide.
+
+    Law: of a topic of n partitions each of k readers gets n // k, and n % k of them one more. Without racks these are
+    consecutive numbers, reader by reader. Where the replicas' racks differ within some topic and readers are in them,
+    every range is filled from partitions with a replica in the reader's rack first, and from what is left in a second
+    pass. Topics of the same readers and the same number of partitions stay co-partitioned: there partition p goes to the
+    first reader that has room and is near to p in all of them. A reader without a rack is near to everything.
+    Ties: readers in Kafka's order, static members first by instance id, then the others by member id.
+    Cost: O(P + S) without racks, O(P x replicas + S) with them.
+    """
+    queue = queues(group)
+    owner = by_number(group, queue)
+    uneven = _uneven(group)
+    if uneven.any():
+        together, alone = _together(group, uneven)
+        for topics in together:
+            _match_together(group, owner, topics, queue)
+        if alone:
+            _match_alone(group, owner, alone, queue)
+    return Assignment(owner)
+
+
+def queues(group: Group) -> Ints:
+    """The readers of each audience in Kafka's order, laid out as `group.reader` is."""
+    queues: Ints = group.roster[seated(group)]
+    return queues
+
+
+def seated(group: Group) -> Longs:
+    """The readers' places in Kafka's order, ascending within each audience, laid out as `group.reader` is."""
+    members = np.arange(len(group.roster))
+    if np.array_equal(group.roster, members):
+        return group.reader.astype(np.int64)
+    place = np.empty(len(members), dtype=np.int64)
+    place[group.roster] = members
+    audience = np.repeat(np.arange(len(group.reader_start) - 1), np.diff(group.reader_start))
+    first = audience * len(members)
+    return np.sort(first + place[group.reader]) - first
+
+
+def by_number(group: Group, queue: Ints) -> Ints:
+    """Ranges of consecutive numbers, for all topics at once."""
+    sizes = np.diff(group.topic_start)
+    readers = np.diff(group.reader_start)[group.audience]
+    quota, extra = np.divmod(sizes, np.maximum(readers, 1))
+    topic = group.partition_topic
+    quota_of, extra_of = quota[topic], extra[topic]
+    number = within(sizes)
+    longer = extra_of * (quota_of + 1)  # partitions before this number are in ranges that are one longer
+    place = np.where(
+        number < longer,
+        number // (quota_of + 1),
+        extra_of + (number - longer) // np.maximum(quota_of, 1),
+    )
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    read = readers[topic] > 0
+    owner[read] = queue[group.reader_start[group.audience[topic[read]]] + place[read]]
+    return owner
+
+
+def _uneven(group: Group) -> Bools:
+    """The topics for which a near reader could make a difference: by topic.
+
+    Some reader shares a rack with some replica, and not every partition has replicas in all the racks of its topic.
+    """
+    sets, width = group.near.shape
+    keys = distinct(group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets)
+    topic, rack_set = np.divmod(keys, max(sets, 1))  # each topic's sets of racks
+    has = np.zeros((len(group.topics), width), dtype=np.bool_)  # by topic and rack: a replica is there
+    pair, rack = np.nonzero(group.near[rack_set])
+    has[topic[pair], rack] = True
+    reads = np.zeros(
+        (len(group.reader_start) - 1, width), dtype=np.bool_
+    )  # by audience and rack: a reader is
+    audience = np.repeat(np.arange(len(reads)), np.diff(group.reader_start))
+    reads[audience, group.member_rack[group.reader]] = True
+    fewer = np.zeros(len(group.topics), dtype=np.bool_)
+    fewer[topic[(has[topic] & ~group.near[rack_set]).any(axis=1)]] = True
+    uneven: Bools = fewer & (has & reads[group.audience]).any(axis=1)
+    return uneven
+
+
+def _together(group: Group, uneven: Bools) -> tuple[list[list[int]], list[int]]:
+    """The topics to match by racks: co-partitioned ones, and lone ones only if they are uneven themselves."""
+    same: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    readers = np.diff(group.reader_start)[group.audience]
+    sizes = np.diff(group.topic_start)
+    topics = np.flatnonzero((readers > 0) & (sizes > 0))
+    for topic, *key in zip(
+        topics.tolist(), group.audience[topics].tolist(), sizes[topics].tolist(), strict=True
+    ):
+        same[key[0], key[1]].append(topic)
+    together = [topics for topics in same.values() if len(topics) > 1]
+    return together, [topics[0] for topics in same.values() if len(topics) == 1 and uneven[topics[0]]]
+
+
+def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
+    """Assign co-partitioned topics anew, near first."""
+    start, end = group.reader_start[group.audience[topics[0]] :][:2]
+    size = int(group.topic_start[topics[0] + 1] - group.topic_start[topics[0]])
+    ranges = _Ranges(size, int(end - start))
+    ranges.fill_by_partition(_near(group, topics, size), group.member_rack[queue[start:end]].tolist())
+    ranges.fill_up()
+    theirs = queue[start:end][ranges.place]
+    for topic in topics:
+        owner[group.topic_start[topic] : group.topic_start[topic + 1]] = theirs
+
+
+def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
+    """Assign topics anew, each for itself, near first."""
+    width = max(len(group.racks), 1)
+    row = np.repeat(np.arange(group.partition_count), np.diff(group.replica_start))
+    rack_of_topic = group.partition_topic[row].astype(np.int64) * width + group.replica_rack
+    row = row[radix(rack_of_topic, len(group.topics) * width)]
+    there = (
+        row - group.topic_start[group.partition_topic[row]]
+    ).tolist()  # numbers by topic and rack, ascending
+    edges = starts(np.bincount(rack_of_topic, minlength=len(group.topics) * width)).tolist()
+    racks, audience = group.member_rack[queue].tolist(), group.audience.tolist()
+    bounds, first = group.reader_start.tolist(), group.topic_start.tolist()
+    for topic in topics:
+        start, end = bounds[audience[topic]], bounds[audience[topic] + 1]
+        ranges = _Ranges(first[topic + 1] - first[topic], end - start)
+        edge = edges[topic * width : (topic + 1) * width + 1]
+        ranges.fill_by_reader([there[b:e] for b, e in pairwise(edge)], racks[start:end])
+        ranges.fill_up()
+        owner[first[topic] : first[topic + 1]] = queue[start:end][ranges.place]
+
+
+def _near(group: Group, topics: list[int], size: int) -> list[list[int]]:
+    """By partition number: the racks in which all the topics have a replica of it, ascending."""
+    sets, numbers = len(group.near), np.arange(size)
+    theirs = group.rack_set[group.topic_start[topics][:, None] + numbers]
+    number, rack_set = np.divmod(distinct((numbers * sets + theirs).ravel(), size * sets), sets)
+    shared = np.logical_and.reduceat(group.near[rack_set], np.searchsorted(number, numbers))
+    near: list[list[int]] = [[] for _ in range(size)]
+    for partition, rack in np.argwhere(shared).tolist():
+        near[partition].append(rack)
+    return near
+
+
+class _Ranges:
+    """The ranges of one topic, or of several at once, while they are filled; readers go by their place in the queue."""
+
+    __slots__ = ("extra", "filled", "place", "quota")
+
+    def __init__(self, size: int, readers: int) -> None:
+        self.quota, self.extra = divmod(size, readers)  # `extra` falls as ranges grow past the quota
+        self.filled = [0] * readers
+        self.place = [NOBODY] * size  # by partition number
+
+    def room(self, reader: int) -> int:
+        return self.quota + (self.extra > 0) - self.filled[reader]
+
+    def give(self, reader: int, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            self.place[partition] = reader
+        self.filled[reader] += len(partitions)
+        if self.filled[reader] > self.quota:
+            self.extra -= 1
+
+    def fill_by_reader(self, near: list[list[int]], racks: list[int]) -> None:
+        """Each reader in turn takes the first partitions that are near to it, as many as its range holds."""
+        left = [numbers[::-1] for numbers in near]  # by rack: partitions to take, the next one last
+        left.append([*range(len(self.place))][::-1] if RACKLESS in racks else [])
+        place = self.place
+        for reader, rack in enumerate(racks):
+            stack, room = left[rack], self.quota + (self.extra > 0)
+            taken = 0
+            while stack and taken < room:
+                partition = stack.pop()
+                if place[partition] == NOBODY:
+                    place[partition] = reader
+                    taken += 1
+            if taken:
+                self.filled[reader] = taken
+                self.extra -= taken > self.quota
+            elif not room:
+                break
+
+    def fill_by_partition(self, near: list[list[int]], racks: list[int]) -> None:
+        """Each partition in turn goes to the first reader that is near to it and has room."""
+        waiting: dict[int, list[int]] = defaultdict(list)  # by rack: readers, the next one last
+        for reader in reversed(range(len(racks))):
+            waiting[racks[reader]].append(reader)
+        for partition, there in enumerate(near):
+            first = len(racks)
+            for rack in (RACKLESS, *there):
+                stack = waiting[rack]
+                while stack and self.room(stack[-1]) <= 0:
+                    stack.pop()
+                if stack and stack[-1] < first:
+                    first = stack[-1]
+            if first < len(racks):
+                self.give(first, (partition,))
+
+    def fill_up(self) -> None:
+        """What no near reader took, in consecutive ranges."""
+        left = [partition for partition, reader in enumerate(self.place) if reader == NOBODY]
+        begin = 0
+        for reader in range(len(self.filled)):
+            if begin == len(left):
+                break
+            room = self.room(reader)
+            if room > 0:
+                self.give(reader, left[begin : begin + room])
+                begin += min(room, len(left) - begin)

@@ -1,0 +1,54 @@
+"""`topic-roundrobin`: whole topics to members in turn.
+
+Source: KIP-874, with its example of several containers.
+"""
+
+from collections import defaultdict
+
+import numpy as np
+
+from assignors.problem.assignment import (
+    NOBODY,
+    Assignment,
+)
+from assignors.problem.columns import Ints
+from assignors.problem.group import Group
+
+
+def topic_roundrobin(group: Group) -> Assignment:
+    """Keep a topic together, so that one member's failure stops all of it or nothing of it.
+
+    Law: a topic goes to the next member that reads it. Where members say which container they run in, a topic's partitions
+    go round the containers first, beginning with the first one, and within each of them all go to its next member that
+    reads the topic. Members without a container are in one together.
+    Ties: topics by name; containers by name, the nameless one last; members as `roundrobin` has them.
+    Cost: O(P + T x containers x log M).
+    """
+    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
+    seats = _seats(group)
+    hands: dict[int, int] = defaultdict(int)  # by container: where its circle goes on
+    bounds = group.topic_start.tolist()
+    for topic, audience in enumerate(group.audience.tolist()):
+        size = bounds[topic + 1] - bounds[topic]
+        takers = []
+        for container, places in seats[audience][:size]:
+            taken = places[int(np.searchsorted(places, hands[container])) % len(places)]
+            hands[container] = int(taken) + 1
+            takers.append(group.roster[taken])
+        if takers:
+            owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[np.arange(size) % len(takers)]
+    return Assignment(owner)
+
+
+def _seats(group: Group) -> list[list[tuple[int, Ints]]]:
+    """By audience: its containers, each with its readers' places in the circle, ascending."""
+    place = np.empty_like(group.roster)
+    place[group.roster] = np.arange(len(group.roster), dtype=np.int32)
+    nameless = len(group.containers)
+    of_member = np.where(group.container < 0, nameless, group.container)
+    seats = []
+    for start, end in zip(group.reader_start[:-1], group.reader_start[1:], strict=True):
+        places = np.sort(place[group.reader[start:end]])
+        containers = of_member[group.roster[places]]
+        seats.append([(int(c), places[containers == c]) for c in np.unique(containers)])
+    return seats
