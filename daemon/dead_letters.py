@@ -23,8 +23,8 @@ from daemon.console import age, columns, output
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.reading import REQUIRED, Ends, Entry, is_end, polled, read_to_end, stable_ends
 from daemon.record_writer import give
-from streaming.intake import unreadable
-from streaming.rows import Raw
+from streaming.decoding.ingest import unreadable
+from streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

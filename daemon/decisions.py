@@ -20,7 +20,7 @@ from daemon.decision_context import Say
 from daemon.group_state import TurnedDown
 from daemon.planning import plan as make_plan
 from daemon.restraint import TRIGGERED, Promise
-from streaming.skew import skew_of
+from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,9 +23,9 @@ from daemon.pipeline_reporter import Teller
 from daemon.settings import Settings  # noqa: TC001 - the order is validated by its annotations
 from deploy.errors import SetupError
 from deploy.java import home as java_home
-from streaming import checkpoint
 from streaming.errors import PipelineError
-from streaming.progress import Terminated
+from streaming.spark import checkpoint
+from streaming.spark.progress import Terminated
 
 if TYPE_CHECKING:
     import threading
@@ -66,7 +66,8 @@ def _run(order: PipelineOrder) -> None:
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    from streaming import pipeline, session  # noqa: PLC0415
+    from streaming.spark import query as pipeline  # noqa: PLC0415
+    from streaming.spark import session  # noqa: PLC0415
 
     settings = order.settings.pipeline_settings(order.jars)
     spark = session.create(settings.jars, parallelism=settings.parallelism, spark=settings.spark)

@@ -11,16 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from streaming import checkpoint
-from streaming.backlog import Backlog, Behind, CaughtUp
-from streaming.failures import Blame, explain
-from streaming.progress import Progress, Terminated
+from streaming.spark import checkpoint
+from streaming.spark.catch_up import (
+    Backlog,
+    Behind,
+    CaughtUp,
+)
+from streaming.spark.failure_diagnosis import (
+    Blame,
+    explain,
+)
+from streaming.spark.progress import (
+    Progress,
+    Terminated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from streaming.checkpoint import SetAside
+    from streaming.spark.checkpoint import SetAside
 
 log = structlog.get_logger()
 

@@ -26,7 +26,7 @@ from daemon.errors import ConfigurationError
 from daemon.group_settings import GroupSection, check_options
 from daemon.observer_settings import ObserverSettings
 from daemon.topic_shapes import TopicSettings
-from streaming.settings import PipelineSettings
+from streaming.spark.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

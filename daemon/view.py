@@ -23,7 +23,7 @@ from assignors.protocol.records import (
 )
 from daemon.errors import NotFoundError
 from daemon.reading import Entry, read_to_end
-from streaming.skew import skew_of
+from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

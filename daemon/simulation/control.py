@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 from daemon.control_settings import Cause
 from daemon.decisions import gained
 from daemon.restraint import TRIGGERED, Promise, Restraint
-from streaming.racks import changes
-from streaming.skew import SkewRule, SkewRun, judge
+from streaming.rules.racks import changes
+from streaming.rules.skew import (
+    SkewRule,
+    SkewRun,
+    judge,
+)
 
 if TYPE_CHECKING:
     from assignors.problem.score import Score

@@ -25,7 +25,7 @@ from daemon.control_settings import Cause
 from daemon.simulation.control import Control, Rules
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.traffic import read
-from streaming.skew import skew_of
+from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

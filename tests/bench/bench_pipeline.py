@@ -39,9 +39,14 @@ from pyspark.sql import SparkSession
 from assignors.protocol.records import decode
 from deploy.cluster import Cluster
 from deploy.jars import classpath
-from streaming import offsets_topic, pipeline, session
-from streaming.progress import Progress, Terminated
-from streaming.settings import PipelineSettings
+from streaming.decoding import offsets_topic
+from streaming.spark import query as pipeline
+from streaming.spark import session
+from streaming.spark.progress import (
+    Progress,
+    Terminated,
+)
+from streaming.spark.settings import PipelineSettings
 
 PACED = "paced"
 """The topic and the group whose commits are followed."""

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, encode
 from assignors.protocol.topics import Topics
-from streaming import offsets_topic
+from streaming.decoding import offsets_topic
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 RAW_ID = bytes(15) + b"\x01"

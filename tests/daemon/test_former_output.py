@@ -11,8 +11,8 @@ from daemon.errors import ClusterUnavailableError
 from daemon.former_output import doubts
 from daemon.pipeline_process import look_through
 from daemon.reading import Entry
-from streaming import checkpoint
-from streaming.checkpoint import Shape
+from streaming.spark import checkpoint
+from streaming.spark.checkpoint import Shape
 
 TOPICS = Topics()
 SHAPE = Shape(cluster_id="C", prefix="p")

@@ -7,9 +7,16 @@ from structlog.testing import capture_logs
 
 from daemon.pipeline_reporter import Teller
 from daemon.supervision import relay
-from streaming import checkpoint
-from streaming.checkpoint import SetAside, Shape
-from streaming.progress import Progress, Terminated, behind
+from streaming.spark import checkpoint
+from streaming.spark.checkpoint import (
+    SetAside,
+    Shape,
+)
+from streaming.spark.progress import (
+    Progress,
+    Terminated,
+    behind,
+)
 
 BATCH = Progress(
     batch=7,

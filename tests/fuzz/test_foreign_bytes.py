@@ -34,7 +34,7 @@ from assignors.protocol.kafka.sticky_user_data import (
 )
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.topics import TOPIC_KINDS
-from streaming import classic_group, offsets_topic
+from streaming.decoding import classic_group, offsets_topic
 from streaming.errors import UnknownVersion
 
 QUICK, MILLION = 20_000, 1_000_000

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deploy.jars import classpath
-from streaming import session
+from streaming.spark import session
 
 sys.path.append(str(Path(__file__).parent))
 

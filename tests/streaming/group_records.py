@@ -21,8 +21,11 @@ from assignors.protocol.kafka.consumer_protocol import (
 )
 from deploy.jars import classpath
 from deploy.java import java
-from streaming.classic_group import ClassicMember, Membership
-from streaming.consumer_group import (
+from streaming.decoding.classic_group import (
+    ClassicMember,
+    Membership,
+)
+from streaming.decoding.consumer_group import (
     Current,
     GroupEpoch,
     GroupPartitions,

@@ -9,11 +9,21 @@ from offsets_twin import commit_key, commit_value
 
 from assignors.protocol.records import LagRecord, Record, Tombstone, decode, encode, encode_key
 from assignors.protocol.topics import Topics
-from streaming import group_codec, group_turn, intake, publication, topic_state, topic_turn
-from streaming.publication import Places
-from streaming.rows import GROUP_ROUTE, TOPIC_ROUTE, Kind, SinkRow
-from streaming.skew import SkewRule
-from streaming.topic_state import LagRule
+from streaming import output as publication
+from streaming.decoding import ingest as intake
+from streaming.group import codec as group_codec
+from streaming.group import update as group_turn
+from streaming.messages.rows import (
+    GROUP_ROUTE,
+    TOPIC_ROUTE,
+    Kind,
+    SinkRow,
+)
+from streaming.output import Places
+from streaming.rules.skew import SkewRule
+from streaming.topic import state as topic_state
+from streaming.topic import update as topic_turn
+from streaming.topic.state import LagRule
 
 TOPICS = Topics()
 PLACES = Places(topics=TOPICS, lag=4, triggers=4, dead_letters=4)

@@ -17,8 +17,8 @@ from assignors.protocol.records import (
     Tombstone,
     TopicRecord,
 )
-from streaming.rows import SinkRow
-from streaming.skew import SkewRule
+from streaming.messages.rows import SinkRow
+from streaming.rules.skew import SkewRule
 
 SECOND = 1000
 RULE = SkewRule(threshold=1.5, floor=100, hold=3 * SECOND)

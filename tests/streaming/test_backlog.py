@@ -1,4 +1,8 @@
-from streaming.backlog import Backlog, Behind, CaughtUp
+from streaming.spark.catch_up import (
+    Backlog,
+    Behind,
+    CaughtUp,
+)
 
 
 def test_a_query_that_keeps_pace_says_once_that_it_has_caught_up() -> None:

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from streaming import checkpoint
-from streaming.checkpoint import Shape, damage, prepare
 from streaming.errors import PipelineError
+from streaming.spark import checkpoint
+from streaming.spark.checkpoint import (
+    Shape,
+    damage,
+    prepare,
+)
 
 SHAPE = Shape(cluster_id="C", prefix="levelwind.")
 
@@ -60,7 +64,8 @@ def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
 
 
 def test_the_shape_changes_with_the_version_of_either_state() -> None:
-    from streaming import group_codec, topic_state  # noqa: PLC0415 - of this test alone
+    from streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone
+    from streaming.topic import state as topic_state  # noqa: PLC0415 - of this test alone
 
     assert Shape(cluster_id="C", prefix="p").state == checkpoint.STATE
     assert checkpoint.STATE.split(".")[-2:] == [str(topic_state.VERSION), str(group_codec.VERSION)]

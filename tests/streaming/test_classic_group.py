@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offsets_twin import Golden, compact, string, uvarint
 
 from assignors.protocol.partition_ranges import WireError
-from streaming import classic_group
+from streaming.decoding import classic_group
 from streaming.errors import UnknownVersion
 
 

@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 from offsets_twin import Golden
 
 from assignors.protocol.partition_ranges import WireError
-from streaming import classic_group, consumer_group
-from streaming.consumer_group import Current, GroupEpoch, MemberMetadata, Target, TargetEpoch
+from streaming.decoding import classic_group, consumer_group
+from streaming.decoding.consumer_group import (
+    Current,
+    GroupEpoch,
+    MemberMetadata,
+    Target,
+    TargetEpoch,
+)
 from streaming.errors import UnknownVersion
 
 RECORDS = [

@@ -16,8 +16,11 @@ from offsets_twin import commit_key, commit_value
 from stories import CUTS, ID, OTHER, RULE, SECOND, Story, assert_alike, name_of, run
 
 from assignors.protocol.records import OffsetsRecord
-from streaming.packing import unpack
-from streaming.rows import Kind, SinkRow
+from streaming.messages.packing import unpack
+from streaming.messages.rows import (
+    Kind,
+    SinkRow,
+)
 
 GROUPS = ("g", "h")
 PARTITIONS = 3

@@ -8,7 +8,7 @@ from local_pipeline import TOPICS, LocalPipeline
 from stories import RULE, Story, run
 
 from assignors.protocol.records import ReplayRecord, encode, encode_key
-from streaming.rows import SinkRow
+from streaming.messages.rows import SinkRow
 
 ALL = (("lag", "g", "t"), ("racks", "g"), ("skew", "g"))
 

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.ends import FAR, HORIZON, POINTS, Ends
+from streaming.topic.end_history import (
+    FAR,
+    HORIZON,
+    POINTS,
+    Ends,
+)
 
 SECOND = 1000
 

@@ -2,7 +2,10 @@
 
 import pytest
 
-from streaming.failures import Blame, explain
+from streaming.spark.failure_diagnosis import (
+    Blame,
+    explain,
+)
 
 CAUSES = [
     (Blame.CHECKPOINT, "Failed to read log file file:/c/query/offsets/2. Incomplete log file"),

@@ -12,9 +12,9 @@ from offsets_twin import Golden, group_key
 from stories import CUTS, ID, OTHER, RULE, SECOND, assert_alike, compacted, lag, name_of, run, triggers
 
 from assignors.protocol.records import Tombstone
-from streaming import group_codec
-from streaming.group_turn import TTL
-from streaming.topic_state import READER_TTL
+from streaming.group import codec as group_codec
+from streaming.group.update import TTL
+from streaming.topic.state import READER_TTL
 
 DAY = 24 * 60 * 60
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from assignors.protocol.records import LagRecord, encode
-from streaming import lag_text
+from streaming.messages import lag_json as lag_text
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 5))
 numbers = shapes.flatmap(lambda shape: hnp.arrays(np.int64, shape, elements=st.integers(-1, 2**62)))

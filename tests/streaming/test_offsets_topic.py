@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from offsets_twin import Golden, commit_key, commit_value, group_key, string
 
-from streaming import commit_values, consumer_group, offsets_topic
-from streaming.offsets_topic import Decoded
+from streaming.decoding import consumer_group, offsets_topic
+from streaming.decoding import offset_commits as commit_values
+from streaming.decoding.offsets_topic import Decoded
 
 Record = tuple[bytes | None, bytes | None]
 

@@ -13,10 +13,13 @@ from pyspark.sql import SparkSession
 
 from assignors.protocol.records import MemberAssignment, OffsetsRecord, Tombstone, TopicRecord
 from deploy.cluster import Cluster
-from streaming import pipeline
 from streaming.errors import ClusterUnreachable, TopicMissing
-from streaming.progress import Progress, Terminated
-from streaming.settings import PipelineSettings
+from streaming.spark import query as pipeline
+from streaming.spark.progress import (
+    Progress,
+    Terminated,
+)
+from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,

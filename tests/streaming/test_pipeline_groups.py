@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from daemon.cli import main
 from deploy.cluster import Cluster
-from streaming import intake, pipeline
-from streaming.settings import PipelineSettings
+from streaming.decoding import ingest as intake
+from streaming.spark import query as pipeline
+from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,
@@ -99,8 +100,8 @@ def of_version(newest_commit: int) -> SimpleNamespace:
     """The intake as it was when brokers' commits had no newer version than this."""
 
     def pack_batch(records: Any, topics: Any) -> Any:  # in Spark's worker, which outlives a query
-        from streaming import commit_values  # noqa: PLC0415
-        from streaming import intake as there  # noqa: PLC0415
+        from streaming.decoding import ingest as there  # noqa: PLC0415
+        from streaming.decoding import offset_commits as commit_values  # noqa: PLC0415
 
         commit_values.NEWEST = newest_commit
         return there.pack_batch(records, topics)

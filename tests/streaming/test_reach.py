@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.reach import batch, read_to
+from streaming.spark.batch_offsets import (
+    batch,
+    read_to,
+)
 
 LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"__consumer_offsets":{"1":12,"0":7},"lw.metadata":{"0":3}}'
 

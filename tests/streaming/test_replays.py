@@ -13,12 +13,12 @@ from stories import RULE, SECOND, Story, compacted, lag
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
 from daemon.dead_letters import Found, Verdict, judge, standing
-from streaming import commit_values
-from streaming.intake import unreadable
-from streaming.rows import Raw
+from streaming.decoding import offset_commits as commit_values
+from streaming.decoding.ingest import unreadable
+from streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
-    from streaming.rows import SinkRow
+    from streaming.messages.rows import SinkRow
 
 OLD = 3
 """The newest version of a commit that an older version of us could read: brokers write 4."""
@@ -229,14 +229,14 @@ def test_a_groups_record_counts_after_an_upgrade(
 ) -> None:
     installed = Installed(monkeypatch)
     group = "golden-classic"
-    monkeypatch.setattr("streaming.classic_group.NEWEST", 2)
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 2)
     installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
     installed.log.commits(1, group, "golden", {0: 1})
     installed.log.add(OFFSETS, 1000, group_key(group), golden["classic_group_with_two_members"].value)
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
     assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
-    monkeypatch.setattr("streaming.classic_group.NEWEST", 4)
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 4)
     stale = [one.replay for one in installed.judged()]
     installed.log.add(OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None)  # the group's, of another key
     installed.run()

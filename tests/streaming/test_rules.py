@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 
 from assignors.protocol.records import RackChange
-from streaming import racks
-from streaming.event_time import UNKNOWN
-from streaming.lag import NONE, lag_of
-from streaming.skew import NEVER, SkewRule, SkewRun, judge, skew_of
+from streaming.rules import racks
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.partition_lag import (
+    NONE,
+    lag_of,
+)
+from streaming.rules.skew import (
+    NEVER,
+    SkewRule,
+    SkewRun,
+    judge,
+    skew_of,
+)
 
 
 @pytest.mark.parametrize(

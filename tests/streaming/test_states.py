@@ -15,7 +15,7 @@ from stories import CUTS, ID, OTHER, RULE, SECOND, Story, assert_alike, compacte
 from assignors.protocol.records import (
     Tombstone,
 )
-from streaming.topic_state import LagRule
+from streaming.topic.state import LagRule
 
 # -- lag
 

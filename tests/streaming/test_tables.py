@@ -1,8 +1,9 @@
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from streaming import rows, tables
-from streaming.intake import Packed
+from streaming.decoding.ingest import Packed
+from streaming.messages import rows
+from streaming.spark import schemas as tables
 
 TYPES = {
     "str": (StringType, False),

@@ -24,8 +24,8 @@ from daemon.observer import Observer
 from daemon.observer_settings import ObserverSettings
 from daemon.tails import STILL
 from deploy.cluster import Cluster
-from streaming import pipeline
-from streaming.settings import PipelineSettings
+from streaming.spark import query as pipeline
+from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,

@@ -23,7 +23,7 @@ from daemon.simulation.run import HandOver, Run
 from daemon.simulation.scenario import SCENARIOS, Size, made
 from daemon.simulation.simulation import BLOCK, Course, simulate
 from daemon.simulation.traffic import Recent
-from streaming.skew import SkewRule
+from streaming.rules.skew import SkewRule
 
 RULES = Rules(control=ControlSettings(), skew=SkewRule(), dead_after=15.0, grant=36.0)
 COURSE = Course(rules=RULES)

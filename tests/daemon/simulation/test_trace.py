@@ -12,7 +12,7 @@ from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Moved
 from daemon.simulation.replay import readers_alike, readers_of, replayed
 from daemon.simulation.trace import read_trace
-from streaming.skew import SkewRule
+from streaming.rules.skew import SkewRule
 
 
 def lag(at, *ends, group="g", topic="t", behind=None, racks=None, **more):

@@ -1,0 +1,318 @@
+"""Kafka records in, rows for the operators out: what is read, packed, skipped or rejected of one Arrow batch.
+
+Of commits only the latest a (group, topic, partition) and bucket of event time goes on, in one row a topic: so the state
+operator's work depends on how much there is to know, not on how often it was said. Buckets keep commits and samples of
+one batch in their order in time; a moment may be judged with a commit up to a bucket older than the newest before it.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from assignors.protocol.records import (
+    BrokerRecord,
+    GroupRecord,
+    MemberAssignment,
+    OffsetsRecord,
+    PlannerRecord,
+    Rejection,
+    ReplayRecord,
+    Tombstone,
+    TopicRecord,
+    decode,
+    place,
+)
+from streaming.decoding import offset_commits as commit_values
+from streaming.decoding import offsets_topic
+from streaming.messages.rows import (
+    GROUP_ROUTE,
+    PASSING_ROUTE,
+    TOPIC_ROUTE,
+    Commits,
+    Kind,
+    Raw,
+    Reads,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from assignors.protocol.records import Record
+    from assignors.protocol.topics import TopicKind, Topics
+    from streaming.rules.event_time import Int64
+
+
+BUCKET = 250
+"""Milliseconds."""
+MALFORMED_RECORD = "malformed record of ours"
+REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
+REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
+PUBLISHED: tuple[TopicKind, ...] = ("lag", "triggers")
+NO_REPLAY = -1
+ONLY_COUNTED = ("broker", "planner")
+NAMELESS = "group without a name"
+"""Brokers take commits of such a group, but nobody can ask for its lag, and no record of ours can name it."""
+SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED, NAMELESS)
+
+
+@dataclass(slots=True)
+class Packed:
+    """The rows of one batch, as columns."""
+
+    route: list[str] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    payload: list[bytes] = field(default_factory=list)
+    reason: list[str | None] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+
+    def add(self, route: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0) -> None:
+        """One row more."""
+        self.route.append(route)
+        self.kind.append(kind)
+        self.payload.append(payload)
+        self.reason.append(reason)
+        self.n.append(n)
+
+    def extend(self, other: Packed) -> None:
+        """Another's rows, too."""
+        self.route += other.route
+        self.kind += other.kind
+        self.payload += other.payload
+        self.reason += other.reason
+        self.n += other.n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Kafka records in columns."""
+
+    topic: pa.Array
+    partition: Int64
+    offset: Int64
+    timestamp: Int64
+    key: pa.Array
+    value: pa.Array
+
+    @classmethod
+    def of(cls, raw: Raw) -> Records:
+        """One record alone."""
+        return cls(
+            topic=pa.array([raw.topic], pa.string()),
+            partition=np.array([raw.partition], np.int64),
+            offset=np.array([raw.offset], np.int64),
+            timestamp=np.array([raw.timestamp], np.int64),
+            key=pa.array([raw.key], pa.binary()),
+            value=pa.array([raw.value], pa.binary()),
+        )
+
+    def raw(self, row: int, reason: str = "") -> Raw:
+        """One record."""
+        return Raw(
+            topic=self.topic[row].as_py(),
+            partition=int(self.partition[row]),
+            offset=int(self.offset[row]),
+            timestamp=max(int(self.timestamp[row]), 0),
+            key=self.key[row].as_py(),
+            value=self.value[row].as_py(),
+            reason=reason,
+        )
+
+    def take(self, rows: Int64) -> Records:
+        """Some records, in their order."""
+        if rows.size == self.offset.size:
+            return self
+        return Records(
+            topic=self.topic.take(rows),
+            partition=self.partition[rows],
+            offset=self.offset[rows],
+            timestamp=self.timestamp[rows],
+            key=self.key.take(rows),
+            value=self.value.take(rows),
+        )
+
+
+def read(batch: pa.RecordBatch, names: Mapping[str, Any]) -> Records:
+    """A batch's columns; `names` says how each field of `Records` is called there."""
+    ints = {
+        name: np.asarray(batch.column(names[name]), dtype=np.int64)
+        for name in ("partition", "offset", "timestamp")
+    }
+    return Records(**{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints)
+
+
+def pack_batch(records: Records, topics: Topics) -> Packed:
+    """The rows of one batch."""
+    packed = Packed()
+    named = records.topic.dictionary_encode()
+    of_topic = np.asarray(named.indices, dtype=np.int64)
+    for index, name in enumerate(named.dictionary.to_pylist()):
+        some = records.take(np.flatnonzero(of_topic == index))
+        if name == offsets_topic.TOPIC:
+            _pack_offsets(packed, some)
+        elif (kind := topics.kind(name)) is not None:
+            for row in range(some.offset.size):
+                _pack_ours(packed, some.raw(row), kind, topics)
+    return packed
+
+
+def unreadable(raw: Raw, topics: Topics) -> str | None:
+    """Why this version cannot read a record; None: it can."""
+    packed = Packed()
+    _pack_again(packed, raw, topics)
+    rejected = [Raw.unpack(payload) for kind, payload in _rows(packed) if kind == Kind.REJECTED]
+    return rejected[0].reason if rejected else None
+
+
+def _rows(packed: Packed) -> Iterator[tuple[int, bytes]]:
+    return zip(packed.kind, packed.payload, strict=True)
+
+
+def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
+    """The rows of a record that is replayed; what nothing is made of has had its due."""
+    alone = Packed()
+    if raw.topic == offsets_topic.TOPIC:
+        _pack_offsets(alone, Records.of(raw), raw.until)
+    elif (kind := topics.kind(raw.topic)) in REPLAYABLE:
+        _pack_ours(alone, raw, kind, topics)
+    elif kind in PUBLISHED:
+        _pack_doubted(packed, raw, kind)
+        return
+    else:
+        _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
+    if all(kind == Kind.SKIPPED for kind in alone.kind):
+        packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.SETTLED, raw.pack())
+    packed.extend(alone)
+
+
+def _pack_doubted(packed: Packed, raw: Raw, kind: TopicKind) -> None:
+    """What we have published ourselves, and may not stand by any more: its key is all that counts."""
+    key = decode(kind, raw.key, None)
+    if raw.key is None or isinstance(key, Rejection):
+        _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
+    else:
+        packed.add(GROUP_ROUTE + str(place(key.key)), Kind.DOUBTED, raw.key)
+
+
+def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> None:
+    decoded = offsets_topic.decode(records.key, records.value)
+    for row, reason in decoded.rejected.items():
+        _reject(packed, records.raw(row, reason), reason)
+    for kind, count in decoded.skipped.items():
+        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=kind, n=count)
+    for row, group in decoded.memberships.items():
+        raw = records.raw(row)
+        packed.add(GROUP_ROUTE + group, Kind.MEMBERSHIP, replace(raw, until=until).pack())
+    if decoded.commits.row.size:
+        _pack_commits(packed, records, decoded.commits, until)
+
+
+def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits, until: int) -> None:
+    sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED
+    gone = commits.offset == commit_values.TOMBSTONE
+    at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
+    kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
+    if "" in commits.groups:
+        nameless = commits.group == commits.groups.index("")
+        if count := int(np.count_nonzero(nameless)):
+            packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=NAMELESS, n=count)
+            kept = kept[~nameless[kept]]
+    topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
+    topic = commits.topic[kept]
+    bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = kept[first:last]
+        groups, group = np.unique(commits.group[rows], return_inverse=True)
+        ids, topic_id = np.unique(commits.topic_id[rows], return_inverse=True)
+        unsaid = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
+        payload = Commits(
+            groups=tuple(commits.groups[index] for index in groups.tolist()),
+            topic_ids=tuple(topic_ids[index] for index in ids[unsaid:].tolist()),
+            group=group,
+            partition=commits.partition[rows],
+            offset=commits.offset[rows],
+            at=at[rows],
+            topic_id=topic_id - unsaid,
+            source=records.partition[commits.row[rows]],
+            position=records.offset[commits.row[rows]],
+            until=until,
+        )
+        packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], sort, payload.pack())
+
+
+def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
+    """Which commits are the last of their key and bucket, ordered by topic, key, bucket; the input is in log order."""
+    order = np.lexsort((bucket, key, topic))  # stable: log order within
+    last = np.ones(order.size, np.bool_)
+    same_key = key[order][1:] == key[order][:-1]
+    last[:-1] = ~(same_key & (bucket[order][1:] == bucket[order][:-1]))
+    return order[last]
+
+
+def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> None:
+    record = decode(kind, raw.key, raw.value)
+    if isinstance(record, Rejection):
+        _reject(packed, raw, MALFORMED_RECORD, detail=record.reason)
+        return
+    if isinstance(record, ReplayRecord):
+        _pack_again(packed, _replayed(record), topics)
+        return
+    if isinstance(record, GroupRecord):
+        for topic in record.topics:
+            packed.add(TOPIC_ROUTE + topic, Kind.READS, Reads(group=record.group, at=raw.timestamp).pack())
+    route = _route(record)
+    if route is None:
+        kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND
+        _reject(packed, raw, MALFORMED_RECORD, detail=f"a {kind_of} record has no place here")
+    elif route in ONLY_COUNTED:
+        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=route, n=1)
+    else:
+        packed.add(route, Kind.RECORD, raw.pack())
+
+
+def _route(record: Record | Tombstone) -> str | None:
+    """Whose record it is, a word of `ONLY_COUNTED` if nothing is made of it, None if it has no place here."""
+    match record:
+        case Tombstone(key=(("topic" | "offsets"), name)):
+            return f"{TOPIC_ROUTE}{name}"
+        case Tombstone(key=(("g" | "m"), group, *_)):
+            return f"{GROUP_ROUTE}{group}"
+        case Tombstone(key=(("broker" | "planner") as word, *_)):
+            return str(word)
+        case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
+            return TOPIC_ROUTE + topic
+        case GroupRecord(group=group) | MemberAssignment(group=group):
+            return GROUP_ROUTE + group
+        case BrokerRecord() | PlannerRecord():
+            return record.KIND
+        case _:
+            return None
+
+
+def _replayed(record: ReplayRecord) -> Raw:
+    return Raw(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=record.raw_key,
+        value=record.raw_value,
+        until=record.until,
+    )
+
+
+def _reject(packed: Packed, raw: Raw, reason: str, *, detail: str = "") -> None:
+    said = Raw(
+        topic=raw.topic,
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp=raw.timestamp,
+        key=raw.key,
+        value=raw.value,
+        reason=f"{reason}: {detail}" if detail else reason,
+    )
+    packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.REJECTED, said.pack(), reason=reason, n=1)

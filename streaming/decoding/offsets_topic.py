@@ -1,0 +1,243 @@
+"""The records of `__consumer_offsets`, decoded in columns: never a Python loop over commits.
+
+What a group's coordinator says of the group itself is rare, a few records a rebalance, and read one by one.
+
+    K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
+    V            its value: see `commit_values`
+    K 0002       | i16-len group                                            classic group metadata: see `classic_group`
+    K 0003 … 0008, 0010   KIP-848 consumer groups: see `consumer_group`
+    K 0009 … 0018         share and streams groups: skipped by kind
+
+Keys repeat, so each distinct one is read once (Arrow's dictionary). Whatever does not fit its version becomes a
+rejection with its reason; nothing in a record's bytes can raise here, or make this allocate more than it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.protocol.partition_ranges import WireError
+from streaming.decoding import classic_group, consumer_group
+from streaming.decoding import offset_commits as commit_values
+from streaming.decoding.byte_columns import (
+    Bytes,
+    from_arrow,
+)
+from streaming.errors import UnknownVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from streaming.rules.event_time import Int64
+
+
+TOPIC = "__consumer_offsets"
+MAX_PARTITION = 1_000_000
+"""A partition number beyond is garbage: it must not size our arrays."""
+
+NO_KEY = "no key"
+MALFORMED_KEY = "malformed key"
+UNKNOWN_KEY = "unknown key version"
+MALFORMED_COMMIT = "malformed commit"
+UNKNOWN_COMMIT = "unknown commit version"
+MALFORMED_GROUP = "malformed group metadata"
+UNKNOWN_GROUP = "unknown group metadata version"
+REASONS = (
+    NO_KEY,
+    MALFORMED_KEY,
+    UNKNOWN_KEY,
+    MALFORMED_COMMIT,
+    UNKNOWN_COMMIT,
+    MALFORMED_GROUP,
+    UNKNOWN_GROUP,
+)
+
+GROUP_METADATA = 2
+KEPT = (GROUP_METADATA, consumer_group.EPOCH, consumer_group.MEMBER, consumer_group.CURRENT)
+"""Key versions of what says who is in a group and who owns what."""
+# By key version, the kinds that nothing is made of: those of KIP-848 groups are read, and refused if they are malformed.
+SKIPPED = {
+    4: "consumer group partitions",
+    6: "consumer group target epoch",
+    7: "consumer group target assignment",
+    9: "share group partitions",
+    10: "share group member",
+    11: "share group epoch",
+    12: "share group target epoch",
+    13: "share group target assignment",
+    14: "share group current assignment",
+    15: "share group state",
+    16: "consumer group regex",
+    17: "streams group epoch",
+    18: "streams group partitions",
+    19: "streams group member",
+    20: "streams group target epoch",
+    21: "streams group target assignment",
+    22: "streams group current assignment",
+    23: "streams group topology",
+    24: "streams group topic ids",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Offset commits and their tombstones; the columns are indexed by commit, in the order of the input."""
+
+    row: Int64
+    """Its place in the input."""
+    key: Int64
+    """The same number for the same key, within the batch."""
+    group: Int64
+    """An index of `groups`."""
+    topic: Int64
+    """An index of `topics`."""
+    partition: Int64
+    offset: Int64
+    """`commit_values.TOMBSTONE`: gone."""
+    at: Int64
+    """The commit's own time; -1 for a tombstone, which has none."""
+    topic_id: Int64
+    """An index of `topic_ids`; -1 where the commit carries none."""
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+    topic_ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a batch of the offsets topic holds."""
+
+    commits: Commits
+    memberships: dict[int, str]
+    """By row, the group that it says something of: `classic_group.read` or `consumer_group.read` can read its value."""
+    skipped: dict[str, int]
+    """By kind, how many records nothing is made of."""
+    rejected: dict[int, str]
+    """By row, why it could not be read."""
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The distinct keys; every column is indexed by key."""
+
+    version: Int64
+    group: Int64
+    topic: Int64
+    partition: Int64
+    consumer: dict[int, str]
+    """By key of a KIP-848 group, the group."""
+    reason: dict[int, str]
+    """By key, why it is not one."""
+    groups: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Out:
+    memberships: dict[int, str] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    rejected: dict[int, str] = field(default_factory=dict)
+
+
+def decode(keys: pa.Array, values: pa.Array) -> Decoded:
+    """The records whose keys and values stand side by side in two binary Arrow arrays."""
+    distinct = keys.dictionary_encode()
+    of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
+    known = _read_keys(from_arrow(distinct.dictionary))
+    values_bytes = from_arrow(values)
+    version = np.where(of_key < 0, -1, known.version[of_key] if known.version.size else -1)  # by row
+
+    out = _Out()
+    out.rejected.update(dict.fromkeys(np.flatnonzero(of_key < 0).tolist(), NO_KEY))
+    bad = np.isin(of_key, np.fromiter(known.reason, np.int64, len(known.reason))) & (of_key >= 0)
+    out.rejected.update({row: known.reason[int(of_key[row])] for row in np.flatnonzero(bad).tolist()})
+    good = ~bad & (of_key >= 0)
+
+    for row in np.flatnonzero(good & (version == GROUP_METADATA)).tolist():
+        _read_group(out, row, GROUP_METADATA, known.groups[int(known.group[of_key[row]])], values_bytes)
+    for row in np.flatnonzero(good & np.isin(version, consumer_group.KEYS)).tolist():
+        _read_group(out, row, int(version[row]), known.consumer[int(of_key[row])], values_bytes)
+    others = good & (version > GROUP_METADATA) & ~np.isin(version, consumer_group.KEYS)
+    for kind in np.unique(version[others]).tolist():
+        out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
+
+    rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
+    read = commit_values.read(values_bytes.take(rows))
+    out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
+    out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
+    fits = ~(read.unknown | read.malformed)
+    rows = rows[fits]
+    key = of_key[rows]
+    commits = Commits(
+        row=rows,
+        key=key,
+        group=known.group[key],
+        topic=known.topic[key],
+        partition=known.partition[key],
+        offset=read.offset[fits],
+        at=read.at[fits],
+        topic_id=read.topic_id[fits],
+        groups=known.groups,
+        topics=known.topics,
+        topic_ids=read.topic_ids,
+    )
+    return Decoded(commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected)
+
+
+def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) -> None:
+    value = values.at(row)
+    try:
+        if value is not None and version == GROUP_METADATA:
+            classic_group.read(value)
+        elif value is not None:
+            consumer_group.read(version, value)
+        if version in KEPT:
+            out.memberships[row] = group
+        else:
+            out.skipped[SKIPPED[version]] = out.skipped.get(SKIPPED[version], 0) + 1
+    except UnknownVersion:
+        out.rejected[row] = UNKNOWN_GROUP
+    except WireError:
+        out.rejected[row] = MALFORMED_GROUP
+
+
+def _read_keys(keys: Bytes) -> _Keys:
+    version = np.where(keys.size >= 2, keys.int16(keys.start), -1)
+    commit = (version >= 0) & (version < GROUP_METADATA)
+    grouped = commit | (version == GROUP_METADATA)
+
+    group_at = keys.start + 4
+    group_size = np.where(keys.size >= 4, keys.int16(keys.start + 2), -1)
+    after_group = group_at + group_size
+    topic_at = after_group + 2
+    topic_size = np.where(topic_at <= keys.end, keys.int16(after_group), -1)
+    after_topic = topic_at + topic_size
+    partition = keys.int32(after_topic)
+    fits_commit = (group_size >= 0) & (topic_size >= 0) & (after_topic + 4 == keys.end)
+    fits_commit &= (partition >= 0) & (partition < MAX_PARTITION)
+    fits_group = (group_size >= 0) & (after_group == keys.end)
+    fits = np.where(commit, fits_commit, fits_group) & grouped
+
+    groups, group = keys.intern(np.where(fits, group_at, 0), np.where(fits, group_size, 0))
+    named_topic = fits & commit
+    topics, topic = keys.intern(np.where(named_topic, topic_at, 0), np.where(named_topic, topic_size, 0))
+    fits &= (group >= 0) & (topic >= 0)  # -1: not UTF-8
+
+    reason = dict.fromkeys(np.flatnonzero(grouped & ~fits | (keys.size < 2)).tolist(), MALFORMED_KEY)
+    consumer = _read_consumer_keys(keys, np.flatnonzero(np.isin(version, consumer_group.KEYS)), reason)
+    unknown = (keys.size >= 2) & ((version < 0) | (version > max(SKIPPED)))
+    reason.update(dict.fromkeys(np.flatnonzero(unknown).tolist(), UNKNOWN_KEY))
+    return _Keys(version, group, topic, partition, consumer, reason, groups, topics)
+
+
+def _read_consumer_keys(keys: Bytes, rows: Int64, reason: dict[int, str]) -> dict[int, str]:
+    groups: dict[int, str] = {}
+    for row in rows.tolist():
+        try:
+            groups[row] = consumer_group.read_key(keys.slice(row, int(keys.start[row]))).group
+        except WireError:
+            reason[row] = MALFORMED_KEY
+    return groups

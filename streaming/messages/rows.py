@@ -1,0 +1,271 @@
+"""What passes between the operators: each row is a route, a kind and a packed payload.
+
+The route is what state is kept by: `t/` and a topic, `g/` and a group, `x/` and a partition for what only passes through.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from streaming.messages.packing import (
+    pack,
+    unpack,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streaming.rules.event_time import Int64
+
+
+TOPIC_ROUTE = "t/"
+GROUP_ROUTE = "g/"
+PASSING_ROUTE = "x/"
+
+
+class Kind(IntEnum):
+    """What a row's payload is."""
+
+    COMMITS = 1
+    """`Commits` of a topic."""
+    RECORD = 2
+    """`Raw`: a good record of a topic of ours."""
+    MEMBERSHIP = 3
+    """`Raw`: good metadata of a classic group."""
+    REJECTED = 4
+    """`Raw`: a record that could not be read."""
+    SKIPPED = 5
+    """No payload: only counted."""
+    MOMENT = 6
+    """`Moment`: a group's lag in a topic at one sample."""
+    LAG = 7
+    """`LagRow`: a group's lag in a topic after the batch."""
+    RACKS = 8
+    """`RacksRow`: the replica racks of a topic that a group reads."""
+    GONE = 9
+    """`Gone`: a group no longer reads a topic, or the topic is gone."""
+    READS = 10
+    """`Reads`: a plan says that a group reads a topic, whether or not it has committed there."""
+    REPLAYED = 11
+    """`Commits`: one, that could not be read when its turn was; it counts unless there is something newer."""
+    SETTLED = 12
+    """`Raw`: a replayed record that needs its dead letter no more."""
+    DOUBTED = 13
+    """A key of what was published before the state was built anew: it ends unless the group's state says it, too."""
+
+
+class Row(NamedTuple):
+    """One row between operators."""
+
+    route: str
+    kind: int
+    payload: bytes
+
+
+class SinkRow(NamedTuple):
+    """A record to be written to Kafka."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """A Kafka record as it was read, with its place."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    reason: str = ""
+    until: int = -1
+    """Of a replay: below this offset there is no newer record of its key; -1: it is none."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp": self.timestamp,
+            "reason": self.reason,
+            "until": self.until,
+        }
+        parts = {"key": self.key, "value": self.value}
+        return pack(meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Raw:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        parts: dict[str, Any] = {
+            name: arrays[name].tobytes() if name in arrays else None for name in ("key", "value")
+        }
+        return cls(**meta, **parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Offset commits of one topic; the columns are indexed by commit."""
+
+    groups: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    group: Int64
+    """An index of `groups`."""
+    partition: Int64
+    offset: Int64
+    """-1: a tombstone."""
+    at: Int64
+    topic_id: Int64
+    """An index of `topic_ids`; -1: the commit does not say."""
+    source: Int64
+    """The partition of the offsets topic, and"""
+    position: Int64
+    """the offset there."""
+    until: int = -1
+    """Of a replay: as `Raw`'s."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        narrow = {name: getattr(self, name).astype(np.int32) for name in _NARROW}
+        wide = {name: getattr(self, name) for name in _WIDE}
+        meta = {"groups": self.groups, "topic_ids": self.topic_ids, "until": self.until}
+        return pack(meta, {**narrow, **wide})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Commits:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}
+        groups, topic_ids = tuple(meta["groups"]), tuple(meta["topic_ids"])
+        return cls(groups=groups, topic_ids=topic_ids, until=meta["until"], **columns)
+
+
+_NARROW = ("group", "partition", "topic_id", "source")
+_WIDE = ("offset", "at", "position")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A group's lag in a topic at the time of a sample."""
+
+    topic: str
+    at: int
+    lag: Int64
+    """By partition."""
+    seconds: float
+    """For how long the next record of the partition has been there in which that is longest; 0: there is no lag."""
+    committed_at: int
+    """The time of the group's newest commit in the topic; -1: it has none, and reads it by plan."""
+    source: Mapping[str, int]
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta: dict[str, Any] = {
+            name: getattr(self, name) for name in ("topic", "at", "seconds", "committed_at")
+        }
+        return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Moment:
+        """From the payload."""
+        meta, arrays = unpack(payload)
+        return cls(**meta, lag=arrays["lag"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """A group's lag in a topic after a batch, at the last sample."""
+
+    topic: str
+    at: int
+    partitions: int
+    committed: bool
+    """Whether the group has a commit in the topic, and"""
+    committed_at: int
+    """the time of the newest; -1: none."""
+    fields: tuple[str, ...]
+    """Of the lag record's, those that the topic knows, each as JSON: `"name":value`."""
+
+    def pack(self) -> bytes:
+        """The payload: a line of JSON, and a line for each field."""
+        return "\n".join([json.dumps([getattr(self, name) for name in _LAG]), *self.fields]).encode()
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> LagRow:
+        """From the payload."""
+        meta, *fields = payload.decode().split("\n")
+        return cls(**dict(zip(_LAG, json.loads(meta), strict=True)), fields=tuple(fields))
+
+
+_LAG = ("topic", "at", "partitions", "committed", "committed_at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RacksRow:
+    """The replica racks of a topic that a group reads, since `at`."""
+
+    topic: str
+    id: str
+    at: int
+    told: int
+    """When the group was to know: at a change, or when it came to read the topic."""
+    racks: tuple[tuple[str, ...], ...]
+    source: Mapping[str, int]
+    committed: bool
+    """Whether the group has a commit in the topic; without one it reads it by plan."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta: dict[str, Any] = {name: getattr(self, name) for name in ("topic", "id", "at", "told", "racks")}
+        return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> RacksRow:
+        """From the payload."""
+        meta, _ = unpack(payload)
+        meta["racks"] = tuple(map(tuple, meta["racks"]))
+        return cls(**meta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """A group's plan covers a topic, since `at`."""
+
+    group: str
+    at: int
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack({"group": self.group, "at": self.at}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Reads:
+        """From the payload."""
+        return cls(**unpack(payload)[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A topic that a group no longer has to do with."""
+
+    topic: str
+    at: int
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack({"topic": self.topic, "at": self.at}, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Gone:
+        """From the payload."""
+        return cls(**unpack(payload)[0])

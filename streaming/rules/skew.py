@@ -1,0 +1,56 @@
+"""When lag lies unevenly on a group's members, and for how long it has.
+
+Skew is the largest member's lag per capacity over the mean of all members' (those without any included). It counts
+while it is at least the threshold and the group's lag at least the floor: so many records, or a record that has waited
+for so many seconds. It becomes a trigger once it has counted for `hold` milliseconds without a break. All times are
+event times, those of the samples; a clock that was set back is a break.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Floats
+
+
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewRule:
+    """The settings of the rule."""
+
+    threshold: float = 1.5
+    floor: int = 10_000
+    floor_seconds: float = 30.0
+    hold: int = 30_000
+    """Milliseconds; a longer silence between two moments is a break as well: nobody saw what lay in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewRun:
+    """How long skew has counted."""
+
+    since: int = NEVER
+    """The first moment of the unbroken run; `NEVER`: there is none."""
+    judged: int = NEVER
+    """The last moment that was judged."""
+    standing: bool = False
+    """Whether the run has become a trigger."""
+
+
+def skew_of(loads: Floats) -> float:
+    """The largest load over the mean; 1.0 where there is nothing to compare."""
+    mean = float(loads.mean()) if loads.size else 0.0
+    return float(loads.max()) / mean if mean > 0 else 1.0
+
+
+def judge(rule: SkewRule, run: SkewRun, *, at: int, skew: float, lag: int, seconds: float = 0.0) -> SkewRun:
+    """The run after one more moment; `seconds`: for how long the record has waited that has waited longest."""
+    if skew < rule.threshold or (lag < rule.floor and seconds < rule.floor_seconds):
+        return SkewRun(judged=at)
+    silent = run.judged != NEVER and not 0 <= at - run.judged <= rule.hold
+    since = at if run.since == NEVER or (silent and not run.standing) else run.since
+    return replace(run, since=since, judged=at, standing=run.standing or at - since >= rule.hold)

@@ -1,0 +1,226 @@
+"""What a topic's groups lag behind, many groups at once: rows are groups, columns are partitions. Pure.
+
+Cost: a few dozen calls of NumPy whatever the number of groups, and for each group what it takes to write its row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from streaming.messages import lag_json as lag_text
+from streaming.messages.rows import (
+    LagRow,
+    Moment,
+)
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.partition_lag import (
+    NONE,
+    Lag,
+    lag_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streaming.rules.event_time import (
+        Floats,
+        Int64,
+        Mask,
+    )
+    from streaming.topic.state import (
+        LagRule,
+        TopicState,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """Where the entries of a topic's commits stand in a matrix of some groups."""
+
+    shape: tuple[int, int]
+    entry: Int64
+    """The entries that have a place in it, and"""
+    place: Int64
+    """their places, counted row after row."""
+
+    @classmethod
+    def of(cls, state: TopicState, numbers: Int64) -> Cells:
+        """Those of some groups, by their numbers, ascending."""
+        commits = state.commits
+        partitions = state.stable.size
+        group, partition = commits.group, commits.partition
+        fits = (partition < partitions) & commits.of_topic(state.id)
+        if numbers.size == len(commits.groups):
+            row = group
+        else:
+            row = np.minimum(np.searchsorted(numbers, group), numbers.size - 1)
+            fits &= numbers[row] == group
+        entry = np.flatnonzero(fits)
+        return cls(
+            shape=(numbers.size, partitions),
+            entry=entry,
+            place=row[entry] * partitions + partition[entry],
+        )
+
+    def fill(self, column: Int64) -> Int64:
+        """A column of the commits as a matrix, `NONE` where there is no commit."""
+        matrix = np.full(self.shape, NONE, np.int64)
+        matrix.reshape(-1)[self.place] = column[self.entry]
+        return matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lags:
+    """The lag of some groups with the commits that a state counts."""
+
+    state: TopicState
+    numbers: list[int]
+    """By row, the group's number."""
+    cells: Cells
+    committed: Int64
+    committed_at: Int64
+    lag: Lag
+    seconds: Floats
+    """For how long the next record has been there, NaN where no end is known."""
+    at_least: Mask
+    """Where it is so many seconds at least."""
+    source: list[dict[str, int]]
+    """By row, up to where the input was read."""
+
+    @classmethod
+    def of(cls, state: TopicState, rule: LagRule, numbers: Sequence[int]) -> Lags:
+        """Of some groups, by their numbers, ascending; at least one."""
+        wanted = np.array(numbers, np.int64)
+        cells = Cells.of(state, wanted)
+        committed = cells.fill(state.commits.offset)
+        lag = lag_of(
+            committed=committed,
+            begin=state.begin,
+            end=ends(state, rule),
+            reset=rule.reset,
+            data=state.data if rule.end_kind == "stable" else None,
+        )
+        seconds, at_least = _seconds(state, rule, committed, lag.lag)
+        return cls(
+            state=state,
+            numbers=list(numbers),
+            cells=cells,
+            committed=committed,
+            committed_at=cells.fill(state.commits.at),
+            lag=lag,
+            seconds=seconds,
+            at_least=at_least,
+            source=_sources(state, wanted),
+        )
+
+    def at(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
+        """The same as of a later state, None if commits or samples have come in between, or for other groups."""
+        before = self.state
+        same = before.commits is state.commits and before.history is state.history and before.id == state.id
+        return replace(self, state=state) if same and self.numbers == list(numbers) else None
+
+
+def moments(topic: str, lags: Lags) -> Iterator[tuple[int, Moment]]:
+    """By number, what each group is judged by."""
+    longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
+    committed_at = lags.committed_at.max(axis=1, initial=NONE).tolist()
+    for row, number in enumerate(lags.numbers):
+        moment = Moment(
+            topic=topic,
+            at=lags.state.at,
+            lag=lags.lag.lag[row],
+            seconds=longest[row],
+            committed_at=committed_at[row],
+            source=lags.source[row],
+        )
+        yield number, moment
+
+
+def lag_rows(topic: str, lags: Lags, sampled: TopicState, rule: LagRule) -> Iterator[tuple[int, LagRow]]:
+    """By number, each group's lag as it is published; its velocity is as of the sample, with the commits counted then."""
+    state, wanted = lags.state, np.array(lags.numbers, np.int64)
+    cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, wanted)
+    rate, velocity = _speeds(sampled, rule, cells)
+    (rates,) = lag_text.figures(rate[None, :])
+    shared: dict[str, str | None] = {
+        "at": str(state.at),
+        "begin": lag_text.column(state.begin),
+        "data": lag_text.column(state.data) if (state.data >= 0).any() else None,
+        "end": lag_text.column(ends(state, rule)),
+        "end_kind": lag_text.text(rule.end_kind),
+        "ends_at": lag_text.column(state.read_at) if (state.read_at != state.at).any() else None,
+        "id": lag_text.text(state.id),
+        "racks": lag_text.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
+        "rate": rates,
+    }
+    own: dict[str, Sequence[str | None]] = {
+        "at_least": [None if none == "[]" else none for none in lag_text.places(lags.at_least)],
+        "committed": lag_text.integers(lags.committed),
+        "committed_at": lag_text.integers(lags.committed_at),
+        "lag": lag_text.integers(lags.lag.lag),
+        "lost": lag_text.integers(lags.lag.lost),
+        "seconds": lag_text.figures(lags.seconds),
+        "source": [lag_text.text(source) for source in lags.source],
+        "stale": lag_text.places(lags.lag.stale),
+        "velocity": lag_text.figures(velocity),
+    }
+    common = [lag_text.field(name, value) for name, value in shared.items() if value is not None]
+    newest = lags.committed_at.max(axis=1, initial=NONE).tolist()
+    for row, number in enumerate(lags.numbers):
+        mine = [lag_text.field(name, value) for name, of in own.items() if (value := of[row]) is not None]
+        told = LagRow(
+            topic=topic,
+            at=state.at,
+            partitions=state.stable.size,
+            committed=newest[row] != NONE,
+            committed_at=newest[row],
+            fields=(*common, *mine),
+        )
+        yield number, told
+
+
+def ends(state: TopicState, rule: LagRule) -> Int64:
+    """The end of each partition, as the rule has it."""
+    return state.stable if rule.end_kind == "stable" else state.high
+
+
+def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> tuple[Floats, Mask]:
+    following = np.where(committed == NONE, state.begin, np.maximum(committed, state.begin))
+    arrived, unbounded = state.history.arrived(following)
+    behind = lag > 0
+    seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
+    return np.where(ends(state, rule) < 0, np.nan, seconds), unbounded & behind
+
+
+def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
+    """Records that arrive a second, by partition; offsets that groups commit their way forward; NaN: not known."""
+    end = ends(state, rule)
+    if not state.marks or state.marks[0].at >= state.at:
+        return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
+    mark = state.marks[0]
+    seconds = (state.at - mark.at) / 1000
+    then = np.full(end.size, UNKNOWN, np.int64)
+    then[: mark.end.size] = mark.end[: end.size]
+    rate: Floats = np.where((then < 0) | (end < 0), np.nan, np.maximum(end - then, 0) / seconds)
+    commits = state.commits
+    committed = cells.fill(commits.offset)
+    before = cells.fill(commits.older if len(state.marks) == 2 else commits.younger)
+    known = (committed != NONE) & (before != NONE)
+    velocity: Floats = np.where(known, np.maximum(committed - before, 0) / seconds, np.nan)
+    return rate.round(2), velocity.round(2)
+
+
+def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
+    """By group, the newest of its commits in the offsets topic, and the sample."""
+    commits, sampled = state.commits, dict([state.sampled] if state.sampled else [])
+    first, last = np.searchsorted(commits.group, [numbers, numbers + 1])
+    newest = np.lexsort((commits.position, commits.group))  # of each group's entries the last
+    sources = [sampled] * numbers.size
+    for row in np.flatnonzero(first < last).tolist():
+        entry = newest[last[row] - 1]
+        sources[row] = {f"{OFFSETS_TOPIC}/{commits.source[entry]}": int(commits.position[entry]), **sampled}
+    return sources
