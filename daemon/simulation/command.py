@@ -10,19 +10,29 @@ from assignors.json_problems import MAX_LINE
 from assignors.problem.inputs import ProblemError
 from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
-from daemon.simulation.contenders import contender
-from daemon.simulation.control import Rules
-from daemon.simulation.figures import Figures, table
-from daemon.simulation.replay import readers_alike, readers_of, replayed
+from daemon.simulation.candidates import contender
+from daemon.simulation.engine import (
+    Course,
+    simulate,
+)
+from daemon.simulation.group_control import Rules
+from daemon.simulation.results import (
+    Figures,
+    table,
+)
 from daemon.simulation.scenario import Size, made
-from daemon.simulation.simulation import Course, simulate
 from daemon.simulation.trace import read_trace
+from daemon.simulation.trace_replay import (
+    readers_alike,
+    readers_of,
+    replayed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from daemon.settings import Settings
+    from daemon.config.settings import Settings
     from daemon.simulation.fleet import World
 
 USUAL = ("optimal", "lag", "lag-global", "sticky", "cooperative-sticky", "uniform", "range", "roundrobin")

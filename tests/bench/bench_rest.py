@@ -21,10 +21,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
-from daemon import topics as our_topics
-from daemon.observer import Observer
-from daemon.observer_settings import ObserverSettings
-from daemon.settings import load
+from daemon.config.settings import load
+from daemon.kafka import topic_setup as our_topics
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
 
 sys.path.append(str(Path(__file__).parents[1] / "end_to_end"))
@@ -134,7 +134,7 @@ def measured(root: int, settle: float, seconds: float) -> str:
     """What a process and those below it use in so many seconds, after some others."""
 
     def name(pid: int, process: processes.Process) -> str:
-        if "pipeline_process" in process.command and process.name.startswith("python"):
+        if "daemon.pipeline.process" in process.command and process.name.startswith("python"):
             return "the pipeline's driver and workers"
         if process.name == "java":
             return "the pipeline's JVM"

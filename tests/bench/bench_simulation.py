@@ -10,9 +10,12 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
-from daemon.settings import load
+from daemon.config.settings import load
 from daemon.simulation.command import Asked, run
-from daemon.simulation.figures import Figures, in_bytes
+from daemon.simulation.results import (
+    Figures,
+    in_bytes,
+)
 from daemon.simulation.scenario import SCENARIOS, Size
 
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")

@@ -15,9 +15,22 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon.control import ControlState, Fenced, Moment, Publish, Recovered, Ticked, Told, step
-from daemon.control_settings import ControlSettings, PlanSettings, RestraintSettings
-from daemon.decision_context import Say
+from daemon.control.context import Say
+from daemon.control.controller import (
+    ControlState,
+    Fenced,
+    Moment,
+    Publish,
+    Recovered,
+    Ticked,
+    Told,
+    step,
+)
+from daemon.control.settings import (
+    ControlSettings,
+    PlanSettings,
+    RestraintSettings,
+)
 
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettings(cool_down=60.0))

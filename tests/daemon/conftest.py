@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
-from daemon.topic_shapes import TopicSettings
-from daemon.topics import ensure
+from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_specs import TopicSettings
 
 
 class Said:

@@ -3,8 +3,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from daemon.cli import main
-from daemon.commands.options import read_settings
+from daemon.cli.main import main
+from daemon.cli.options import read_settings
 
 
 def levelwind(*arguments, stdin=None):

@@ -15,7 +15,8 @@ from assignors.protocol.records import (
     encode,
     encode_key,
 )
-from daemon.cluster_state import (
+from daemon.errors import ConfigurationError
+from daemon.observer.cluster_state import (
     ClusterState,
     Observation,
     ObservedTopic,
@@ -29,7 +30,6 @@ from daemon.cluster_state import (
     settled,
     went_back,
 )
-from daemon.errors import ConfigurationError
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 

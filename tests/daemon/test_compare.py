@@ -13,12 +13,12 @@ from assignors.problem.inputs import (
 )
 from assignors.protocol.records import Rejection, decode
 from assignors.registry import STRATEGIES
-from daemon.cli import main
-from daemon.compare import compare_group
+from daemon.cli.main import main
+from daemon.config.settings import load
+from daemon.control.planning import options_of
 from daemon.errors import NotFoundError
-from daemon.live_group import group_of
-from daemon.planning import options_of
-from daemon.settings import load
+from daemon.inspection.compare import compare_group
+from daemon.inspection.live_group import group_of
 
 PROBLEM = {
     "id": "KAFKA-5337",

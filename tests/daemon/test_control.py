@@ -17,9 +17,14 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
-from daemon.control import Listening
-from daemon.control_settings import Cause, ControlSettings, PlanSettings, RestraintSettings
-from daemon.settings import load
+from daemon.config.settings import load
+from daemon.control.controller import Listening
+from daemon.control.settings import (
+    Cause,
+    ControlSettings,
+    PlanSettings,
+    RestraintSettings,
+)
 
 
 @pytest.fixture

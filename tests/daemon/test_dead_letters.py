@@ -4,10 +4,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from assignors.protocol.records import DeadLetter, ReplayRecord
-from daemon import record_writer
-from daemon.dead_letters import Judged, Verdict, retry, show, summary
+from daemon.config.settings import load
 from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.settings import load
+from daemon.inspection.dead_letters import (
+    Judged,
+    Verdict,
+    retry,
+    show,
+    summary,
+)
+from daemon.kafka import record_writer
 
 
 def letter(offset, **more):

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.events import EVENTS, VOCABULARY
+from daemon.telemetry.log_events import (
+    EVENTS,
+    VOCABULARY,
+)
 
 ROOT = Path(__file__).parents[2]
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}

@@ -8,10 +8,10 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from daemon.cli import main
-from daemon.explaining import explain_group
-from daemon.planning import options_of
-from daemon.settings import load
+from daemon.cli.main import main
+from daemon.config.settings import load
+from daemon.control.planning import options_of
+from daemon.inspection.explain import explain_group
 
 PROBLEM = {
     "id": "p",

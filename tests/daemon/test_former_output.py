@@ -6,11 +6,11 @@ import pytest
 
 from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
 from assignors.protocol.topics import Topics
-from daemon import pipeline_process
 from daemon.errors import ClusterUnavailableError
-from daemon.former_output import doubts
-from daemon.pipeline_process import look_through
-from daemon.reading import Entry
+from daemon.kafka.topic_reader import Entry
+from daemon.pipeline import process as pipeline_process
+from daemon.pipeline.process import look_through
+from daemon.pipeline.stale_output import doubts
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import Shape
 

@@ -1,8 +1,8 @@
 import pytest
 
-from daemon.control_settings import EVERY
+from daemon.config.settings import load
+from daemon.control.settings import EVERY
 from daemon.errors import ConfigurationError
-from daemon.settings import load
 
 OPTIONS = """
 [groups."a.b"]

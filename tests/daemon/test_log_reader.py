@@ -8,8 +8,13 @@ from confluent_kafka import Producer
 from assignors.protocol.records import MemberRecord, OperatorRecord, PlannerRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.log_reader import LogReader
-from daemon.reading import Ends, Entry, Rejected, read_to_end
+from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_reader import (
+    Ends,
+    Entry,
+    Rejected,
+    read_to_end,
+)
 
 
 def test_an_empty_log_has_been_read_from_the_start():

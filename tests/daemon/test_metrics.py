@@ -10,9 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
-from daemon.decision_context import Say
+from daemon.control.context import Say
 from daemon.errors import ConfigurationError
-from daemon.metrics import Metrics, serve
+from daemon.service.metrics import (
+    Metrics,
+    serve,
+)
 
 
 @pytest.fixture

@@ -5,9 +5,19 @@ from types import SimpleNamespace
 from confluent_kafka import Uuid
 
 from assignors.protocol.records import TopicRecord
-from daemon.clients import AT_ONCE
-from daemon.cluster_state import ClusterState, ObservedTopic, Selection
-from daemon.observation import COMMITS, _to_describe, _topic, begins_due, read_offsets
+from daemon.kafka.clients import AT_ONCE
+from daemon.observer.cluster_probe import (
+    COMMITS,
+    _to_describe,
+    _topic,
+    begins_due,
+    read_offsets,
+)
+from daemon.observer.cluster_state import (
+    ClusterState,
+    ObservedTopic,
+    Selection,
+)
 
 
 def node(number):

@@ -22,15 +22,18 @@ from confluent_kafka.admin import (
 
 from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
 from assignors.protocol.topics import Topics
-from daemon import clients
-from daemon.cluster_state import UNKNOWN
-from daemon.observation import UnansweredError, read_offsets
-from daemon.observer import Observer
-from daemon.observer_settings import ObserverSettings
-from daemon.reading import read_to_end
-from daemon.tails import STILL
-from daemon.topic_shapes import TopicSettings
-from daemon.topics import ensure
+from daemon.kafka import clients
+from daemon.kafka.topic_reader import read_to_end
+from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_specs import TopicSettings
+from daemon.observer.cluster_probe import (
+    UnansweredError,
+    read_offsets,
+)
+from daemon.observer.cluster_state import UNKNOWN
+from daemon.observer.last_records import STILL
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration

@@ -1,6 +1,10 @@
 """What is said once, and what is said now and then."""
 
-from daemon.once import Outage, Throttle, changes
+from daemon.telemetry.throttle import (
+    Outage,
+    Throttle,
+    changes,
+)
 
 
 def test_an_outage_begins_once_and_ends_with_its_length():

@@ -5,9 +5,9 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from assignors.protocol.records import LagRecord, MemberRecord, OperatorRecord, encode
-from daemon import operator_word
-from daemon.cli import main
-from daemon.reading import read_to_end
+from daemon.cli.main import main
+from daemon.inspection import rebalance as operator_word
+from daemon.kafka.topic_reader import read_to_end
 
 
 def test_a_user_without_a_name_is_named_by_number(monkeypatch):

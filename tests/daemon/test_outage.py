@@ -5,12 +5,15 @@ import pytest
 from assignors.protocol.records import OperatorRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
-from daemon.log_reader import LogReader
-from daemon.observer import Observer
-from daemon.observer_settings import ObserverSettings
-from daemon.publisher import Outgoing, Publisher
-from daemon.topic_shapes import TopicSettings
-from daemon.topics import ensure
+from daemon.kafka.publisher import (
+    Outgoing,
+    Publisher,
+)
+from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_specs import TopicSettings
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration

@@ -7,8 +7,14 @@ import pytest
 
 from assignors.comparison import Row
 from assignors.problem.score import Score
+from daemon.charts import (
+    BAD,
+    BEST,
+    PLAIN,
+    draw_comparison,
+    sheet,
+)
 from daemon.errors import ConfigurationError
-from daemon.pictures import BAD, BEST, PLAIN, draw_comparison, sheet
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,8 +5,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline_reporter import Teller
-from daemon.supervision import relay
+from daemon.pipeline.reporter import Teller
+from daemon.pipeline.supervisor import relay
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
     SetAside,

@@ -5,8 +5,11 @@ from types import MappingProxyType
 import pytest
 
 from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-from daemon.control_settings import PlanSettings
-from daemon.planning import build, plan
+from daemon.control.planning import (
+    build,
+    plan,
+)
+from daemon.control.settings import PlanSettings
 
 NOTHING = MappingProxyType({})
 

@@ -8,8 +8,12 @@ from confluent_kafka import Producer
 
 from assignors.protocol.records import OperatorRecord, Tombstone, encode, encode_key
 from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.publisher import Outgoing, Publisher, UnpublishableError
-from daemon.reading import read_to_end
+from daemon.kafka.publisher import (
+    Outgoing,
+    Publisher,
+    UnpublishableError,
+)
+from daemon.kafka.topic_reader import read_to_end
 
 pytestmark = pytest.mark.integration
 

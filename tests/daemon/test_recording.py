@@ -8,9 +8,13 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from assignors.protocol.records import LagRecord, encode, encode_key
-from daemon.cli import main
-from daemon.recording import Recording, line_of, record_lag
-from daemon.settings import load
+from daemon.cli.main import main
+from daemon.config.settings import load
+from daemon.inspection.record_lag import (
+    Recording,
+    line_of,
+    record_lag,
+)
 from daemon.simulation.trace import read_trace
 
 

@@ -1,5 +1,12 @@
-from daemon.control_settings import Cause, RestraintSettings
-from daemon.restraint import HOUR, Promise, Restraint
+from daemon.control.cooldown import (
+    HOUR,
+    Promise,
+    Restraint,
+)
+from daemon.control.settings import (
+    Cause,
+    RestraintSettings,
+)
 
 SETTINGS = RestraintSettings(cool_down=60, cool_down_max=200, moves_per_hour={Cause.SKEW: 10})
 PROMISE = Promise(before=3.0, after=1.0)

@@ -1,8 +1,8 @@
 import pytest
 
-from daemon.control_settings import Cause
+from daemon.config.settings import load
+from daemon.control.settings import Cause
 from daemon.errors import ConfigurationError
-from daemon.settings import load
 
 
 def refused(overrides=None, path=None):

@@ -13,8 +13,16 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.errors import NotFoundError
-from daemon.showing import describe_group, figure, groups_table, trigger_in_words
-from daemon.view import Views, known
+from daemon.inspection.group_view import (
+    Views,
+    known,
+)
+from daemon.inspection.tables import (
+    describe_group,
+    figure,
+    groups_table,
+    trigger_in_words,
+)
 
 LONG = "payments." + "settlement-" * 12 + "v2"
 

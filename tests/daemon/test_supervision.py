@@ -1,7 +1,10 @@
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.supervision import Attempts, relay
+from daemon.pipeline.supervisor import (
+    Attempts,
+    relay,
+)
 
 ALLOWED = Attempts(allowed=2, window=60.0)
 

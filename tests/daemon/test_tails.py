@@ -3,8 +3,14 @@
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from daemon.cluster_state import UNKNOWN
-from daemon.tails import STILL, STILL_MAX, WINDOWS, Tail, last_records
+from daemon.observer.cluster_state import UNKNOWN
+from daemon.observer.last_records import (
+    STILL,
+    STILL_MAX,
+    WINDOWS,
+    Tail,
+    last_records,
+)
 
 
 def stood(end, samples, tail=None):

@@ -14,8 +14,17 @@ from confluent_kafka.admin import (
 
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.topic_shapes import Difference, TopicSettings, differences, refusal, wanted
-from daemon.topics import ensure, offsets_partitions
+from daemon.kafka.topic_setup import (
+    ensure,
+    offsets_partitions,
+)
+from daemon.kafka.topic_specs import (
+    Difference,
+    TopicSettings,
+    differences,
+    refusal,
+    wanted,
+)
 from deploy.cluster import Cluster
 
 

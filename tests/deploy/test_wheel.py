@@ -75,4 +75,4 @@ def test_every_file_of_the_packages_is_in_the_wheel(source, wheel):
 def test_the_command_is_installed(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
-        assert "levelwind = daemon.cli:main" in archive.read(name).decode()
+        assert "levelwind = daemon.cli.main:main" in archive.read(name).decode()

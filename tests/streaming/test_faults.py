@@ -25,10 +25,16 @@ from installation import PARTITIONS, Installation, now
 
 from assignors.protocol.records import BrokerRecord, MemberAssignment, OffsetsRecord, TopicRecord
 from assignors.protocol.topics import partition_for
+from daemon.config.settings import (
+    PipelineSection,
+    Settings,
+)
 from daemon.errors import PipelineFailedError
-from daemon.pipeline_process import PipelineOrder
-from daemon.settings import PipelineSection, Settings
-from daemon.supervision import Attempts, PipelineChild
+from daemon.pipeline.process import PipelineOrder
+from daemon.pipeline.supervisor import (
+    Attempts,
+    PipelineChild,
+)
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
@@ -84,7 +90,7 @@ class Driver:
 
     def start(self) -> None:
         self.events.clear()
-        command = [sys.executable, "-m", "daemon.pipeline_process", str(self._file)]
+        command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
         self.child = guard.start(command, output=subprocess.PIPE)
         threading.Thread(target=self._read, args=(self.child.process.stdout,), daemon=True).start()
 

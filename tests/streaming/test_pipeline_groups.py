@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 from installation import Installation, now
 from pyspark.sql import SparkSession
 
-from daemon.cli import main
+from daemon.cli.main import main
 from deploy.cluster import Cluster
 from streaming.decoding import ingest as intake
 from streaming.spark import query as pipeline

@@ -12,7 +12,12 @@ from offsets_twin import Golden, group_key
 from stories import RULE, SECOND, Story, compacted, lag
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
-from daemon.dead_letters import Found, Verdict, judge, standing
+from daemon.inspection.dead_letters import (
+    Found,
+    Verdict,
+    judge,
+    standing,
+)
 from streaming.decoding import offset_commits as commit_values
 from streaming.decoding.ingest import unreadable
 from streaming.messages.rows import Raw

@@ -20,9 +20,9 @@ from installation import Installation, now
 from kafka_wire import commit_that_expires
 from pyspark.sql import SparkSession
 
-from daemon.observer import Observer
-from daemon.observer_settings import ObserverSettings
-from daemon.tails import STILL
+from daemon.observer.last_records import STILL
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
 from streaming.spark import query as pipeline
 from streaming.spark.settings import PipelineSettings

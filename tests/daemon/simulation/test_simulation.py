@@ -14,14 +14,25 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.registry import STRATEGIES
-from daemon.control_settings import Cause, ControlSettings, RestraintSettings
-from daemon.simulation import simulation
-from daemon.simulation.contenders import contender
-from daemon.simulation.control import Rules
+from daemon.control.settings import (
+    Cause,
+    ControlSettings,
+    RestraintSettings,
+)
+from daemon.simulation import engine as simulation
+from daemon.simulation.candidates import contender
+from daemon.simulation.engine import (
+    BLOCK,
+    Course,
+    simulate,
+)
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
-from daemon.simulation.run import HandOver, Run
+from daemon.simulation.group_control import Rules
 from daemon.simulation.scenario import SCENARIOS, Size, made
-from daemon.simulation.simulation import BLOCK, Course, simulate
+from daemon.simulation.strategy_run import (
+    HandOver,
+    Run,
+)
 from daemon.simulation.traffic import Recent
 from streaming.rules.skew import SkewRule
 

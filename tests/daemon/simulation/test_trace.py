@@ -6,12 +6,16 @@ from click.testing import CliRunner
 
 from assignors.problem.inputs import ProblemError
 from assignors.protocol.records import LagRecord, encode
-from daemon.cli import main
-from daemon.settings import load
+from daemon.cli.main import main
+from daemon.config.settings import load
 from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Moved
-from daemon.simulation.replay import readers_alike, readers_of, replayed
 from daemon.simulation.trace import read_trace
+from daemon.simulation.trace_replay import (
+    readers_alike,
+    readers_of,
+    replayed,
+)
 from streaming.rules.skew import SkewRule
 
 

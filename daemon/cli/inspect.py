@@ -1,0 +1,142 @@
+"""Commands that ask a cluster what there is, and give it an operator's word."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from daemon.cli.options import (
+    format_option,
+    read_settings,
+    with_settings,
+)
+from daemon.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="List the groups.")
+@with_settings
+@format_option
+def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
+    """List the groups with their members, lag and skew."""
+    from daemon.inspection.group_view import read_views  # noqa: PLC0415 - see the package
+    from daemon.inspection.tables import groups_table  # noqa: PLC0415 - see the package
+
+    views = read_views(read_settings(config, bootstrap, pairs))
+    if form == "json":
+        for view in views.values():
+            click.echo(json.dumps(view.summary(), sort_keys=True))
+    else:
+        groups_table(views.values())
+
+
+@click.command(short_help="Show one group.")
+@click.argument("group")
+@with_settings
+@format_option
+def describe(
+    group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str
+) -> None:
+    """Show one group: plan, members, and lag and racks of each partition."""
+    from daemon.inspection.group_view import (  # noqa: PLC0415 - see the package
+        known,
+        read_views,
+    )
+    from daemon.inspection.tables import describe_group  # noqa: PLC0415 - see the package
+
+    view = known(read_views(read_settings(config, bootstrap, pairs)), group)
+    if form == "json":
+        click.echo(json.dumps(view.as_json(), sort_keys=True))
+    else:
+        describe_group(view, now=time.time_ns() // 1_000_000)
+
+
+@click.command(short_help="Ask for a plan for a group, now.")
+@click.argument("group")
+@click.option("--reason", default="asked for by an operator", show_default=True)
+@with_settings
+def rebalance(
+    group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
+) -> None:
+    """Ask the daemon to plan a group anew now, whatever its cool-down."""
+    from daemon.inspection.rebalance import ask_for_rebalance  # noqa: PLC0415 - see the package
+
+    ask_for_rebalance(read_settings(config, bootstrap, pairs), group, reason)
+    click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
+
+
+@click.command("dead-letters", short_help="List what could not be read.")
+@click.option("--retry", is_flag=True, help="Give the pipeline what the installed version can read now.")
+@click.option("--topic", metavar="NAME", help="Only the letters of records of this topic.")
+@with_settings
+@format_option
+def dead_letters(
+    retry: bool,
+    topic: str | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """List the records that the pipeline could not read."""
+    from daemon.inspection import dead_letters as letters  # noqa: PLC0415 - see the package
+
+    settings = read_settings(config, bootstrap, pairs)
+    judged = letters.look_up(settings, letters.read_letters(settings, topic))
+    if form == "json":
+        now = time.time_ns() // 1_000_000
+        for one in judged:
+            click.echo(json.dumps(one.as_json(now), sort_keys=True))
+    else:
+        letters.show(judged)
+    if retry:
+        letters.retry(settings, judged)
+    click.echo(letters.summary(judged, retried=retry), err=True)
+
+
+@click.command(short_help="Record lag for a simulation.")
+@click.argument("file", type=click.File("ab", lazy=False), default="-")
+@click.option("--group", metavar="NAME", help="Only the lag of this group.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    help="Go on for so long, 0: only what the topic still holds; else until Ctrl-C.",
+)
+@with_settings
+def record(
+    file: BinaryIO,
+    group: str | None,
+    seconds: float | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Record samples of lag, a trace for `levelwind simulate --trace`.
+
+    They are appended to FILE, or go to standard output: first what levelwind.lag still holds, then what is published.
+    """
+    from rich.console import Console  # noqa: PLC0415 - see the package
+    from rich.text import Text  # noqa: PLC0415 - see the package
+
+    from daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
+    from daemon.shutdown import signals  # noqa: PLC0415 - see the package
+
+    settings = read_settings(config, bootstrap, pairs)
+    with signals() as stop, Console(stderr=True).status("recording") as status:
+        stop.heeded = True  # Ctrl-C is how a recording ends
+        done = record_lag(
+            settings,
+            group,
+            file,
+            seconds=seconds,
+            stop=stop,
+            tell=lambda so_far: status.update(Text(f"recording: {so_far.text}")),
+        )
+    click.echo(done.text, err=True)
+    if not done.samples:
+        raise NotFoundError(f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}")

@@ -1,0 +1,242 @@
+"""Commands that try strategies: on problems, on a group as it stands, on a day."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from daemon.cli.options import (
+    format_option,
+    read_settings,
+    with_settings,
+)
+
+
+@click.command(short_help="Solve assignment problems.")
+@click.argument("problems", type=click.File("rb"), default="-")
+def assign(problems: Any) -> None:
+    """Solve assignment problems, one JSON object a line, from a file or standard input."""
+    from assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
+
+    for line in solve_lines(problems):
+        click.echo(line)
+
+
+@click.command(short_help="Score strategies side by side.")
+@click.argument("problems", type=click.File("rb"), required=False)
+@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option(
+    "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the scores: FILE.svg or FILE.png.",
+)
+@with_settings
+@format_option
+def compare(
+    problems: Any,
+    group: str | None,
+    names: str | None,
+    picture: Path | None,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Score several strategies side by side: on each problem of a file (- is standard input), or on a live group."""
+    from daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
+
+    if (problems is None) == (group is None):
+        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+    strategies = comparing.wanted(names)
+    if picture:
+        comparing.check_picture(picture)
+    if group is None:
+        compared = comparing.compare_lines(problems, strategies)
+    else:
+        from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
+        from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
+
+        settings = read_settings(config, bootstrap, pairs)
+        options = options_of(settings.planning_of(group))
+        compared = iter([comparing.compare_group(group, read_group(settings, group), strategies, options)])
+    shown = []
+    for one in compared:
+        click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
+        if picture:
+            shown.append(one)
+    if picture:
+        comparing.draw(shown, picture)
+
+
+@click.command(short_help="Say why a partition is where it is.")
+@click.argument("problems", type=click.File("rb"), required=False)
+@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option("--partition", "place", metavar="TOPIC/N", required=True, help="Which partition.")
+@with_settings
+@format_option
+def explain(
+    problems: Any,
+    group: str | None,
+    place: str,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Say why a partition is where it is, and what the next best places would cost."""
+    from daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
+
+    if (problems is None) == (group is None):
+        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+    partition = explaining.place_of(place)
+    if group is None:
+        told = explaining.explain_lines(problems, partition)
+    else:
+        from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
+        from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
+
+        settings = read_settings(config, bootstrap, pairs)
+        options = options_of(settings.planning_of(group))
+        told = iter([(explaining.explain_group(read_group(settings, group), partition, options), None)])
+    for explanation, certificate in told:
+        if form == "json":
+            whole = explanation.as_json() | {"certificate": certificate.as_json() if certificate else None}
+            click.echo(json.dumps(whole, sort_keys=True))
+        else:
+            click.echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
+
+
+@click.command(short_help="Play a day under several strategies.")
+@click.option(
+    "--scenario",
+    default="day",
+    show_default=True,
+    metavar="NAME",
+    help="day, steady, drift, bursts, hot, slow, churn or racks.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 100_000), default=1000, show_default=True)
+@click.option("--members", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), default=24.0, show_default=True)
+@click.option(
+    "--utilisation",
+    type=click.FloatRange(0, 10, min_open=True),
+    default=0.6,
+    show_default=True,
+    help="What arrives over what all members can read.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Samples of lag to replay instead of a scenario: records of levelwind.lag, JSON lines, or CSV.",
+)
+@click.option("--group", metavar="NAME", help="The group of the trace, where it has several.")
+@click.option(
+    "--problem",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Who reads the trace: a problem of `assign`; else --members alike.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Records a second that a member of capacity 1 reads of the trace, instead of --utilisation.",
+)
+@click.option(
+    "--strategy",
+    "names",
+    metavar="A,B,…",
+    help="Strategies, or all; a usual few where none is named. With options: optimal,optimal:count_slack=2.",
+)
+@click.option(
+    "--lag-target",
+    "target",
+    type=click.FloatRange(1, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds for which no record should wait.",
+)
+@click.option(
+    "--tick", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds a step."
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(0, 3600),
+    default=5.0,
+    show_default=True,
+    help="Seconds for which nobody reads a partition that changes hands.",
+)
+@click.option(
+    "--rebalance",
+    type=click.Choice(["levelwind", "classic"]),
+    default="levelwind",
+    show_default=True,
+    help="classic: eager strategies stop the whole group, as they do without levelwind.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the comparison: FILE.svg or FILE.png.",
+)
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings whose triggers count."
+)
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. control.min_gain=0.2."
+)
+@format_option
+def simulate(
+    scenario: str,
+    seed: int,
+    partitions: int,
+    members: int,
+    hours: float,
+    utilisation: float,
+    trace: Path | None,
+    group: str | None,
+    problem: Path | None,
+    speed: float | None,
+    names: str | None,
+    target: float,
+    tick: float,
+    pause: float,
+    rebalance: str,
+    picture: Path | None,
+    config: Path | None,
+    pairs: tuple[str, ...],
+    form: str,
+) -> None:
+    """Play a day under several strategies: a made-up one, or a trace of your own."""
+    from daemon.inspection.compare import check_picture  # noqa: PLC0415 - see the package
+    from daemon.simulation import command  # noqa: PLC0415 - see the package
+    from daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
+
+    if picture:
+        check_picture(picture)
+    asked = command.Asked(
+        strategies=command.wanted(names),
+        scenario=scenario,
+        seed=seed,
+        size=Size(partitions=partitions, members=members, hours=hours, tick=tick, utilisation=utilisation),
+        trace=trace,
+        problem=problem,
+        group=group,
+        speed=speed,
+        target=target,
+        pause=pause,
+        classic=rebalance == "classic",
+    )
+    settings = read_settings(config, None, pairs)
+    with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
+        simulated = command.run(asked, settings, lambda share: bar.update(round(share * 1000) - bar.pos))
+    click.echo(json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text())
+    if picture:
+        from daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
+
+        draw_simulation(simulated.title, simulated.rows, simulated.world.seconds, picture)

@@ -1,0 +1,98 @@
+"""Commands that run something until they are told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from daemon.cli.options import (
+    format_option,
+    read_settings,
+    with_settings,
+)
+from daemon.telemetry import log_config as logs
+
+
+@click.command(short_help="Run the daemon.")
+@with_settings
+@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Least severe level."
+)
+def run(
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    log_format: str | None,
+    log_level: str | None,
+) -> None:
+    """Run the daemon: observer, pipeline and control."""
+    from daemon.service.daemon import run as run_daemon  # noqa: PLC0415 - see the package
+
+    log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
+    settings = read_settings(config, bootstrap, pairs, log=log or None)
+    logs.configure(level=settings.log.level, form=settings.log.format)
+    run_daemon(settings)
+
+
+@click.command(short_help="Run brokers on this machine.")
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option(
+    "--racks", default="a,b,c", show_default=True, help="Comma-separated, dealt to the brokers in turn."
+)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".levelwind/cluster"),
+    show_default=True,
+    help="Where the brokers keep their data; a later start recovers it.",
+)
+@format_option
+def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
+    """Run an embedded Kafka cluster on loopback until Ctrl-C."""
+    from daemon.demo.local_cluster import stand_cluster  # noqa: PLC0415 - see the package
+
+    stand_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
+
+
+@click.command(short_help="Show it all, on this machine.")
+@with_settings
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".levelwind/demo"),
+    show_default=True,
+    help="Where brokers, pipeline and log keep their files.",
+)
+@click.option("--seconds", type=click.FloatRange(min=1), help="Stop by itself after so long.")
+@format_option
+def demo(
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    directory: Path,
+    seconds: float | None,
+    form: str,
+) -> None:
+    """Show it all: brokers in three racks, a skewed workload, and the daemon that levels it."""
+    from daemon.demo.demo import (  # noqa: PLC0415 - see the package
+        TUNING,
+        run_demo,
+    )
+
+    logs.configure(
+        level="error"
+    )  # the daemon's own log is in a file of its own; this process tells the story
+    pairs = (*TUNING, f"state_dir={directory / 'state'}", *pairs)
+    run_demo(
+        read_settings(config, bootstrap, pairs),
+        [
+            *(["--config", str(config)] if config else []),
+            *(word for pair in pairs for word in ("--set", pair)),
+        ],
+        directory=directory,
+        embedded=bootstrap is None,
+        seconds=seconds,
+        as_json=form == "json",
+    )

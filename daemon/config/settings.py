@@ -1,0 +1,275 @@
+"""The configuration: read once, checked whole, handed out in slices.
+
+Sources, the first wins: the command line's options, the environment (`LEVELWIND_CONTROL__MIN_GAIN=0.2`), the TOML file.
+A key that is not a setting ends the start and names the nearest that is. Settings of Kafka's and Spark's clients pass
+through verbatim under their own names (`[kafka]`, `[pipeline.kafka]`, `[pipeline.spark]`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from assignors.handover.timers import Timers
+from assignors.protocol.topics import Topics
+from assignors.registry import STRATEGIES
+from daemon.config.groups import (
+    GroupSection,
+    check_options,
+)
+from daemon.control.settings import (
+    ControlSettings,
+    Count,
+    PlanSettings,
+    Seconds,
+)
+from daemon.errors import ConfigurationError
+from daemon.kafka.topic_specs import TopicSettings
+from daemon.observer.settings import ObserverSettings
+from streaming.spark.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+ENVIRONMENT = "LEVELWIND_"
+FOR_SETUP = frozenset({"LEVELWIND_JAVA_HOME"})
+"""Read when the machine is set up, not by the daemon."""
+
+PASSED_THROUGH = re.compile(r"(kafka|pipeline\.kafka|pipeline\.spark)(\.|$)")
+"""Tables whose keys are others' settings, dots and all."""
+
+
+def _as_text(table: object) -> object:
+    """What TOML writes as a number or a truth, in the clients' own words."""
+    if not isinstance(table, dict):
+        return table
+    return {
+        key: str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        if isinstance(value, int | float)
+        else value
+        for key, value in table.items()
+    }
+
+
+ClientSettings = Annotated[dict[str, str], BeforeValidator(_as_text)]
+"""Of others: passed through verbatim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSection:
+    """The pipeline and its rules; times in seconds."""
+
+    end_kind: Literal["stable", "high"] = "stable"
+    reset_policy: Literal["latest", "earliest"] = "earliest"
+    skew_threshold: Annotated[float, Field(ge=1)] = 1.5
+    skew_floor: Count = 10_000
+    """Skew counts while a group lags by so many records, or …"""
+    skew_floor_seconds: Seconds = 30.0
+    """… while a record has waited for so long."""
+    skew_for: Seconds = 30.0
+    trigger_interval: Seconds = 0.0
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    restarts: Count = 5
+    """How often in a row it may die within `restart_window` before the daemon gives up, loudly."""
+    restart_window: Seconds = 600.0
+    kafka: ClientSettings = field(default_factory=dict)
+    spark: ClientSettings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSection:
+    """Where the least severe line is drawn, and the form of the lines."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "json", "console"] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSection:
+    """Where metrics are served, for Prometheus."""
+
+    listen: str = ""
+    """ADDRESS:PORT, as in `127.0.0.1:9464` or `[::]:9464`; empty: nowhere. Port 0 takes a free one, which is logged."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=ENVIRONMENT, env_nested_delimiter="__", env_file=None
+    )
+
+    bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
+    prefix: str = "levelwind."
+    state_dir: Path = Path(".levelwind")
+    kafka: ClientSettings = {}
+    observer: ObserverSettings = ObserverSettings()
+    pipeline: PipelineSection = PipelineSection()
+    control: ControlSettings = ControlSettings()
+    groups: dict[str, GroupSection] = {}
+    topic: TopicSettings = TopicSettings()
+    timers: Timers = Timers()
+    log: LogSection = LogSection()
+    metrics: MetricsSection = MetricsSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave the sources to `load`, which checks them before they are merged."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    def client(self) -> dict[str, Any]:
+        """Return the configuration that every Kafka client of the daemon starts from."""
+        return {**self.kafka, "bootstrap.servers": self.bootstrap}
+
+    def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
+        """Return the pipeline's own slice."""
+        section = self.pipeline
+        return PipelineSettings(
+            bootstrap=self.bootstrap,
+            checkpoint=self.state_dir / "checkpoint",
+            jars=jars,
+            prefix=self.prefix,
+            end_kind=section.end_kind,
+            reset_policy=section.reset_policy,
+            skew_threshold=section.skew_threshold,
+            skew_floor=section.skew_floor,
+            skew_floor_seconds=section.skew_floor_seconds,
+            skew_for=round(section.skew_for * 1000),
+            trigger_interval=round(section.trigger_interval * 1000),
+            max_offsets_per_trigger=section.max_offsets_per_trigger,
+            kafka=section.kafka,
+            spark=section.spark,
+        )
+
+    @property
+    def topics(self) -> Topics:
+        """The names of our topics."""
+        return Topics(self.prefix)
+
+    def strategy_of(self, group: str) -> str:
+        """Return the strategy that a group is planned with."""
+        section = self.groups.get(group)
+        return (section.strategy if section else None) or self.control.strategy
+
+    def planning_of(self, group: str) -> PlanSettings:
+        """Return how a group is planned."""
+        section = self.groups.get(group, GroupSection())
+        return PlanSettings(
+            strategy=self.strategy_of(group), options=section.options(), record_bytes=section.sizes()
+        )
+
+
+def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings.
+
+    Args:
+        path: the TOML file; None for none.
+        overrides: a tree of settings that win over all others (the command line's options).
+
+    Raises:
+        ConfigurationError: the file cannot be read, a key is unknown or a value does not fit; says which and why.
+    """
+    tree: dict[str, Any] = {}
+    for origin, layer in (
+        (str(path), _file(path)),
+        ("environment", _environment()),
+        ("command line", overrides or {}),
+    ):
+        for key, nearest in unknown_keys(layer, Settings):
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            raise ConfigurationError(f"{origin}: {key} is not a setting{hint}")
+        tree = _merged(tree, layer)
+    try:
+        settings = Settings(**tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        # What passes through to the clients may be a secret, and is never repeated; nor is what it is in.
+        shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
+        raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
+    for group in (None, *settings.groups):
+        strategy = settings.strategy_of(group) if group else settings.control.strategy
+        if strategy not in STRATEGIES:
+            raise ConfigurationError(
+                f"{f'groups.{group}' if group else 'control'}.strategy: {strategy!r} is no strategy"
+                f"; there are {', '.join(sorted(STRATEGIES))}"
+            )
+    for group in settings.groups:
+        check_options(group, settings.planning_of(group))
+    return settings
+
+
+def unknown_keys(tree: Mapping[str, Any], shape: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
+    """Yield each key of a tree that its shape (a settings class or dataclass) lacks, with the nearest that it has."""
+    known = _fields(shape)
+    for key, value in tree.items():
+        if key not in known:
+            nearest = get_close_matches(key, known, n=1)
+            yield path + key, path + nearest[0] if nearest else None
+        elif isinstance(value, dict):
+            inner = known[key]
+            if _is_section(inner):
+                yield from unknown_keys(value, inner, f"{path}{key}.")
+            elif (args := get_args(inner)) and _is_section(
+                args[-1]
+            ):  # a table of sections, one for each name
+                for name, section in value.items():
+                    yield from unknown_keys(section, args[-1], f"{path}{key}.{name}.")
+
+
+def _is_section(shape: Any) -> bool:
+    return isinstance(shape, type) and is_dataclass(shape)
+
+
+def _fields(shape: Any) -> dict[str, Any]:
+    names = shape.model_fields if hasattr(shape, "model_fields") else [f.name for f in fields(shape)]
+    hints = get_type_hints(shape)
+    return {name: hints[name] for name in names}
+
+
+def _file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: is not TOML: {error}") from error
+
+
+def _environment() -> dict[str, Any]:
+    """Read our variables; one whose first part is no setting is passed on, to be refused by name."""
+    known = EnvSettingsSource(Settings)()
+    for name in os.environ:
+        first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
+        if name.startswith(ENVIRONMENT) and name not in FOR_SETUP and first not in Settings.model_fields:
+            known[first] = os.environ[name]
+    return known
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(under)
+    for key, value in over.items():
+        old = both.get(key)
+        both[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return both

@@ -1,0 +1,181 @@
+"""From what is known of a group to a plan for it: the problem is built, a strategy answers, both answers are scored.
+
+Pure. A plan names members by instance: a consumer that restarts keeps its partitions under a new incarnation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.problem.validity import violations
+from assignors.registry import certified
+from daemon.control.settings import EVERY
+
+NEGLIGIBLE = 1_000.0
+"""Records over capacity that a member has soon caught up with: no reason to cross racks, nor to move anything."""
+
+IDLE = 1.0
+"""Records a second that a partition counts as where fewer arrive, or nobody knows how many: it is to stay near too."""
+
+DRIFT = 0.05
+"""How much more than the least may cross racks where arrivals weigh, since these never stand still."""
+
+USUAL = 1_000.0
+"""Bytes of a record in topics of which nothing is said, where something is said of others."""
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.optimal import Certificate
+    from assignors.problem.score import Score
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from daemon.control.settings import PlanSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A target for a group, and what it is worth."""
+
+    strategy: str
+    target: Mapping[str, frozenset[TopicPartition]]  # by instance
+    before: Score
+    after: Score
+    moved: tuple[TopicPartition, ...]
+    heaviest: float
+    """The largest lag of one partition over the mean lag of a member: no plan brings the skew below it."""
+    certificate: Certificate | None = None
+    """How good it is, provably; None: the strategy gives none."""
+
+
+def plan(
+    wanted: PlanSettings,
+    members: Mapping[str, MemberRecord],
+    topics: Mapping[str, TopicRecord],
+    lags: Mapping[str, LagRecord],
+    owners: Mapping[TopicPartition, str],
+) -> Plan:
+    """Plan a group anew.
+
+    Args:
+        wanted: the strategy, a name of `STRATEGIES`, and its options.
+        members: the live members, by instance.
+        topics: what is known of the members' topics; a topic that is not known yet is left out of the plan.
+        lags: the group's lag by topic; a topic without a record counts as without lag.
+        owners: who owns each partition now, by instance; owners that are no longer members are left out.
+
+    Raises:
+        RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
+    """
+    group = build(members, topics, lags, owners, wanted.record_bytes)
+    answer, certificate = certified(wanted.strategy, options_of(wanted))(group)
+    if broken := violations(group, answer):
+        raise RuntimeError(
+            f"strategy {wanted.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
+        )
+    held = Assignment.held(group)
+    target = {
+        member: frozenset((topic, number) for topic, numbers in held_topics.items() for number in numbers)
+        for member, held_topics in answer.to_names(group).items()
+    }
+    moved = sorted(
+        place for member, places in target.items() for place in places if owners.get(place, member) != member
+    )
+    return Plan(
+        strategy=wanted.strategy,
+        target=target,
+        before=score(group, held),
+        after=score(group, answer),
+        moved=tuple(moved),
+        heaviest=_heaviest(members, lags),
+        certificate=certificate,
+    )
+
+
+def options_of(wanted: PlanSettings) -> dict[str, Any]:
+    """What the strategy is given: what was set, before what suits a live group."""
+    drift = {"cross_tolerance": DRIFT} if wanted.record_bytes else {}
+    return {"load_floor": NEGLIGIBLE, **drift, **wanted.options}
+
+
+def build(
+    members: Mapping[str, MemberRecord],
+    topics: Mapping[str, TopicRecord],
+    lags: Mapping[str, LagRecord],
+    owners: Mapping[TopicPartition, str],
+    record_bytes: Mapping[str, float] = MappingProxyType({}),
+) -> Group:
+    """State the group as a problem: racks from the metadata, lag and arrivals from the pipeline, ownership from the ledger."""
+    read = {topic for member in members.values() for topic in member.topics}
+    problem = {
+        name: Topic(
+            partitions=record.partitions,
+            replica_racks=record.racks,
+            lags=_lags(lags.get(name), record.partitions),
+            rates=_rates(lags.get(name), record.partitions),
+            bytes=_traffic(name, lags.get(name), record.partitions, record_bytes),
+        )
+        for name, record in topics.items()
+        if name in read
+    }
+    owned: dict[str, dict[str, list[int]]] = {instance: {} for instance in members}
+    for (topic, number), instance in owners.items():
+        if instance in owned and topic in problem:
+            owned[instance].setdefault(topic, []).append(number)
+    return Group.build(
+        problem,
+        [
+            Member(
+                id=instance,
+                topics=[topic for topic in record.topics if topic in problem],
+                rack=record.rack,
+                priority=record.priority,
+                capacity=record.capacity,
+                owned=owned[instance],
+            )
+            for instance, record in members.items()
+        ],
+    )
+
+
+def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
+    if record is None:
+        return None
+    # A topic that has grown since the sample has no lag yet in its new partitions.
+    return [*record.lag[:partitions], *([0] * (partitions - len(record.lag)))]
+
+
+def _rates(record: LagRecord | None, partitions: int) -> list[float] | None:
+    if record is None or record.rate is None:
+        return None
+    known = [rate or 0.0 for rate in record.rate[:partitions]]
+    return [*known, *([0.0] * (partitions - len(known)))]
+
+
+def _traffic(
+    topic: str, record: LagRecord | None, partitions: int, record_bytes: Mapping[str, float]
+) -> list[float] | None:
+    """Bytes a second, None where partitions are counted."""
+    if not record_bytes:
+        return None
+    size = record_bytes.get(topic, record_bytes.get(EVERY, USUAL))
+    return [size * max(rate, IDLE) for rate in _rates(record, partitions) or [0.0] * partitions]
+
+
+def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:
+    capacity = sum(member.capacity for member in members.values())
+    total = sum(sum(record.lag) for record in lags.values())
+    if not total or not members:
+        return 0.0
+    fastest = max(member.capacity for member in members.values())
+    largest = max(max(record.lag, default=0) for record in lags.values())
+    return (largest / fastest) / (total / capacity)

@@ -1,0 +1,210 @@
+"""`levelwind demo`: the whole loop on one machine, told as it happens.
+
+Brokers, the daemon with its pipeline, and the workload are the real ones, each as anybody would run it: the daemon is a
+child process whose log is narrated here, and what is shown of lag and skew is read from its topics.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from daemon.demo import workload
+from daemon.demo.local_cluster import start_cluster
+from daemon.demo.narrator import Narrator
+from daemon.demo.workload import (
+    RACKS,
+    Orders,
+    Traffic,
+)
+from daemon.errors import LevelwindError
+from daemon.inspection.group_view import Views
+from daemon.kafka.topic_follower import LogReader
+from daemon.paths import writable
+from daemon.shutdown import signals
+from deploy import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.config.settings import Settings
+    from daemon.kafka.topic_reader import Entry
+
+TUNING = (
+    "pipeline.skew_for=10",
+    "pipeline.skew_floor=3000",
+    "control.restraint.cool_down=20",
+)
+"""A demo is watched for minutes: what waits for half a minute or more in production waits less here."""
+
+LEAVE_WITHIN = 2.5
+DAEMON_GRACE = 3.5
+"""With the brokers' own grace these keep the end below ten seconds, whatever hangs."""
+
+
+class DemoEndedError(LevelwindError):
+    """A part of the demo ended by itself."""
+
+
+def run_demo(
+    settings: Settings,
+    arguments: Sequence[str],
+    *,
+    directory: Path,
+    embedded: bool,
+    seconds: float | None,
+    as_json: bool,
+    traffic: Traffic | None = None,
+) -> None:
+    """Run until Ctrl-C, or for so many seconds.
+
+    Args:
+        settings: of the daemon, and where its cluster is.
+        arguments: of `levelwind run`, for the same settings.
+        directory: for the files of all parts.
+        embedded: whether to start a cluster; otherwise the one of the settings is used.
+        seconds: how long; None: until SIGINT or SIGTERM.
+        as_json: narrate in JSON lines.
+        traffic: how much is produced and consumed.
+
+    Raises:
+        LevelwindError: a part could not be started, or ended by itself.
+    """
+    writable(directory, "--directory")
+    narrator = Narrator(Console(highlight=False), as_json=as_json)
+    with signals() as stop, ExitStack() as stack:
+        stack.callback(narrator.say, "stopped", "everything has ended")
+        if embedded:
+            cluster = stack.enter_context(
+                start_cluster(Console(stderr=True), 3, RACKS, directory / "cluster")
+            )
+            settings = settings.model_copy(update={"bootstrap": cluster.bootstrap})
+            racks = ", ".join(f"{node.id} in rack {node.rack}" for node in cluster.nodes)
+            narrator.say("cluster", f"brokers {racks}, at {cluster.bootstrap}")
+        narrator.clock_starts()
+        workload.create_topics(settings.client(), settings.topic.timeout)
+        log = directory / "levelwind.log"
+        daemon = DaemonChild([*arguments, "--bootstrap", settings.bootstrap], log, narrator)
+        stack.callback(daemon.stop)
+        scene = Scene(settings, traffic or Traffic(), narrator)
+        stack.callback(scene.end)
+        stop.heeded = True
+        until = time.monotonic() + seconds if seconds else float("inf")
+        while not stop.wait(0.2) and time.monotonic() < until:
+            if (code := daemon.poll()) is not None:
+                raise DemoEndedError(f"the daemon ended by itself with exit code {code}; see {log}")
+            if daemon.leading.is_set():
+                scene.go_on()
+
+
+class Scene:
+    """The workload, and what the daemon's topics say of it; for one thread."""
+
+    def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
+        self._narrator = narrator
+        self._views = Views()
+        self._heard: SimpleQueue[Entry] = SimpleQueue()
+        self._reader = LogReader(
+            client_config=settings.client(),
+            topics=settings.topics,
+            kinds=("lag", "assignments"),
+            on_entry=self._heard.put,
+        )
+        self._workers = workload.workers(settings.client(), traffic, settings.prefix, narrator.handed_over)
+        self._orders = Orders(
+            settings.client(),
+            traffic,
+            lambda: {worker.name: worker.owned for worker in self._workers},
+            lambda text: narrator.say("workload", text),
+        )
+        self._parts: tuple[workload.Part, ...] = (*self._workers, self._orders)
+        self._started = False
+        self._producing = False
+
+    def go_on(self) -> None:
+        """Start what is due, tell what is new.
+
+        Raises:
+            DemoEndedError: a part of the workload ended by itself.
+        """
+        if not self._started:
+            self._started = True
+            self._reader.start()
+            for worker in self._workers:
+                worker.start()
+        if not self._producing and all(worker.owned for worker in self._workers):
+            self._producing = True
+            self._orders.start()
+        for part in self._parts:
+            if part.failure is not None:
+                raise DemoEndedError(f"{part.name} ended by itself: {part.failure}") from part.failure
+        while not self._heard.empty():
+            entry = self._heard.get()
+            self._views.apply(entry.kind, entry.record)
+        self._narrator.show(self._views.groups.get(workload.GROUP))
+
+    def end(self) -> None:
+        """End the traffic and the group in good order, while the daemon is there to see it."""
+        until = time.monotonic() + LEAVE_WITHIN
+        for part in self._parts:
+            part.stop()
+        for part in self._parts:
+            part.join(max(until - time.monotonic(), 0))
+        self._reader.stop()
+
+
+class DaemonChild:
+    """`levelwind run` as a child: its log is kept in a file and narrated."""
+
+    def __init__(self, arguments: Sequence[str], log: Path, narrator: Narrator) -> None:
+        command = [sys.executable, "-m", "daemon.cli", "run", "--log-format", "json", *arguments]
+        self._child = guard.start(command, grace=DAEMON_GRACE, output=subprocess.PIPE)
+        self._log = log
+        self._narrator = narrator
+        self.leading = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="daemon-log", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._log.open("ab", buffering=0) as file:
+            for line in self._child.process.stdout or ():
+                file.write(line)
+                event = _event(line)
+                if event.get("event") == "daemon.leading":
+                    self.leading.set()
+                try:
+                    self._narrator.hear(event)
+                except (KeyError, TypeError, ValueError) as error:
+                    # Go on reading: a daemon whose log nobody takes stands still.
+                    self._narrator.say("error", f"cannot tell {event.get('event')}: {error!r}")
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        return self._child.poll()
+
+    def stop(self) -> None:
+        """End it and read its log to the end."""
+        self._child.stop()
+        self._thread.join(1)
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """Read a log line; what is none (a crash of a runtime, say) is passed on as it is."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    return (
+        event
+        if isinstance(event, dict)
+        else {"event": "library.said", "text": line.decode(errors="replace").rstrip()}
+    )

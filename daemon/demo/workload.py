@@ -1,0 +1,258 @@
+"""The demo's traffic: orders whose customers are unevenly busy, and consumers that can only work so fast.
+
+Every record has a customer as its key, and a customer's partition is the hash of the key, as with any keyed topic. A few
+customers are hot: they are drawn from the partitions of one consumer, so that every run has a skew to mend, and after a
+while the crowd moves on to the customers of another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from assignors.clients.confluent import ManagedConsumer
+from assignors.protocol.topics import partition_for
+from daemon.errors import ClusterUnavailableError
+from daemon.kafka import clients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from confluent_kafka import TopicPartition
+
+GROUP = "orders"
+TOPICS: Mapping[str, int] = {"orders.placed": 24, "orders.paid": 12}
+RACKS = ("a", "b", "c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """How much is produced and how fast each consumer may work, in records a second."""
+
+    rate: float = 1_500.0
+    hot_share: float = 0.6
+    hot_partitions: int = 4
+    consumers: int = 6
+    consumer_rate: float = 400.0
+    crowd_moves_after: float = 180.0
+    record_bytes: int = 100
+
+
+def customers_of(partition: int, partitions: int) -> Iterator[bytes]:
+    """Yield the keys, without end, that Kafka's default partitioner sends to a partition."""
+    return (
+        key.encode()
+        for key in map("customer-{}".format, count())
+        if partition_for(key, partitions) == partition
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Who orders: customers with the chance that the next record is theirs."""
+
+    keys: tuple[tuple[str, bytes], ...]
+    chance: np.ndarray  # float64, indexed as keys
+
+    @staticmethod
+    def gathered_on(hot: frozenset[tuple[str, int]], traffic: Traffic) -> Crowd:
+        """Spread `hot_share` of the traffic over the hot partitions' customers and the rest over all others."""
+        places = [(topic, number) for topic, size in TOPICS.items() for number in range(size)]
+        keys = tuple((topic, next(customers_of(number, TOPICS[topic]))) for topic, number in places)
+        is_hot = np.array([place in hot for place in places])
+        weight = np.where(is_hot, traffic.hot_share / max(is_hot.sum(), 1), 0.0)
+        weight += np.where(is_hot, 0.0, (1 - weight.sum()) / max((~is_hot).sum(), 1))
+        return Crowd(keys, weight / weight.sum())
+
+
+class Part:
+    """A part of the workload in a thread of its own, which keeps what ended it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failure: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end in good order."""
+        self._stop.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait until it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
+            self.failure = error
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class Orders(Part):
+    """Produces the orders at a steady rate until stopped, and moves the crowd on from time to time."""
+
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        traffic: Traffic,
+        owned: Callable[[], Mapping[str, frozenset[tuple[str, int]]]],
+        tell: Callable[[str], None],
+        seed: int = 1,
+    ) -> None:
+        super().__init__("orders")
+        self._producer = clients.producer(client, {"linger.ms": 20, "partitioner": "murmur2_random"})
+        self._traffic = traffic
+        self._owned = owned
+        self._tell = tell
+        self._random = np.random.default_rng(seed)
+        self.produced = 0
+
+    def join(self, timeout: float) -> None:
+        """Wait until it has ended; what is in flight is flushed."""
+        super().join(timeout)
+        self._producer.flush(min(timeout, 1.0))
+
+    def _work(self) -> None:
+        tick = 0.1
+        crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
+        due = time.monotonic()
+        payload = b"x" * self._traffic.record_bytes
+        while not self._stop.is_set():
+            if time.monotonic() >= moves_at:
+                crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
+            size = round(self._traffic.rate * tick)
+            for choice in self._random.choice(len(crowd.keys), size=size, p=crowd.chance):
+                topic, key = crowd.keys[choice]
+                self._produce(topic, key, payload)
+            self.produced += size
+            due += tick
+            self._stop.wait(max(due - time.monotonic(), 0))
+
+    def _produce(self, topic: str, key: bytes, payload: bytes) -> None:
+        while not self._stop.is_set():
+            try:
+                self._producer.produce(topic, payload, key)
+                self._producer.poll(0)
+            except BufferError:  # the brokers are behind: wait for them, drop nothing
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def _gather(self) -> Crowd:
+        """Put the crowd on the partitions of the consumer that has the most of the first topic."""
+        topic = next(iter(TOPICS))
+        by_consumer = {
+            name: sorted(number for t, number in places if t == topic)
+            for name, places in self._owned().items()
+        }
+        name, numbers = max(by_consumer.items(), key=lambda item: (len(item[1]), self._random.random()))
+        hot = numbers[: self._traffic.hot_partitions]
+        self._tell(f"the crowd gathers on {topic} {', '.join(map(str, hot))}, all of them {name}'s")
+        return Crowd.gathered_on(frozenset((topic, number) for number in hot), self._traffic)
+
+
+class Worker(Part):
+    """One consumer of the group that follows levelwind's assignments and works at a limited speed."""
+
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        name: str,
+        rack: str,
+        traffic: Traffic,
+        prefix: str,
+        changed: Callable[[str, str, list[tuple[str, int]]], None],
+    ) -> None:
+        super().__init__(name)
+        self.rack = rack
+        # librdkafka writes to the terminal by itself unless it is told not to.
+        self._client = {**client, "auto.offset.reset": "earliest", "log_level": 0}
+        self._traffic = traffic
+        self._prefix = prefix
+        self._changed = changed
+        self.owned: frozenset[tuple[str, int]] = frozenset()
+        self.worked = 0
+
+    def _work(self) -> None:
+        batch = max(round(self._traffic.consumer_rate / 10), 1)
+        with ManagedConsumer(
+            self._client,
+            group=GROUP,
+            topics=list(TOPICS),
+            instance=self.name,
+            rack=self.rack,
+            prefix=self._prefix,
+            on_assign=self._gained,
+            on_revoke=self._gave_up,
+            on_lost=self._gave_up,
+        ) as consumer:
+            commit_at = time.monotonic() + 1
+            while not self._stop.is_set():
+                started = time.monotonic()
+                records = [r for r in consumer.consume(batch, 0.1) if r.error() is None]
+                self.worked += len(records)
+                if time.monotonic() >= commit_at:
+                    consumer.commit(asynchronous=True)
+                    commit_at = time.monotonic() + 1
+                spent = time.monotonic() - started
+                self._stop.wait(max(len(records) / self._traffic.consumer_rate - spent, 0))
+
+    def _gained(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
+        places = [(place.topic, place.partition) for place in partitions]
+        self.owned |= frozenset(places)
+        self._changed(self.name, "took over", places)
+
+    def _gave_up(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
+        places = [(place.topic, place.partition) for place in partitions]
+        self.owned -= frozenset(places)
+        self._changed(self.name, "gave up", places)
+
+
+def workers(
+    client: Mapping[str, Any],
+    traffic: Traffic,
+    prefix: str,
+    changed: Callable[[str, str, list[tuple[str, int]]], None],
+) -> list[Worker]:
+    """Make the group's consumers, spread over the racks; none is started yet."""
+    racks = (RACKS[i % len(RACKS)] for i in count())
+    return [
+        Worker(client, f"worker-{i}", rack, traffic, prefix, changed)
+        for i, rack in enumerate(islice(racks, traffic.consumers))
+    ]
+
+
+def create_topics(client: Mapping[str, Any], timeout: float) -> None:
+    """Create the demo's topics where they are missing, with two replicas where there are two brokers.
+
+    Raises:
+        ClusterUnavailableError: no answer, or no right to.
+    """
+    admin = clients.admin(client)
+    try:
+        cluster = admin.list_topics(timeout=timeout)
+        new = [
+            NewTopic(t, n, min(2, len(cluster.brokers))) for t, n in TOPICS.items() if t not in cluster.topics
+        ]
+        for made in admin.create_topics(new).values() if new else ():
+            made.result(timeout)
+    except KafkaException as error:
+        raise ClusterUnavailableError(
+            f"the demo's topics cannot be made: {clients.kafka_error(error).str()}"
+        ) from error

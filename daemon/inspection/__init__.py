@@ -1,0 +1,1 @@
+"""What the commands show of groups, plans and dead letters; it never decides and the daemon runs without it."""

@@ -1,0 +1,137 @@
+"""`levelwind compare`: several strategies side by side, on problems of a file or on a group as it stands.
+
+A problem that is wrong answers with an error of its own, as with `levelwind assign`, and the others go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assignors.comparison import Row, compare, table
+from assignors.json_problems import (
+    parsed,
+    problem_of,
+)
+from assignors.problem.group import Group
+from assignors.problem.inputs import ProblemError
+from assignors.registry import (
+    STRATEGIES,
+    strategy_named,
+)
+from daemon.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+MOST_BANDS = 25
+"""Groups that one picture can show; their figures stay readable in print as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One group's comparison, or why there is none."""
+
+    id: object
+    title: str
+    rows: tuple[Row, ...] = ()
+    error: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """The comparison by names."""
+        if self.error is not None:
+            return {"id": self.id, "error": self.error}
+        return {"id": self.id, "strategies": [row.as_json() for row in self.rows]}
+
+    def as_text(self) -> str:
+        """The comparison as people read it."""
+        return f"{self.title}\n{table(self.rows) if self.error is None else f'error: {self.error}'}\n"
+
+
+def wanted(names: str | None) -> tuple[str, ...] | None:
+    """The strategies of a comma-separated list; None: those that a problem names itself, or all.
+
+    Raises:
+        ConfigurationError: one of them is unknown.
+    """
+    if names is None:
+        return None
+    listed = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
+    try:
+        for name in listed:
+            strategy_named(name)
+    except ProblemError as error:
+        raise ConfigurationError(str(error)) from error
+    return listed
+
+
+def compare_lines(lines: Iterable[str | bytes], strategies: Sequence[str] | None) -> Iterator[Compared]:
+    """Compare the strategies on each problem; blank lines are passed over."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _compared(line, strategies, f"line {number}")
+
+
+def _compared(line: str | bytes, strategies: Sequence[str] | None, place: str) -> Compared:
+    identity: object = None
+    try:
+        fields = parsed(line)
+        identity = said if isinstance(said := fields.get("id"), str | int) else None
+        chosen = list(strategies or ()) or fields.get("strategy") or list(STRATEGIES)
+        problem = problem_of(fields | {"strategy": chosen})
+        group = Group.build(problem.topics, problem.members)
+        rows = compare(group, problem.strategies, problem.options)
+    except ProblemError as wrong:
+        return Compared(id=identity, title=_named(identity, place), error=str(wrong))
+    return Compared(id=identity, title=_title(_named(identity, place), group), rows=rows)
+
+
+def _named(identity: object, place: str) -> str:
+    return place if identity is None else str(identity)
+
+
+def compare_group(
+    name: str, group: Group, strategies: Sequence[str] | None, options: Mapping[str, Any]
+) -> Compared:
+    """Compare the strategies on a group as it stands; those that take the options are given them, as the daemon would."""
+    rows = compare(group, strategies or list(STRATEGIES), options)
+    return Compared(id=name, title=_title(name, group), rows=rows)
+
+
+def _title(name: str, group: Group) -> str:
+    return (
+        f"{name}: {_count(len(group.members), 'member')}, {_count(len(group.topics), 'topic')}, "
+        f"{_count(group.partition_count, 'partition')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture's name before anything is computed for it.
+
+    Raises:
+        ConfigurationError: its ending is none that can be drawn.
+    """
+    from daemon.charts import form_of  # noqa: PLC0415 - as below
+
+    form_of(path)
+
+
+def draw(compared: Sequence[Compared], path: Path) -> None:
+    """Draw all that could be compared.
+
+    Raises:
+        ConfigurationError: it is nothing or too much for one picture, or the file cannot be written.
+    """
+    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second, for who wants a picture
+
+    bands = [(one.title, one.rows) for one in compared if one.error is None]
+    if not 0 < len(bands) <= MOST_BANDS:
+        raise ConfigurationError(
+            f"picture {str(path)!r}: it shows 1 to {MOST_BANDS} groups, and {len(bands)} could be compared"
+        )
+    draw_comparison(bands, path)

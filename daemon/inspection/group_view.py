@@ -1,0 +1,228 @@
+"""What the topics say about each group, put together: for `levelwind groups`, `levelwind describe` and the demo.
+
+A view is built from records alone, so that it needs no running daemon and shows exactly what any other reader sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import (
+    GroupRecord,
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    Tombstone,
+    TriggerRecord,
+)
+from daemon.errors import NotFoundError
+from daemon.kafka.topic_reader import (
+    Entry,
+    read_to_end,
+)
+from streaming.rules.skew import skew_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.records import Record
+    from assignors.protocol.topics import TopicKind
+    from daemon.config.settings import Settings
+
+FEW = 5
+"""Names that fit an error."""
+KINDS: tuple[TopicKind, ...] = ("lag", "triggers", "members", "assignments")
+
+
+@dataclass(slots=True)
+class GroupView:
+    """One group as its records have it."""
+
+    name: str
+    plan: GroupRecord | None = None
+    lags: dict[str, LagRecord] = field(default_factory=dict)
+    triggers: dict[str, TriggerRecord] = field(default_factory=dict)
+    members: dict[tuple[str, str], MemberRecord] = field(default_factory=dict)  # by instance and incarnation
+    assigned: dict[tuple[str, str], MemberAssignment] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no record of the group is left."""
+        return not (self.plan or self.lags or self.triggers or self.members or self.assigned)
+
+    @property
+    def lag(self) -> int:
+        """Records behind, over all partitions."""
+        return sum(sum(record.lag) for record in self.lags.values())
+
+    def owners(self) -> dict[tuple[str, int], str]:
+        """Who may own each partition, by instance."""
+        return {
+            place: instance
+            for (instance, _), record in self.assigned.items()
+            if record.state == "active"
+            for place in ranges.pairs(record.assigned)
+        }
+
+    def member_lags(self) -> dict[str, int]:
+        """Records behind, by instance."""
+        owners = self.owners()
+        lags = dict.fromkeys((i for (i, _), record in self.assigned.items() if record.state == "active"), 0)
+        for topic, record in self.lags.items():
+            for number, lag in enumerate(record.lag):
+                if owner := owners.get((topic, number)):
+                    lags[owner] += lag
+        return lags
+
+    @property
+    def skew(self) -> float | None:
+        """The most loaded member's lag over capacity, over the mean; None without lag or members."""
+        capacity = {instance: record.capacity for (instance, _), record in self.assigned.items()}
+        loads = [lag / capacity[instance] for instance, lag in self.member_lags().items()]
+        return skew_of(np.array(loads)) if any(loads) else None
+
+    def summary(self) -> dict[str, object]:
+        """Return the row of `levelwind groups`."""
+        return {
+            "group": self.name,
+            "mode": self.plan.mode if self.plan else "watched",
+            "strategy": self.plan.strategy if self.plan else None,
+            "group_epoch": self.plan.group_epoch if self.plan else None,
+            "members": len(self.member_lags()),
+            "topics": sorted(self.lags),
+            "lag": self.lag if self.lags else None,  # nobody has told of any yet
+            "skew": self.skew,
+            "triggers": sorted(self.triggers),
+        }
+
+    def as_json(self) -> dict[str, object]:
+        """Return all that `levelwind describe` shows."""
+        return {
+            **self.summary(),
+            "plan": self.plan.value() if self.plan else None,
+            "trigger": {kind: record.value() for kind, record in self.triggers.items()},
+            "member": [
+                {
+                    "instance": instance,
+                    "incarnation": incarnation,
+                    "state": record.state,
+                    "rack": record.rack,
+                    "capacity": record.capacity,
+                    "assigned": ranges.texts(record.assigned),
+                    "pending": ranges.texts(record.pending),
+                    "revoking": ranges.texts(record.revoking),
+                    "acked_epoch": announced.acked_epoch if announced else None,
+                    "member_epoch": record.member_epoch,
+                    "lag": self.member_lags().get(instance),
+                }
+                for (instance, incarnation), record in sorted(self.assigned.items())
+                for announced in (self.members.get((instance, incarnation)),)
+            ],
+            "partition": self.partitions(),
+        }
+
+    def partitions(self) -> list[dict[str, object]]:
+        """Return a row for each partition: owner, offsets, lag and racks."""
+        owners = self.owners()
+        return [
+            {
+                "topic": topic,
+                "partition": number,
+                "owner": owners.get((topic, number)),
+                "committed": record.committed[number] if record.committed[number] >= 0 else None,
+                "end": record.end[number] if record.end[number] >= 0 else None,
+                "lag": record.lag[number],
+                "racks": list(record.racks[number]),
+                "at": record.at,
+            }
+            for topic, record in sorted(self.lags.items())
+            for number in range(len(record.lag))
+        ]
+
+
+class Views:
+    """The groups, kept up to date record by record."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupView] = {}
+
+    def apply(self, kind: TopicKind, record: Record | Tombstone) -> None:
+        """Take in one record; those that say nothing about a group are passed over."""
+        match record:
+            case GroupRecord(group=group):
+                self._view(group).plan = record
+            case LagRecord(group=group, topic=topic):
+                self._view(group).lags[topic] = record
+            case TriggerRecord(group=group):
+                self._view(group).triggers[record.kind] = record
+            case MemberRecord(group=group):
+                self._view(group).members[record.instance, record.incarnation] = record
+            case MemberAssignment(group=group):
+                self._view(group).assigned[record.instance, record.incarnation] = record
+            case Tombstone(key=key) if len(key) > 1 and kind in KINDS:
+                self._drop(kind, [str(part) for part in key])
+            case _:
+                pass
+
+    def _drop(self, kind: TopicKind, key: list[str]) -> None:
+        view = self._view(key[1])
+        match kind, key:
+            case "assignments", ["g", _]:
+                view.plan = None
+            case "lag", [_, _, topic]:
+                view.lags.pop(topic, None)
+            case "triggers", [trigger, _]:
+                view.triggers.pop(trigger, None)
+            case "members", [_, _, instance, incarnation]:
+                view.members.pop((instance, incarnation), None)
+            case "assignments", [_, _, instance, incarnation]:
+                view.assigned.pop((instance, incarnation), None)
+            case _:
+                pass
+        if view.empty:
+            del self.groups[view.name]
+
+    def _view(self, group: str) -> GroupView:
+        return self.groups.setdefault(group, GroupView(group))
+
+
+def known(views: Mapping[str, GroupView], name: str) -> GroupView:
+    """The group of a name.
+
+    Raises:
+        NotFoundError: there is none; says which are near.
+    """
+    if name in views:
+        return views[name]
+    if not views:
+        raise NotFoundError(f"no group {name!r} is known here, nor any other yet")
+    if len(views) <= FEW:
+        raise NotFoundError(
+            f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
+        )
+    near = get_close_matches(name, views, n=FEW)
+    hint = (
+        f"the nearest of {len(views):,} are {', '.join(near)}" if near else f"none of {len(views):,} is near"
+    )
+    raise NotFoundError(f"no group {name!r} is known here; {hint}")
+
+
+def read_views(settings: Settings) -> dict[str, GroupView]:
+    """Read the topics to their present end.
+
+    Raises:
+        ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
+    """
+    views = Views()
+    console = Console(stderr=True)
+    with console.status(f"reading {settings.prefix}* from {settings.bootstrap}"):
+        for entry in read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout):
+            if isinstance(entry, Entry):
+                views.apply(entry.kind, entry.record)
+    return views.groups

@@ -1,0 +1,78 @@
+"""A group that levelwind manages, as our topics have it now, stated as a problem: for commands that need no running daemon."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import MemberRecord, Tombstone, TopicRecord
+from daemon.control import planning
+from daemon.errors import NotFoundError
+from daemon.inspection.group_view import (
+    KINDS,
+    GroupView,
+    Views,
+    known,
+)
+from daemon.kafka.topic_reader import (
+    Entry,
+    read_to_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from assignors.problem.group import Group
+    from assignors.protocol.records import Record
+    from assignors.protocol.topics import TopicKind
+    from daemon.config.settings import Settings
+
+
+def read_group(settings: Settings, name: str) -> Group:
+    """The problem that the group's next plan has to solve.
+
+    Raises:
+        ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
+        NotFoundError: no such group is known, or levelwind does not manage its members.
+    """
+    kinds = (*KINDS, "metadata")
+    read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
+    records = ((entry.kind, entry.record) for entry in read if isinstance(entry, Entry))
+    return group_of(records, name, settings.planning_of(name).record_bytes)
+
+
+def group_of(
+    records: Iterable[tuple[TopicKind, Record | Tombstone]],
+    name: str,
+    record_bytes: Mapping[str, float] = MappingProxyType({}),
+) -> Group:
+    """The same from the records of our topics, each topic's in order.
+
+    Raises:
+        NotFoundError: as above.
+    """
+    views = Views()
+    topics: dict[str, TopicRecord] = {}
+    for kind, record in records:
+        views.apply(kind, record)
+        if isinstance(record, TopicRecord):
+            topics[record.topic] = record
+        elif isinstance(record, Tombstone) and kind == "metadata" and record.key[0] == "topic":
+            topics.pop(str(record.key[1]), None)
+    view = known(views.groups, name)
+    members = _present(view)
+    if not members:
+        raise NotFoundError(f"group {name!r} has no members that levelwind manages: there is nothing to plan")
+    return planning.build(members, topics, view.lags, view.owners(), record_bytes)
+
+
+def _present(view: GroupView) -> Mapping[str, MemberRecord]:
+    # By instance; of one that restarted, the incarnation that holds its partitions.
+    members: dict[str, MemberRecord] = {}
+    for place, record in sorted(view.members.items()):
+        if record.state == "left":
+            continue
+        standing = view.assigned.get(place)
+        if record.instance not in members or (standing is not None and standing.state == "active"):
+            members[record.instance] = record
+    return members

@@ -1,0 +1,144 @@
+"""How groups are shown to people: tables and sentences.
+
+Law: names are shown as they are and whole, also where the output is no terminal; nothing in them is taken for markup.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from assignors.protocol import partition_ranges as ranges
+from daemon.console import age, columns, output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.table import Table
+
+    from daemon.inspection.group_view import GroupView
+
+
+def trigger_in_words(evidence: Mapping[str, Any], *, held: float) -> str:
+    """What a trigger complains of; `held`: seconds for which it had when it was raised."""
+    if "skew" not in evidence:
+        count = evidence["partitions"]
+        return f"the replica racks of {count:,} partition{'' if count == 1 else 's'} changed"
+    behind = f"{evidence['lag']:,} records behind"
+    if evidence["lag"] < evidence["floor"]:  # then it counts for how long it has lasted
+        behind += f", the oldest for {evidence['seconds']:.0f} s"
+    return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {held:.0f} s, {behind}"
+
+
+def groups_table(views: Iterable[GroupView]) -> None:
+    """Print the groups, the most behind first."""
+    table = columns(
+        ("GROUP", False),
+        ("MODE", False),
+        ("STRATEGY", False),
+        ("EPOCH", True),
+        ("MEMBERS", True),
+        ("TOPICS", True),
+        ("LAG", True),
+        ("SKEW", True),
+        ("TRIGGERS", False),
+    )
+    for view in sorted(views, key=lambda v: (-v.lag, v.name)):
+        row = view.summary()
+        table.add_row(
+            view.name,
+            str(row["mode"]),
+            str(row["strategy"] or "-"),
+            str(row["group_epoch"] or "-"),
+            str(row["members"]),
+            str(len(view.lags)),
+            f"{view.lag:,}" if view.lags else "-",
+            "-" if view.skew is None else f"{view.skew:.2f}",
+            ", ".join(sorted(view.triggers)) or "-",
+        )
+    output().print(table)
+
+
+def describe_group(view: GroupView, now: int) -> None:
+    """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
+    console = output()
+    lag = f"lag {view.lag:,}  skew {figure(view.skew)}" if view.lags else "lag not known yet"
+    console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
+    if view.plan:
+        plan = view.plan
+        ago = age(max(now - plan.computed_at, 0) / 1000)
+        console.print(
+            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.reason}, {ago} ago"
+        )
+        for name in sorted({*(plan.before or {}), *(plan.after or {})}):
+            before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
+            console.print(f"  {name:20} {figure(before)} → {figure(after)}")
+        for line in plan.certificate.told if plan.certificate else ():
+            console.print(f"  {line}", soft_wrap=True)
+    for kind, trigger in sorted(view.triggers.items()):
+        words = trigger_in_words(trigger.evidence.value(), held=(trigger.at - trigger.since) / 1000)
+        stands = age(max(now - trigger.since, 0) / 1000)
+        console.print(f"trigger {kind}, standing for {stands}: {words}", soft_wrap=True)
+    console.print(_members(view))
+    if view.lags:
+        console.print(_partitions(view))
+
+
+def _members(view: GroupView) -> Table:
+    lags = view.member_lags()
+    table = columns(
+        ("MEMBER", False),
+        ("RACK", False),
+        ("STATE", False),
+        ("ASSIGNED", False),
+        ("PENDING", False),
+        ("REVOKING", False),
+        ("LAG", True),
+    )
+    for (instance, _), record in sorted(view.assigned.items()):
+        table.add_row(
+            instance,
+            record.rack or "-",
+            record.state,
+            *(_places(parts) for parts in (record.assigned, record.pending, record.revoking)),
+            f"{lags.get(instance, 0):,}",
+        )
+    return table
+
+
+def _partitions(view: GroupView) -> Table:
+    table = columns(
+        ("TOPIC", False),
+        ("PARTITION", True),
+        ("OWNER", False),
+        ("COMMITTED", True),
+        ("END", True),
+        ("LAG", True),
+        ("RACKS", False),
+    )
+    for row in view.partitions():
+        racks = row["racks"]
+        table.add_row(
+            str(row["topic"]),
+            str(row["partition"]),
+            str(row["owner"] or "-"),
+            _offset(row["committed"]),
+            _offset(row["end"]),
+            _offset(row["lag"]),
+            ",".join(racks) if isinstance(racks, list) and racks else "-",
+        )
+    return table
+
+
+def figure(value: float | None) -> str:
+    """A figure to two places, or as many as it has."""
+    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _offset(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "-"
+
+
+def _places(partitions: ranges.Partitions) -> str:
+    return " ".join(f"{topic}:{text}" for topic, text in ranges.texts(partitions).items()) or "-"

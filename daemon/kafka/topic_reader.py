@@ -1,0 +1,239 @@
+"""Reading our topics whole: committed records only, from the beginning to the end that they had when asked.
+
+A partition has been read to its end when everything below the stable offset that was asked for at the start has passed.
+Transaction markers take offsets but are no records: a log may well end in them, or in an aborted transaction, so that the
+last record's offset says nothing. librdkafka's end-of-partition event does: it carries the next offset to be fetched, the
+markers before it passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_BEGINNING, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from assignors.protocol.records import Rejection, decode
+from daemon.errors import ClusterUnavailableError, NotFoundError
+from daemon.kafka import clients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
+
+    from assignors.protocol.records import Record, Tombstone
+    from assignors.protocol.topics import TopicKind, Topics
+
+BATCH = 1000
+SAMPLE_KEY = b'["offsets",'
+"""Keys are canonical JSON: a sample of offsets is known by its first bytes, and need not be decoded to be left out."""
+
+REQUIRED: Mapping[str, Any] = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    # An end of partition is noticed by a fetch that comes back empty: this is how long that takes.
+    "fetch.wait.max.ms": 100,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One record of ours and where it stands."""
+
+    kind: TopicKind
+    record: Record | Tombstone
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since the epoch, as the producer said it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A message that is no record, and where it stands."""
+
+    kind: TopicKind
+    reason: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+def judge(topics: Topics, message: Message) -> Entry | Rejected:
+    """Decode a message of a topic of ours."""
+    kind = topics.kind(message.topic())
+    if kind is None:
+        raise ValueError(f"{message.topic()} is no topic of ours")
+    record = decode(kind, message.key(), message.value())
+    place = {
+        "kind": kind,
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": message.timestamp()[1],
+    }
+    if isinstance(record, Rejection):
+        return Rejected(reason=record.reason, **place)
+    return Entry(record=record, **place)
+
+
+@dataclass(slots=True)
+class Ends:
+    """Which partitions still have something to be read that was there at the start."""
+
+    missing: dict[tuple[str, int], int]
+
+    @classmethod
+    def at(cls, stable: Mapping[tuple[str, int], int]) -> Ends:
+        """The ends to reach; an empty partition has been reached already."""
+        return cls({place: offset for place, offset in stable.items() if offset > 0})
+
+    def reached(self, topic: str, partition: int, following: int) -> None:
+        """Note the next offset to be read of a partition."""
+        end = self.missing.get((topic, partition))
+        if end is not None and end <= following:
+            del self.missing[topic, partition]
+
+    def note(self, message: Message) -> None:
+        """Note a message that has been handed on, or the end of a partition."""
+        error = message.error()
+        if error is None:
+            self.reached(message.topic(), message.partition(), message.offset() + 1)
+        elif is_end(error):
+            self.reached(message.topic(), message.partition(), message.offset())
+
+    @property
+    def done(self) -> bool:
+        """Whether all that was there at the start has passed."""
+        return not self.missing
+
+
+def stable_ends(
+    client_config: Mapping[str, Any], names: Iterable[str], timeout: float
+) -> dict[tuple[str, int], int]:
+    """The stable offset of each partition of some topics.
+
+    Raises:
+        NotFoundError: a topic does not exist.
+        ClusterUnavailableError: no answer in time, or not for every partition.
+    """
+    client = clients.admin(client_config)
+    retrying = Retrying(
+        retry=retry_if_exception_type(_NoEndError),
+        stop=stop_after_delay(timeout),
+        wait=wait_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
+    for attempt in retrying:
+        with attempt:
+            known = clients.listed(client, client_config, timeout).topics
+            ends = _asked(client, known, tuple(names), timeout)
+    return ends
+
+
+class _NoEndError(ClusterUnavailableError):
+    """A leader that is just being elected, or that has just gone: worth another try until the time is over."""
+
+
+def _asked(
+    client: AdminClient, known: Mapping[str, Any], names: Sequence[str], timeout: float
+) -> dict[tuple[str, int], int]:
+    if absent := [name for name in names if name not in known]:
+        raise NotFoundError(f"the cluster has no topic {', '.join(absent)}, or does not show it to us")
+    wanted = {
+        TopicPartition(name, number): OffsetSpec.latest()
+        for name in names
+        for number in known[name].partitions
+    }
+    ends: dict[tuple[str, int], int] = {}
+    for place, answer in clients.offsets(client, wanted, IsolationLevel.READ_COMMITTED, timeout).items():
+        name = f"{place.topic}/{place.partition}"
+        try:
+            offset = answer.result().offset
+        except KafkaException as exception:
+            error = clients.kafka_error(exception)
+            raised = ClusterUnavailableError if error.code() in clients.REFUSED else _NoEndError
+            raise raised(f"no end of {name}: {error.str()}") from exception
+        if offset < 0:
+            raise _NoEndError(f"no end of {name}: its leader does not answer")
+        ends[place.topic, place.partition] = offset
+    return ends
+
+
+def read_to_end(
+    client_config: Mapping[str, Any],
+    topics: Topics,
+    kinds: Iterable[TopicKind],
+    *,
+    timeout: float = 30.0,
+    samples: bool = False,
+) -> Iterator[Entry | Rejected]:
+    """Read topics of ours from their beginning to what was their end at the call, and stop.
+
+    Args:
+        client_config: the clients' configuration.
+        topics: the names of our topics.
+        kinds: which of them.
+        timeout: so many seconds without any progress end the reading.
+        samples: whether the samples of offsets in `metadata` are wanted.
+
+    Raises:
+        NotFoundError: a topic does not exist.
+        ClusterUnavailableError: no answer, or no progress in time.
+    """
+    stable = stable_ends(client_config, [topics.name(kind) for kind in kinds], timeout)
+    ends = Ends.at(stable)
+    if ends.done:
+        return
+    consumer = following(client_config, topics, stable, lambda _: None)
+    try:
+        until = time.monotonic() + timeout
+        while not ends.done:
+            for message in polled(consumer, 0.1):
+                until = time.monotonic() + timeout
+                if message.error() is None and (samples or not is_sample(message)):
+                    yield judge(topics, message)
+                ends.note(message)
+            if time.monotonic() > until:
+                raise ClusterUnavailableError(f"no progress in {timeout:g} s reading {sorted(ends.missing)}")
+    finally:
+        consumer.close()
+
+
+def following(
+    client_config: Mapping[str, Any],
+    topics: Topics,
+    stable: Mapping[tuple[str, int], int],
+    hear: Callable[[KafkaError], None],
+) -> Consumer:
+    """Make a consumer of these partitions, from their beginning. It joins no group, but the client wants a name for one."""
+    group = {"group.id": f"{topics.prefix}reader", "error_cb": hear}
+    consumer = clients.consumer(client_config, {**REQUIRED, **group})
+    consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name, number in stable])
+    return consumer
+
+
+def polled(consumer: Consumer, patience: float) -> Iterator[Message]:
+    """Wait for a message, and take along what else is there: to ask for a batch is to wait until it is full."""
+    first = consumer.poll(patience)
+    if first is not None:
+        yield first
+        yield from consumer.consume(BATCH - 1, 0)
+
+
+def is_sample(message: Message) -> bool:
+    """Whether this is a sample of a topic's offsets, by its key."""
+    key = message.key()
+    return key is not None and key.startswith(SAMPLE_KEY)
+
+
+def is_end(error: KafkaError) -> bool:
+    """Whether a message is none, but the news that all of a partition has been read for now."""
+    return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001 - the client's own name

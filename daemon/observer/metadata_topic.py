@@ -1,0 +1,129 @@
+"""The observer's topic: its state is read back from it, changes are published to it and acknowledged, samples offered.
+
+The producer is idempotent, so that the records of one key keep their order whatever is sent again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from assignors.protocol.records import Tombstone, encode, encode_key, place
+from assignors.protocol.topics import partition_for
+from daemon.kafka import clients
+from daemon.kafka.topic_reader import (
+    Entry,
+    read_to_end,
+)
+from daemon.observer.cluster_probe import UnansweredError
+from daemon.observer.cluster_state import recovered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from assignors.protocol.records import OffsetsRecord
+    from assignors.protocol.topics import Topics
+    from daemon.observer.cluster_state import (
+        Change,
+        ClusterState,
+    )
+
+    Delivered = Callable[[KafkaError | None, Message], None]
+
+REQUIRED: Mapping[str, Any] = {
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    # A sample this old is of no use any more, and a change is found anew by the next tick.
+    "message.timeout.ms": 10_000,
+}
+ACKNOWLEDGED_WITHIN = 12.0
+
+
+class MetadataTopic:
+    """Where the observer publishes, and what it remembers by."""
+
+    def __init__(self, client_config: Mapping[str, Any], topics: Topics, log: Any) -> None:
+        self._config = client_config
+        self._topics = topics
+        self._log = log
+        self._producer = self._new_producer()
+        self._partitions = 0  # not asked for yet
+        self._lost_sample: str | None = None
+
+    def recover(self) -> ClusterState:
+        """Read back what was published.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            ClusterUnavailableError: no answer in time.
+        """
+        items = read_to_end(self._config, self._topics, ("metadata",))
+        return recovered(item.record for item in items if isinstance(item, Entry))
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Publish changes and wait until all are acknowledged; raises `UnansweredError` otherwise."""
+        outcomes: list[KafkaError | None] = []
+        for change in changes:
+            if isinstance(change, Tombstone):
+                self._produce(
+                    change.key, encode_key(change.key), None, lambda error, _: outcomes.append(error)
+                )
+            else:
+                key, value = encode(change)
+                self._produce(change.key, key, value, lambda error, _: outcomes.append(error))
+        self._producer.flush(ACKNOWLEDGED_WITHIN)
+        if failed := [error for error in outcomes if error is not None]:
+            raise UnansweredError(f"{len(failed)} changes were not published: {failed[0].str()}")
+        if len(outcomes) < len(changes):
+            raise UnansweredError(f"{len(changes) - len(outcomes)} changes were not acknowledged in time")
+
+    def offer(self, samples: Iterable[OffsetsRecord]) -> None:
+        """Send samples without waiting; raises `UnansweredError` if one of those before them was lost."""
+        self._lost_sample = None
+        self._producer.poll(0)
+        for record in samples:
+            key, value = encode(record)
+            self._produce(record.key, key, value, self._sampled)
+        if self._lost_sample is not None:
+            raise UnansweredError(self._lost_sample)
+
+    def close(self) -> None:
+        """Send what is still to be sent, for a few seconds at most."""
+        self._producer.flush(5)
+
+    def _sampled(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._lost_sample = f"a sample was not published: {error.str()}"
+
+    def _produce(
+        self, key: tuple[str | int, ...], raw_key: bytes, value: bytes | None, delivered: Delivered
+    ) -> None:
+        producer = self._producer
+        try:
+            partition = partition_for(str(place(key)), self._count(producer))
+            producer.produce(
+                self._topics.metadata, key=raw_key, value=value, partition=partition, on_delivery=delivered
+            )
+        except BufferError as full:
+            raise UnansweredError("the producer's queue is full") from full
+        except KafkaException as exception:
+            error = clients.kafka_error(exception)
+            if error.fatal():
+                # Such a producer never works again: the next tick has a new one.
+                self._producer = self._new_producer()
+                self._log.warning("observer.producer_renewed", error=error.str())
+            raise UnansweredError(error.str()) from exception
+
+    def _count(self, producer: Producer) -> int:
+        if not self._partitions:
+            described = producer.list_topics(self._topics.metadata, timeout=5).topics[self._topics.metadata]
+            if not described.partitions:
+                raise UnansweredError(f"{self._topics.metadata} is not there")
+            self._partitions = len(described.partitions)
+        return self._partitions
+
+    def _new_producer(self) -> Producer:
+        return clients.producer({"compression.type": "lz4", **self._config}, REQUIRED)

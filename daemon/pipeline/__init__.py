@@ -1,0 +1,1 @@
+"""The pipeline's process and its supervisor; Spark is loaded in the child process alone."""

@@ -1,0 +1,139 @@
+"""The picture of `simulate`: a line for each strategy, with its lag over time and its figures as bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from daemon.charts import (
+    BEST,
+    FAINT,
+    INK,
+    PLAIN,
+    sheet,
+)
+from daemon.simulation.results import in_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from daemon.simulation.results import Figures
+
+COURSE, BAR, LINE, ENDS = 4.6, 1.45, 0.5, 1.35
+"""Inches: the width of the courses and of a panel of bars, a strategy's height, and what stands above and below."""
+POINTS = 600
+"""Of a course; each is the most of its stretch, so that no peak is lost."""
+
+
+def _short(value: float) -> str:
+    for unit in ("", "k", "M", "G"):
+        if value < 1000:
+            return f"{value:,.3g}{unit}"
+        value /= 1000
+    return f"{value:,.3g}T"
+
+
+BARS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float], str]], ...] = (
+    ("time above target", lambda row: row.above, lambda value: f"{value:.2%}"),
+    ("mean wait", lambda row: row.wait, lambda value: f"{value:,.1f} s"),
+    ("p99 lag", lambda row: row.lag["p99"], _short),
+    ("read across racks", lambda row: row.cross_bytes if row.cross_share is not None else None, in_bytes),
+    ("moves", lambda row: row.moves, lambda value: f"{value:,.0f}"),
+)
+
+
+def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: Path) -> None:
+    """Draw the days of all strategies, on one scale.
+
+    Raises:
+        ConfigurationError: the file's name has another ending than .svg or .png, or it cannot be written.
+    """
+    width = 1.5 + COURSE + BAR * len(BARS)
+    with sheet(path, width=width, height=ENDS + LINE * len(rows)) as figure:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        grid = figure.add_gridspec(len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)])
+        top = max(float(row.course.max(initial=0)) for row in rows) or 1.0
+        least = min(row.lag["p99"] for row in rows)
+        first: Axes | None = None
+        for line, row in enumerate(rows):
+            axes = figure.add_subplot(grid[line, 0], sharex=first)
+            first = first or axes
+            _course(axes, row, seconds, top, best=row.lag["p99"] == least)
+            _time_below(axes, seconds, last=line == len(rows) - 1)
+        if first is not None:
+            first.set_title(
+                "lag of the group, records (logarithmic: lines at powers of ten)",
+                loc="left",
+                fontweight="normal",
+            )
+        for column, (name, of, shown) in enumerate(BARS, start=1):
+            axes = figure.add_subplot(grid[:, column])
+            _bars(axes, name, [of(row) for row in rows], shown)
+        known = [
+            Patch(facecolor=BEST, label="least"),
+            Patch(facecolor=PLAIN, label="others; less is better throughout"),
+        ]
+        figure.legend(handles=known, loc="outside lower right", ncols=2, fontsize=8)
+
+
+def _course(axes: Axes, row: Figures, seconds: float, top: float, *, best: bool) -> None:
+    size = max(len(row.course) // POINTS, 1)
+    peaks = np.maximum.reduceat(row.course, np.arange(0, len(row.course), size)).astype(float)
+    _, scale = _unit(seconds)
+    time = np.linspace(0, seconds / scale, len(peaks))
+    axes.fill_between(time, 0, peaks, step="mid", color=BEST if best else FAINT, linewidth=0)
+    low = max(top / 1e4, 1.0)
+    axes.set_yscale("symlog", linthresh=low, linscale=0.3)
+    axes.set_ylim(0, top * 1.1)
+    axes.set_yticks([top], [_short(top)], fontsize=7)
+    axes.set_yticks([ten for ten in 10.0 ** np.arange(16) if low <= ten < top], minor=True)
+    axes.grid(visible=True, axis="y", which="minor", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", which="minor", length=0, labelleft=False)
+    axes.set_ylabel(
+        row.strategy, rotation=0, ha="right", va="center", color=INK, fontweight="bold" if best else "normal"
+    )
+
+
+def _time_below(axes: Axes, seconds: float, *, last: bool) -> None:
+    unit, scale = _unit(seconds)
+    axes.set_xlim(0, seconds / scale)
+    axes.tick_params(axis="x", labelbottom=last, length=2 if last else 0)
+    if last:
+        axes.set_xlabel(unit)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 3, 5, 6, 10]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    return ("hours", 3600.0) if seconds > 2 * 3600 else ("minutes", 60.0)
+
+
+def _bars(axes: Axes, name: str, values: Sequence[float | None], shown: Callable[[float], str]) -> None:
+    known = [value for value in values if value is not None]
+    least, most = min(known, default=0), max(known, default=0) or 1
+    for line, value in enumerate(values):
+        best = value is not None and value == least and len(set(known)) > 1
+        axes.barh(line, value or 0, height=0.5, color=BEST if best else PLAIN)
+        axes.annotate(
+            "-" if value is None else shown(value),
+            (value or 0, line),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=FAINT if value is None else INK,
+            fontweight="bold" if best else "normal",
+        )
+    axes.set_title(name, loc="left", fontweight="normal")
+    axes.set_xlim(0, most * 1.75)  # the longest bar's figure stands beside it
+    axes.set_ylim(len(values) - 0.5, -0.5)  # the first one on top
+    axes.set_yticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(bottom=False, labelbottom=False)

@@ -1,0 +1,192 @@
+"""What the day came to under each strategy: figures, a table, JSON.
+
+Law: less is better throughout, but for what was processed. Everything but `timing` is the same at each run of the same input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from assignors.problem.columns import Longs
+    from daemon.simulation.strategy_run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Figures:
+    """One strategy's."""
+
+    strategy: str
+    above: float
+    """The share of partitions' time in which a record waited for longer than the target."""
+    group_above: float
+    """The share of time in which a record waited for longer than that in any partition."""
+    wait: float
+    """Seconds that a record waited on average."""
+    lag: Mapping[str, float]
+    """The group's: p50, p99, max; records."""
+    drain: Mapping[str, float]
+    """The most loaded consumer's time to read what is left: p50, p99, max; seconds."""
+    cross_bytes: float
+    cross_share: float | None
+    moves: int
+    plans: Mapping[str, int]
+    suppressed: int
+    """How often a standing trigger was turned down: cooling, too little to gain, or over its budget."""
+    arrived: int
+    processed: int
+    left: int
+    plan_seconds: Mapping[str, float]
+    course: Longs
+    """The group's lag after each tick."""
+
+    def as_json(self) -> dict[str, object]:
+        """By name, without the course."""
+        return {
+            "strategy": self.strategy,
+            "above_target": self.above,
+            "group_above_target": self.group_above,
+            "mean_wait_seconds": self.wait,
+            "lag": dict(self.lag),
+            "drain_seconds": dict(self.drain),
+            "cross_rack_bytes": self.cross_bytes,
+            "cross_rack_share": self.cross_share,
+            "moves": self.moves,
+            "plans": dict(self.plans),
+            "suppressed": self.suppressed,
+            "arrived": self.arrived,
+            "processed": self.processed,
+            "left": self.left,
+            "timing": {"plan_seconds": dict(self.plan_seconds)},
+        }
+
+
+def figures(strategy: str, run: Run, arrived: int, tick: float) -> Figures:
+    """Reckon up a run.
+
+    Raises:
+        RuntimeError: records were lost or made up; a bug.
+    """
+    tally, left = run.tally, int(run.lag.sum())
+    if arrived != tally.processed + left:
+        raise RuntimeError(
+            f"{strategy}: {arrived} records arrived, {tally.processed} were read and {left} are left"
+        )
+    ticks, partitions = len(tally.lag), len(run.lag)
+    return Figures(
+        strategy=strategy,
+        above=round(float(tally.above.sum()) / (ticks * max(partitions, 1)), 8),
+        group_above=round(float(np.count_nonzero(tally.above)) / ticks, 8),
+        wait=round(float(tally.lag.sum()) * tick / max(tally.processed, 1), 6),
+        lag=_of(tally.lag),
+        drain=_of(tally.drain),
+        cross_bytes=round(tally.crossed, 3),
+        cross_share=round(tally.crossed / tally.located, 8) if tally.located else None,
+        moves=tally.moves,
+        plans={cause.value: count for cause, count in sorted(tally.plans.items())},
+        suppressed=run.control.suppressed,
+        arrived=arrived,
+        processed=tally.processed,
+        left=left,
+        plan_seconds={
+            "mean": round(float(np.mean(tally.plan_seconds)), 6),
+            "max": round(max(tally.plan_seconds), 6),
+        },
+        course=tally.lag,
+    )
+
+
+def _of(column: np.ndarray) -> dict[str, float]:
+    # Values that were there, none in between.
+    p50, p99 = np.percentile(column, [50, 99], method="higher").tolist()
+    return {name: round(float(v), 6) for name, v in (("p50", p50), ("p99", p99), ("max", column.max()))}
+
+
+COLUMNS = (
+    "time above",
+    "group above",
+    "mean wait",
+    "lag p50",
+    "lag p99",
+    "lag max",
+    "drain p99",
+    "cross-rack",
+    "share",
+    "moves",
+    "plans",
+    "plan ms",
+)
+
+
+def table(rows: Sequence[Figures]) -> str:
+    """The figures in aligned columns; the least of each column is starred where they differ."""
+    values = [_values(row) for row in rows]
+    best = [
+        min(known) if len(known := {v for v in column if v is not None}) > 1 else None
+        for column in zip(*values, strict=True)
+    ]
+    lines = [["strategy", *(f"{name} " for name in COLUMNS)]]
+    for row, figures_of in zip(rows, values, strict=True):
+        cells = [
+            text + ("*" if value is not None and value == least else " ")
+            for text, value, least in zip(_cells(row), figures_of, best, strict=True)
+        ]
+        lines.append([row.strategy, *cells])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+            ]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _values(row: Figures) -> list[float | None]:
+    return [
+        row.above,
+        row.group_above,
+        row.wait,
+        row.lag["p50"],
+        row.lag["p99"],
+        row.lag["max"],
+        row.drain["p99"],
+        row.cross_bytes if row.cross_share is not None else None,
+        row.cross_share,
+        row.moves,
+        sum(row.plans.values()),
+        None,  # no contest: it depends on the machine
+    ]
+
+
+def _cells(row: Figures) -> list[str]:
+    return [
+        f"{row.above:.3%}",
+        f"{row.group_above:.1%}",
+        f"{row.wait:.2f} s",
+        f"{row.lag['p50']:,.0f}",
+        f"{row.lag['p99']:,.0f}",
+        f"{row.lag['max']:,.0f}",
+        f"{row.drain['p99']:,.1f} s",
+        in_bytes(row.cross_bytes) if row.cross_share is not None else "-",
+        f"{row.cross_share:.1%}" if row.cross_share is not None else "-",
+        f"{row.moves:,}",
+        f"{sum(row.plans.values()):,}",
+        f"{row.plan_seconds['mean'] * 1000:.1f}",
+    ]
+
+
+def in_bytes(figure: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if figure < 1000:
+            return f"{figure:,.0f} {unit}" if unit == "B" else f"{figure:,.1f} {unit}"
+        figure /= 1000
+    return f"{figure:,.2f} TB"

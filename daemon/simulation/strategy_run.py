@@ -1,0 +1,276 @@
+"""One strategy's day: the fleet as that strategy leaves it, tick by tick.
+
+Law: in each tick, first what happens happens, then records arrive, then lag is sampled, as the product samples it: commits are
+those of the last tick; then the group is planned if anything asks for it, and last the consumers read. Nothing is read of a
+partition that is being handed over, nor by a consumer that is not there. What arrived is what was read and what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.problem.validity import violations
+from daemon.control.settings import Cause
+from daemon.simulation.fleet import Joined, Left, Moved, Slowed
+from daemon.simulation.group_control import (
+    Control,
+    Rules,
+)
+from daemon.simulation.traffic import read
+from streaming.rules.skew import skew_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.problem.columns import (
+        Bools,
+        Floats,
+        Ints,
+        Longs,
+    )
+    from assignors.registry import Strategy
+    from daemon.simulation.fleet import Event, World
+    from daemon.simulation.traffic import Recent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """How partitions change hands."""
+
+    pause: float = 5.0
+    """Seconds for which nobody reads a partition that moves."""
+    eager: bool = False
+    """The whole group stands still meanwhile, not only what moves."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What is counted; the columns are indexed by tick."""
+
+    lag: Longs  # of the group
+    drain: Floats  # seconds that the most loaded consumer needs to read what is left
+    above: Ints  # partitions in which a record waits for longer than the target
+    processed: int = 0
+    crossed: float = 0.0  # bytes read from another rack
+    located: float = 0.0  # bytes of which it is known whether they were
+    plans: dict[Cause, int] = field(default_factory=dict)
+    moves: int = 0
+    plan_seconds: list[float] = field(default_factory=list)
+
+
+class Run:
+    """A strategy at work. Own state: everything here changes from tick to tick."""
+
+    def __init__(
+        self, world: World, strategy: Strategy, rules: Rules, hand_over: HandOver, target: float
+    ) -> None:
+        fleet = world.fleet
+        self._world, self._fleet, self._strategy = world, fleet, strategy
+        self._hand_over, self._target = hand_over, target
+        self.lag = fleet.backlog.copy()
+        self.owner = fleet.owner.copy()
+        self.up = fleet.present.copy()  # M: it runs
+        self.known = fleet.present.copy()  # M: the control believes that it runs
+        self._silent: dict[int, float] = {}  # since when, of members that stopped without a word
+        self._capacity = np.array([one.capacity for one in fleet.consumers])
+        self._factor = np.ones(len(fleet.consumers))
+        self.free_at = np.zeros(fleet.partitions)  # P: nobody reads it before
+        self._barred_until = np.zeros(fleet.partitions)  # P: its owner died, and may still read
+        names = sorted(
+            {rack for one in fleet.racks for rack in one} | {c.rack or "" for c in fleet.consumers}
+        )
+        self._rack_number = {name: number for number, name in enumerate(names)}
+        self._member_rack = np.array([self._rack_number[c.rack or ""] for c in fleet.consumers])
+        self._racked = np.array([c.rack is not None for c in fleet.consumers], dtype=np.bool_)
+        self._racks = list(fleet.racks)
+        self._near = np.zeros((fleet.partitions, len(names)), dtype=np.bool_)  # P x racks
+        self._place(dict(enumerate(fleet.racks)))
+        self.control = Control(rules=rules, members=frozenset(), racks=tuple(self._racks))
+        self._rules = rules
+        ticks = world.ticks
+        self.tally = Tally(
+            lag=np.zeros(ticks, np.int64), drain=np.zeros(ticks), above=np.zeros(ticks, np.int32)
+        )
+        self._upcoming = list(world.events)
+        self._speeds()
+        self._cross: Bools | None = None
+
+    # -- a tick
+
+    def tick(self, number: int, arrived: Longs, recent: Recent) -> Longs:
+        """Play one tick; what was read in it, by partition."""
+        now = number * self._world.tick
+        self._happen(now)
+        self.lag += arrived
+        self._sample(now, recent)
+        if number == 0:
+            self._plan(Cause.MEMBERSHIP, now, recent, first=True)
+        elif (cause := self.control.due(now)) is not None:
+            self._plan(cause, now, recent)
+        running = np.append(self.up, False)[self.owner]  # nobody is the last one
+        done = read(self.lag, self.owner, self._budget, running & (self.free_at <= now))
+        self.lag -= done
+        self._count(number, done, recent)
+        return done
+
+    def _count(self, number: int, done: Longs, recent: Recent) -> None:
+        tally = self.tally
+        tally.processed += int(done.sum())
+        tally.lag[number] = self.lag.sum()
+        owned = self.owner >= 0
+        load = np.bincount(self.owner[owned], weights=self.lag[owned], minlength=len(self.up))
+        tally.drain[number] = (load / self._speed).max(initial=0.0)
+        if (younger := recent.younger(self._target)) is not None:
+            tally.above[number] = np.count_nonzero(self.lag > younger)
+        if self._cross is None:
+            self._cross, self._located = self._crossing()
+        weight = done * self._fleet.record_bytes
+        tally.crossed += float(weight[self._cross].sum())
+        tally.located += float(weight[self._located].sum())
+
+    def _crossing(self) -> tuple[Bools, Bools]:
+        """P: whether it is read from another rack, and whether that is known."""
+        known = self._near.any(axis=1) & (self.owner >= 0)
+        known[known] = self._racked[self.owner[known]]
+        cross = known.copy()
+        places = np.flatnonzero(known)
+        cross[places] = ~self._near[places, self._member_rack[self.owner[places]]]
+        return cross, known
+
+    # -- what happens
+
+    def _happen(self, now: float) -> None:
+        while self._upcoming and self._upcoming[0].at <= now:
+            self._take(self._upcoming.pop(0), now)
+        for member, since in list(self._silent.items()):
+            if now - since >= self._rules.dead_after:
+                del self._silent[member]
+                self.known[member] = False
+                self._barred_until[self.owner == member] = now + self._rules.grant
+        self.control.membership(frozenset(np.flatnonzero(self.known).tolist()), now)
+
+    def _take(self, event: Event, now: float) -> None:
+        match event:
+            case Joined(member=member):
+                self.up[member] = self.known[member] = True
+                self._silent.pop(member, None)
+            case Left(member=member, told=True):
+                self.up[member] = self.known[member] = False
+            case Left(member=member):
+                self.up[member] = False
+                self._silent[member] = now
+            case Slowed(member=member, factor=factor):
+                self._factor[member] = factor
+                self._speeds()
+            case Moved(racks=racks):
+                self._place(racks)
+                self.control.laid_out(tuple(self._racks), known=bool(self._racked[self.known].any()))
+                self._cross = None
+
+    def _place(self, racks: Mapping[int, tuple[str, ...]]) -> None:
+        for partition, names in racks.items():
+            self._racks[partition] = tuple(sorted(set(names)))
+            numbers = [self._rack_of(name) for name in names]
+            self._near[partition] = False
+            self._near[partition, numbers] = True
+
+    def _rack_of(self, name: str) -> int:
+        if name not in self._rack_number:
+            self._rack_number[name] = len(self._rack_number)
+            self._near = np.pad(self._near, ((0, 0), (0, 1)))
+        return self._rack_number[name]
+
+    def _speeds(self) -> None:
+        self._speed = self._capacity * self._factor * self._fleet.speed
+        self._budget = np.rint(self._speed * self._world.tick).astype(np.int64)
+        self._speed = np.maximum(self._speed, 1e-9)
+
+    # -- lag, and what follows from it
+
+    def _sample(self, now: float, recent: Recent) -> None:
+        owned = self.owner >= 0
+        load = np.bincount(self.owner[owned], weights=self.lag[owned], minlength=len(self.up))
+        lag = int(self.lag.sum())
+        rule, seconds = self._rules.skew, 0.0
+        if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
+            seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
+        skew = skew_of((load / self._capacity)[self.known])
+        self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
+
+    def _plan(self, cause: Cause, now: float, recent: Recent, *, first: bool = False) -> None:
+        group, members = self._problem(recent)
+        begun = perf_counter()
+        answer = self._strategy(group)
+        self.tally.plan_seconds.append(perf_counter() - begun)
+        if wrong := violations(group, answer):
+            raise RuntimeError(f"a strategy broke an invariant at {now:.0f} s: {wrong[0]}")
+        before, after = score(group, Assignment.held(group)), score(group, answer)
+        owner = np.append(members, -1)[answer.target].astype(np.int32)
+        changed = (self.owner != owner) & (self.owner >= 0)
+        moves = int(np.count_nonzero(changed))
+        if not first and not self.control.allows(cause, before, after, moves, now):
+            return
+        taken = changed if first else self.owner != owner
+        begins = np.maximum(self._barred_until, now + self._hand_over.pause)
+        self.free_at[taken] = np.maximum(self.free_at, begins)[taken]
+        if self._hand_over.eager and not first:
+            self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)
+        settled = float(self.free_at[taken].max(initial=now))
+        self.control.planned(cause, before, after, moves, now, settled)
+        self.owner, self._cross = owner, None
+        self.tally.moves += moves
+        if not first:
+            self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
+
+    def _problem(self, recent: Recent) -> tuple[Group, Longs]:
+        """The group as the control states it where no record sizes are set, and by its members who they are here."""
+        fleet = self._fleet
+        rates = recent.rates()
+        topics = {}
+        for topic, begin, end in zip(
+            fleet.topics, fleet.topic_start[:-1].tolist(), fleet.topic_start[1:].tolist(), strict=True
+        ):
+            topics[topic] = Topic(
+                partitions=end - begin,
+                replica_racks=self._racks[begin:end],
+                lags=self.lag[begin:end].tolist(),
+                rates=rates[begin:end].tolist(),
+            )
+        members = np.flatnonzero(self.known)
+        return Group.build(
+            topics, [self._member(member, self._owned(member)) for member in members.tolist()]
+        ), members
+
+    def _member(self, number: int, owned: dict[str, list[int]]) -> Member:
+        one = self._fleet.consumers[number]
+        return Member(
+            id=one.id,
+            topics=one.topics,
+            rack=one.rack,
+            capacity=one.capacity,
+            priority=one.priority,
+            owned=owned,
+        )
+
+    def _owned(self, member: int) -> dict[str, list[int]]:
+        owned: dict[str, list[int]] = {}
+        fleet = self._fleet
+        places = np.flatnonzero(self.owner == member)
+        for topic, place in zip(
+            (np.searchsorted(fleet.topic_start, places, side="right") - 1).tolist(),
+            places.tolist(),
+            strict=True,
+        ):
+            owned.setdefault(fleet.topics[topic], []).append(place - int(fleet.topic_start[topic]))
+        return owned
