@@ -44,14 +44,14 @@ test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers 
 
 .PHONY: bench bench-assignors bench-pipeline
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine
-	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
 
 bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at scale
-	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/bench/bench_$$bench.py || exit; done
+	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
 bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka, at rest, and from a reassignment to the plan
-	@$(BIN)/python tests/bench/bench_pipeline.py --sweep
-	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/bench/bench_$$bench.py || exit; done
+	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
+	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages

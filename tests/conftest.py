@@ -5,9 +5,9 @@ from itertools import count
 from uuid import uuid4
 
 import pytest
-import reassignment
 
 from deploy.cluster import Cluster
+from levelwind_testing.kafka import reassignment
 
 # Nobody takes a broker of the shared cluster away. On a machine that is busy with tests one may be late with a heartbeat;
 # were it given up for lost, leaders and coordinators would move under tests that have nothing to do with it.

@@ -1,16 +1,12 @@
-"""Kafka's classes for the tests that compare with them, and this folder's own modules on the path."""
+"""Kafka's classes for the tests that compare with them."""
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from coordinator_oracle import Coordinator
-from kafka_oracle import Kafka
+from levelwind_testing.kafka.coordinator_oracle import Coordinator
+from levelwind_testing.kafka.kafka_oracle import Kafka
 
 # A busy machine is no defect: nothing here is judged by time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

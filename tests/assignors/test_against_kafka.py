@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from py4j.protocol import Py4JJavaError
-from random_groups import Shape, seeded
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.inputs import ProblemError
@@ -22,6 +21,10 @@ from assignors.problem.score import (
 )
 from assignors.problem.validity import violations
 from assignors.registry import STRATEGIES
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    seeded,
+)
 
 pytestmark = pytest.mark.integration
 GROUPS = 1000

@@ -5,10 +5,10 @@ import urllib.request
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from daemon_process import DaemonProcess
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.cluster import Cluster
+from levelwind_testing.processes.daemon_process import DaemonProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from daemon_process import DaemonProcess
-from followers import Follower, overlaps
-from reassignment import reassign
 
 from assignors.handover.timers import Timers
 from deploy.cluster import Cluster
+from levelwind_testing.kafka.reassignment import reassign
+from levelwind_testing.processes.daemon_process import DaemonProcess
+from levelwind_testing.processes.followers import (
+    Follower,
+    overlaps,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 

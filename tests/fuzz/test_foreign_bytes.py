@@ -9,10 +9,8 @@ import tracemalloc
 from random import Random
 from secrets import randbelow
 
-import corpus
 import pyarrow as pa
 import pytest
-from mutation import mutated
 
 from assignors.clients.group_join import (
     Joiner,
@@ -34,6 +32,8 @@ from assignors.protocol.kafka.sticky_user_data import (
 )
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.topics import TOPIC_KINDS
+from levelwind_testing.groups import corpus
+from levelwind_testing.groups.mutation import mutated
 from streaming.decoding import classic_group, offsets_topic
 from streaming.errors import UnknownVersion
 

@@ -1,7 +1,6 @@
 """What the pipeline's tests share: a Spark session, the golden records, and this folder's twins."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,11 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deploy.jars import classpath
+from levelwind_testing.pipeline.offsets_reference_codec import Golden
 from streaming.spark import session
-
-sys.path.append(str(Path(__file__).parent))
-
-from offsets_twin import Golden
 
 GOLDEN = Path(__file__).parents[1] / "data" / "consumer_offsets.jsonl"
 

@@ -6,8 +6,6 @@ from math import ceil
 from random import Random
 
 import pytest
-from exhaustive import best, value
-from random_groups import Shape, seeded
 
 from assignors.optimal import optimal_plan
 from assignors.optimal.bounds import growth_bound, load_bound, moves_bound
@@ -17,6 +15,14 @@ from assignors.optimal.search.class_flow import crossing_bound
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.validity import violations
+from levelwind_testing.groups.exhaustive import (
+    best,
+    value,
+)
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    seeded,
+)
 
 SMALL = Shape(topics=3, partitions=4, members=4)
 TOLERANCE = 0.02

@@ -1,9 +1,15 @@
 """No baseline is at least as good as `optimal` in all respects and better in one."""
 
 import pytest
-from dominance import LAGS, Respects, answers, cases, respects
 
 from assignors.optimal import optimal
+from levelwind_testing.groups.dominance import (
+    LAGS,
+    Respects,
+    answers,
+    cases,
+    respects,
+)
 
 
 def dominated(found):

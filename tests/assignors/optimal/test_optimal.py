@@ -4,10 +4,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from dominance import problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_groups import Shape, problems, seeded
 
 from assignors.optimal import optimal, optimal_plan
 from assignors.problem.group import Group
@@ -26,6 +24,12 @@ from assignors.registry import (
     strategy_named,
 )
 from assignors.solver import SolverMissingError
+from levelwind_testing.groups.dominance import problem
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    problems,
+    seeded,
+)
 
 BASELINES = ["lag", "range", "sticky", "uniform"]
 

@@ -5,7 +5,6 @@ from random import Random
 import numpy as np
 import pytest
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
-from random_groups import Shape, seeded
 
 from assignors.problem.assignment import NOBODY
 from assignors.problem.group import Group
@@ -15,6 +14,10 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.locality import nonlocal_at
 from assignors.sticky import kept_claims, sticky
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    seeded,
+)
 
 MOVED, FAR = 1, 10_000  # of a hand-over's cost; one more partition beside k others costs (2k + 1) * FAR²
 

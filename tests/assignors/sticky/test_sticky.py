@@ -2,7 +2,6 @@ from collections import deque
 
 import pytest
 from hypothesis import given
-from random_groups import Shape, problems
 
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -11,6 +10,10 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.score import score
 from assignors.sticky import sticky
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    problems,
+)
 
 
 def planned(topics, members):

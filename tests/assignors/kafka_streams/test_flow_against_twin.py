@@ -1,0 +1,128 @@
+"""The flow beside a twin that tries every assignment, on problems small enough for it."""
+
+from collections import Counter
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.kafka_streams import assign
+from assignors.kafka_streams.actives import (
+    NOTHING,
+    RAN,
+    _Network,
+    _states,
+    actives,
+)
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.quotas import shares
+from levelwind_testing.groups.applications import (
+    carried_out,
+    random_case,
+)
+
+
+def cost_of(app, chosen, where, load, settings):
+    """What the law says of an assignment, the more important first; None where it breaks the shares."""
+    count = np.bincount(where, minlength=len(app.processes))
+    due = shares(len(chosen), load, app.threads)
+    more = count - due.sure
+    if (more < 0).any() or (more > due.tied).any():
+        return None
+    beyond = 0
+    if settings.rack_strategy != "min_traffic":
+        by_cell = Counter(
+            (int(app.subtopology[task]), process) for task, process in zip(chosen, where, strict=True)
+        )
+        total = Counter(int(app.subtopology[task]) for task in chosen)
+        threads = int(app.threads.sum())
+        for (subtopology, process), tasks in by_cell.items():
+            part = -(-total[subtopology] * int(app.threads[process]) // threads)
+            beyond += max(tasks - part, 0)
+    cost = state = 0
+    for task, process in zip(chosen, where, strict=True):
+        held = _states(app, int(task)).get(process, NOTHING)
+        if settings.rack_strategy != "none":
+            cost += settings.traffic_cost * int(app.input_misses[task, app.rack[process]])
+        cost += settings.non_overlap_cost * (held != RAN)
+        state += held
+    return beyond, cost, state
+
+
+@given(st.integers(0, 2**32).map(Random))
+@settings(max_examples=40)
+def test_no_assignment_of_all_is_better_than_the_flow(random):
+    case = random_case(random, tasks=3, processes=3)
+    tasks = case.tasks[:5]
+    app = Application.build(tasks, case.processes, case.settings)
+    load = np.array([random.randint(0, 2) for _ in app.processes])
+    chosen = np.arange(len(tasks))
+    found = actives(app, chosen, load, case.settings).tolist()
+    every = (
+        cost_of(app, chosen, where, load, case.settings)
+        for where in product(range(len(app.processes)), repeat=len(tasks))
+    )
+    assert cost_of(app, chosen, found, load, case.settings) == min(each for each in every if each is not None)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("seed", range(25))
+def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
+    random = Random(seed)
+    case = random_case(random, tasks=4, processes=4)
+    tasks = case.tasks[:7]
+    app = Application.build(tasks, case.processes, case.settings)
+    load = np.zeros(len(app.processes), dtype=np.int64)
+    chosen = np.arange(len(tasks))
+    found = actives(app, chosen, load, case.settings).tolist()
+    every = (
+        cost_of(app, chosen, where, load, case.settings)
+        for where in product(range(len(app.processes)), repeat=len(tasks))
+    )
+    assert cost_of(app, chosen, found, load, case.settings) == min(each for each in every if each is not None)
+
+
+@given(st.integers(0, 2**32).map(Random))
+@settings(max_examples=40)
+def test_where_nothing_is_to_move_the_flow_says_so_too(random):
+    case = random_case(random)
+    people = case.processes
+    for _ in range(2):
+        people = carried_out(people, assign(case.tasks, people, case.settings))
+    app = Application.build(case.tasks, people, case.settings)
+    chosen = np.flatnonzero(app.stateful)
+    load = np.zeros(len(app.processes), dtype=np.int64)
+    found = actives(app, chosen, load, case.settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Network, "unmoved", lambda *_: None)
+        assert (actives(app, chosen, load, case.settings) == found).all()
+
+
+def random_loads(random):
+    return [random.randint(0, 9) for _ in range(random.randint(1, 6))]
+
+
+@given(st.integers(0, 2**32).map(Random))
+@settings(max_examples=100)
+def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
+    load = random_loads(random)
+    threads = [random.randint(1, 4) for _ in load]
+    count = random.randint(0, 30)
+    due = shares(count, np.array(load), np.array(threads))
+    got = list(load)
+    for _ in range(count):
+        got[min(range(len(got)), key=lambda each: (got[each] / threads[each], -threads[each]))] += 1
+    given_ = [after - before for after, before in zip(got, load, strict=True)]
+    assert sum(due.sure.tolist()) + due.spare == count
+    assert all(0 <= one - sure <= tied for one, sure, tied in zip(given_, due.sure, due.tied, strict=True))
+
+
+def test_a_process_that_leaves_lowers_nobodys_share():
+    threads = np.array([1, 2, 3, 5])
+    for count in range(60):
+        before = shares(count, np.zeros(4, dtype=np.int64), threads)
+        after = shares(count, np.zeros(3, dtype=np.int64), threads[1:])
+        assert (after.sure + after.tied >= (before.sure + before.tied)[1:]).all()

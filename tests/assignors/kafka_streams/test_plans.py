@@ -1,0 +1,230 @@
+"""Properties of every plan of `streams`."""
+
+from collections import Counter
+from random import Random
+from secrets import randbelow
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.kafka_streams import Settings, assign
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import where_stateful
+from assignors.kafka_streams.evaluation import violations
+from levelwind_testing.groups.applications import (
+    Case,
+    carried_out,
+    places,
+    process,
+    random_case,
+    shuffled,
+    tasks_of,
+)
+
+MANY = 40
+ROUNDS = 60
+
+
+def seeds():
+    return st.integers(0, 2**32).map(Random)
+
+
+def planned(case: Case):
+    return assign(case.tasks, case.processes, case.settings)
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_each_task_is_active_once_with_its_standbys_elsewhere_and_the_budget_held(random):
+    case = random_case(random)
+    assert violations(case.tasks, case.processes, case.settings, planned(case)) == []
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_the_order_of_the_input_changes_nothing(random):
+    case = random_case(random)
+    other = shuffled(case, random)
+    plan, same = planned(case), planned(other)
+    assert plan == same
+    assert plan.awaited == same.awaited
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_it_settles_in_bounded_rounds_and_then_nothing_moves(random):
+    case = random_case(random)
+    people = case.processes
+    plan = planned(case)
+    copies = len(case.tasks) * (1 + case.settings.standby_replicas)
+    for _ in range(copies // case.settings.max_warmups + 3):
+        people = carried_out(people, plan)
+        before, plan = plan, assign(case.tasks, people, case.settings)
+        if not plan.probing and not before.probing:
+            break
+    assert not plan.probing
+    people = carried_out(people, plan)
+    again = assign(case.tasks, people, case.settings)
+    assert again.processes == plan.processes
+    assert not again.probing
+
+
+@pytest.mark.parametrize("seed", [141, 205, 219])
+def test_standbys_that_are_as_good_as_new_ones_stay(seed):
+    """Placed anew from where they are, these would come out otherwise, and no better."""
+    test_it_settles_in_bounded_rounds_and_then_nothing_moves.hypothesis.inner_test(Random(seed))
+
+
+def test_tasks_of_a_subtopology_that_ran_together_are_spread_again():
+    people = [process("A", active=["0_0", "0_1"]), process("B", active=["1_0", "1_1"])]
+    plan = assign(tasks_of(2, 2, end=0), people)
+    where = places(plan)
+    assert where["0_0"] != where["0_1"]
+    assert where["1_0"] != where["1_1"]
+    assert sum(where[task] == "A" for task in ("0_0", "0_1")) == 1  # two change places, two stay
+    together = places(assign(tasks_of(2, 2, end=0), people, Settings(rack_strategy="min_traffic")))
+    assert together == {"0_0": "A", "0_1": "A", "1_0": "B", "1_1": "B"}
+
+
+def test_a_task_that_two_claim_to_have_run_is_nobodys_and_goes_where_its_state_is():
+    both = [process("A", active=["0_0"]), process("B", active=["0_0"])]
+    plan = assign(tasks_of(1, 1), [*both, process("C", lags={"0_0": 800_000})])
+    assert places(plan) == {"0_0": "C"}
+    assert not plan.probing
+
+
+def test_a_task_that_waits_for_its_warm_up_goes_on_where_it_runs_not_on_another_copy():
+    names = [f"0_{number}" for number in range(6)]
+    people = [
+        process("A", active=names[:4]),
+        process("B"),
+        process("C", active=names[4:], lags=dict.fromkeys(names[:4], 0)),
+    ]
+    plan = assign(tasks_of(1, 6), people)
+    assert [places(plan)[name] for name in names] == ["A", "A", "A", "A", "C", "C"]
+    assert {name for (name,) in places(plan, "warmup").values()} == {"B"}
+
+
+def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belongs():
+    chosen = Settings(standby_replicas=1, rack_aware_tags=("zone",))
+    people = [
+        process("A", active=["0_0"], tags={"zone": "1"}),
+        process("B", standby=["0_0"], lags={"0_0": 0}, tags={"zone": "1"}),
+        process("C", tags={"zone": "2"}),
+    ]
+    plan = assign(tasks_of(1, 1), people, chosen)
+    assert places(plan, "standby") == {"0_0": ["B"]}
+    assert places(plan, "warmup") == {"0_0": ["C"]}
+    (awaited,) = plan.awaited
+    assert (awaited.process, awaited.role, awaited.warming, awaited.lag) == ("C", "standby", True, 1_000_000)
+    after = assign(tasks_of(1, 1), carried_out(people, plan), chosen)
+    assert places(after, "standby") == {"0_0": ["C"]}
+    assert not after.probing
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_the_settled_plan_is_balanced_over_threads(random):
+    case = random_case(random)
+    people, plan = case.processes, planned(case)
+    for _ in range(ROUNDS):
+        if not plan.probing:
+            break
+        people = carried_out(people, plan)
+        plan = assign(case.tasks, people, case.settings)
+    stateful = {task.id for task in case.tasks if task.stateful}
+    for among in (stateful, {task.id for task in case.tasks}):
+        loads = [
+            sum(task in among for task in mine.active)
+            for consumers in plan.processes.values()
+            for mine in consumers.values()
+        ]
+        assert max(loads) - min(loads) <= 1
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_tasks_of_a_subtopology_are_spread(random):
+    case = random_case(random)
+    if case.settings.rack_strategy == "min_traffic":
+        return
+    case = Case(
+        tasks=case.tasks,
+        processes=[process(each.id, rack=each.rack, tags=each.tags) for each in case.processes],
+        settings=case.settings,
+    )
+    where = places(planned(case))
+    for stateful in (True, False):
+        for subtopology in {task.subtopology for task in case.tasks if task.stateful == stateful}:
+            mine = [task.id for task in case.tasks if task.subtopology == subtopology]
+            count = Counter(where[task] for task in mine)
+            if stateful:  # one thread each: the exact part can be held
+                assert max(count.values()) <= -(-len(mine) // len(case.processes))
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up(random):
+    case = random_case(random)
+    app = Application.build(case.tasks, case.processes, case.settings)
+    where = places(planned(case))
+    for index, name in enumerate(app.tasks):
+        here = app.processes.index(where[name])
+        if any(copy.caught_up for copy in app.copies[index]):
+            assert app.caught_up(index, here)
+
+
+@given(seeds())
+@settings(max_examples=MANY)
+def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(random):
+    case = random_case(random)
+    app = Application.build(case.tasks, case.processes, case.settings)
+    belongs = {
+        name: app.processes[process]
+        for name, process in zip(app.tasks, where_stateful(app, case.settings).tolist(), strict=True)
+        if process >= 0
+    }
+    plan = planned(case)
+    away = {name for name, process in places(plan).items() if process != belongs.get(name, process)}
+    assert away == {each.task for each in plan.awaited if each.role == "active"}
+    warming = sum(each.warming for each in plan.awaited)
+    warmups = sum(kind == "warmup" for _, _, kind, _ in plan.rows())
+    assert warmups <= warming  # a swapped standby is warming without being a warm-up
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "law",
+    [
+        test_each_task_is_active_once_with_its_standbys_elsewhere_and_the_budget_held,
+        test_the_order_of_the_input_changes_nothing,
+        test_it_settles_in_bounded_rounds_and_then_nothing_moves,
+        test_the_settled_plan_is_balanced_over_threads,
+        test_tasks_of_a_subtopology_are_spread,
+        test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up,
+        test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs,
+    ],
+    ids=lambda law: law.__name__.removeprefix("test_"),
+)
+def test_it_holds_from_many_fresh_seeds(law):
+    first = randbelow(2**40)
+    print(f"seeds from {first}")  # pytest shows it where one fails
+    for seed in range(first, first + 500):
+        law.hypothesis.inner_test(Random(seed))
+
+
+def test_an_application_without_tasks_or_processes_is_planned_too():
+    assert assign([], [process("A")]).processes["A"]["A-1"].active == ()
+    assert assign([], []).processes == {}
+    assert assign(tasks_of(1, 2), []).warnings == ("processes: there are none, so 2 tasks are nobody's",)
+
+
+@pytest.mark.parametrize("strategy", ["none", "min_traffic", "balance_subtopology"])
+def test_a_wide_application_is_valid(strategy):
+    tasks = tasks_of(7, 40)
+    people = [
+        process(f"p{number:03}", threads=1 + number % 3, rack="abc"[number % 3]) for number in range(50)
+    ]
+    chosen = Settings(standby_replicas=2, rack_strategy=strategy)
+    assert violations(tasks, people, chosen, assign(tasks, people, chosen)) == []

@@ -1,0 +1,74 @@
+import pytest
+from hypothesis import given
+
+from assignors.problem.assignment import Assignment
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.registry import STRATEGIES
+from levelwind_testing.groups.random_groups import problems
+
+
+def naive(problem, names):
+    """The score from the names, by the definitions."""
+    owner = {(t, p): m for m, topics in names.items() for t, ps in topics.items() for p in ps}
+    held = {
+        (t, p): m
+        for m, topics in Assignment.held(problem.group).to_names(problem.group).items()
+        for t, ps in topics.items()
+        for p in ps
+    }
+    reading = [member for member in problem.members if set(member.topics) & set(problem.topics)]
+    counts = [sum(who == member.id for who in owner.values()) for member in reading]
+    rack_of = {member.id: member.rack for member in problem.members}
+    known = {
+        place: (problem.topics[place[0]].replica_racks[place[1]], rack_of[who])
+        for place, who in owner.items()
+        if problem.topics[place[0]].replica_racks and rack_of[who]
+    }
+    known = {place: pair for place, pair in known.items() if pair[0]}
+    loads = [
+        sum((problem.topics[t].lags or [0] * 99)[p] for (t, p), who in owner.items() if who == member.id)
+        / member.capacity
+        for member in reading
+    ]
+    return {
+        "spread": max(counts, default=0) - min(counts, default=0),
+        "cross_rack": sum(rack not in racks for racks, rack in known.values()) / len(known)
+        if known
+        else None,
+        "moved": sum(owner.get(place) != who for place, who in held.items()),
+        "lag_max_over_mean": max(loads) / (sum(loads) / len(loads)) if sum(loads) else None,
+    }
+
+
+@given(problem=problems())
+def test_the_figures_are_their_definitions(problem):
+    group = problem.group
+    for strategy in STRATEGIES.values():
+        assignment = strategy(group)
+        names = Assignment(assignment.target).to_names(group)
+        got, expected = score(group, assignment).as_json(), naive(problem, names)
+        assert got == pytest.approx(expected, abs=1e-6)
+
+
+def test_kafka_5337s_example_in_figures():
+    topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
+    group = Group.build(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")])
+    by_range = score(group, Assignment.from_names(group, {"C0": {"t0": [0, 1]}, "C1": {"t0": [2]}}))
+    by_lag = score(group, Assignment.from_names(group, {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}))
+    assert by_range.lag_max_over_mean == pytest.approx(160 / 105, abs=1e-6)
+    assert by_lag.lag_max_over_mean == pytest.approx(110 / 105, abs=1e-6)
+
+
+def test_what_cannot_be_measured_is_none():
+    group = Group.build({"t": Topic(partitions=1)}, [Member(id="m", topics="*")])
+    assert score(group, Assignment.from_names(group, {"m": {"t": [0]}})).as_json() == {
+        "spread": 0,
+        "cross_rack": None,
+        "moved": 0,
+        "lag_max_over_mean": None,
+    }

@@ -1,0 +1,171 @@
+"""The ConsumerProtocol beside Kafka's own classes: the same bytes for the same values, and the same values for any bytes.
+
+A fixed seed finds the same every time; a fresh one, which is printed, finds what nobody thought of.
+"""
+
+import json
+from pathlib import Path
+from random import Random
+from secrets import randbelow
+
+import pytest
+
+from assignors.clients.group_join import (
+    Joiner,
+    members,
+)
+from assignors.protocol.kafka.consumer_protocol import (
+    NEWEST,
+    Assignment,
+    Subscription,
+)
+from assignors.protocol.kafka.sticky_user_data import (
+    StickyUserData,
+    encode_generation,
+)
+from assignors.protocol.partition_ranges import WireError
+from levelwind_testing.groups.mutation import mutated
+from levelwind_testing.kafka.consumer_protocol_oracle import Codec
+
+pytestmark = pytest.mark.integration
+
+GOLDEN = Path(__file__).parents[3] / "data" / "consumer_protocol.jsonl"
+VALUES = 250
+MUTANTS = 2000
+STRICTER = ("UTF-8", "trailing bytes", "a length of -")
+LETTERS = ["", "a", "b", "Z", "ü", "\ue000", "😀", "-", "_", "."]
+
+
+@pytest.fixture(scope="module")
+def codec(kafka):
+    return Codec(kafka)
+
+
+@pytest.fixture(scope="module", params=["fixed", "fresh"])
+def draw(request):
+    seed = 0 if request.param == "fixed" else randbelow(2**40)
+    terminal = request.config.pluginmanager.getplugin("terminalreporter")
+    terminal.write_line(f" {request.param} seed {seed}")
+    return Random(seed)
+
+
+def name(draw):
+    return "".join(draw.choice(LETTERS) for _ in range(draw.randint(1, 4))) + draw.choice("xyz")
+
+
+def held(draw):
+    return {
+        name(draw): tuple(sorted({draw.choice([0, 1, 7, draw.randint(0, 2**31 - 1)]) for _ in range(3)}))
+        for _ in range(draw.randint(0, 3))
+    }
+
+
+def data(draw):
+    return draw.choice([None, b"", draw.randbytes(draw.randint(1, 9))])
+
+
+def subscription(draw):
+    return Subscription(
+        topics=tuple(name(draw) for _ in range(draw.randint(0, 4))),
+        user_data=data(draw),
+        owned=held(draw),
+        generation=draw.choice([-1, 0, draw.randint(0, 2**31 - 1)]),
+        rack=draw.choice([None, name(draw)]),
+    )
+
+
+def assignment(draw):
+    partitions = held(draw)
+    in_order = sorted(partitions, key=lambda topic: topic.encode("utf-16-be"))
+    return Assignment(partitions={topic: partitions[topic] for topic in in_order}, user_data=data(draw))
+
+
+def test_it_writes_what_kafka_writes_at_every_version(codec, draw):
+    for _ in range(VALUES):
+        wish, given = subscription(draw), assignment(draw)
+        for version in range(NEWEST + 1):
+            assert wish.encode(version) == codec.subscription(wish, version), f"v{version}: {wish}"
+            assert given.encode(version) == codec.assignment(given, version), f"v{version}: {given}"
+
+
+def test_kafka_reads_what_it_writes_at_every_version(codec, draw):
+    for _ in range(VALUES):
+        for value in (subscription(draw), assignment(draw)):
+            for version in range(NEWEST + 1):
+                raw = value.encode(version)
+                again = codec.again(type(value).__name__, raw, NEWEST)
+                assert again == type(value).decode(raw).encode(NEWEST), f"v{version}: {value}"
+
+
+def test_of_damaged_bytes_it_makes_what_kafka_makes_of_them(codec, draw):
+    """What Kafka refuses is refused, and what both read is the same.
+
+    Three things Kafka reads are refused here: a string that is not UTF-8, any negative length but -1 for null, and what
+    follows in a version that is known.
+    """
+    read = 0
+    for _ in range(MUTANTS):
+        value = draw.choice([subscription, assignment])(draw)
+        raw = mutated(draw, value.encode(draw.randint(0, NEWEST)))
+        theirs = codec.again(type(value).__name__, raw, NEWEST)
+        ours = decoded(type(value), raw)
+        if isinstance(ours, str):
+            assert theirs is None or any(reason in ours for reason in STRICTER), f"{raw.hex()}: {ours}"
+        else:
+            assert theirs is not None, raw.hex()
+            assert ours.encode() == type(value).decode(theirs).encode(), raw.hex()
+            read += 1
+    assert read > MUTANTS / 20
+
+
+def decoded(kind, raw):
+    """The value, or why there is none."""
+    try:
+        return kind.decode(raw)
+    except WireError as error:
+        return str(error)
+
+
+def test_sticky_user_data_is_what_kafkas_assignor_says(codec, draw):
+    for _ in range(VALUES):
+        topic, generation = name(draw), draw.randint(0, 2**31 - 1)
+        one = {topic: (0, 3, draw.randint(4, 2**31 - 1))}  # of several topics Kafka's order is a hash's
+        raw = codec.user_data("sticky", one, generation)
+        assert raw == StickyUserData(held=one, generation=generation).encode()
+        several = held(draw) | one
+        raw = codec.user_data("sticky", several, generation)
+        assert StickyUserData.decode(raw) == StickyUserData(held=several, generation=generation)
+        assert encode_generation(generation) == codec.user_data("cooperative-sticky", several, generation)
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+def test_a_members_claims_are_those_that_kafkas_assignor_sees(codec, draw, strategy):
+    for _ in range(VALUES):
+        sticky = StickyUserData(held=held(draw), generation=draw.randint(-1, 99))
+        said = draw.choice([sticky.encode(), sticky.encode(0), encode_generation(7), b"", b"?", None])
+        whole = subscription(draw)
+        version = draw.randint(1, NEWEST)
+        raw = Subscription(
+            topics=whole.topics, user_data=said, owned=whole.owned, generation=whole.generation
+        ).encode(version)
+        _, (member,) = members([Joiner(id="m", offers={strategy: raw})])
+        pairs = {f"{topic}-{number}" for topic, numbers in (member.owned or {}).items() for number in numbers}
+        partitions, generation = codec.member_data(strategy, raw).rsplit(" ", 1)
+        assert set(filter(None, partitions[1:-1].split(", "))) == pairs, raw.hex()
+        seen = -1 if generation == "Optional.empty" else int(generation.split("[")[1][:-1])
+        assert seen == member.generation, raw.hex()
+
+
+def test_the_golden_bytes_are_what_kafka_writes(codec):
+    for line in GOLDEN.read_text().splitlines():
+        golden = json.loads(line)
+        value, version = golden["value"], golden["version"]
+        said = None if value.get("user_data") is None else bytes.fromhex(value["user_data"])
+        if golden["kind"] == "subscription":
+            wish = Subscription(**value | {"topics": tuple(value["topics"]), "user_data": said})
+            raw = codec.subscription(wish, version)
+        elif golden["kind"] == "assignment":
+            raw = codec.assignment(Assignment(partitions=value["partitions"], user_data=said), version)
+        else:
+            raw = codec.user_data(golden["kind"], value["held"], value["generation"])
+        assert raw.hex() == golden["bytes"], golden["name"]

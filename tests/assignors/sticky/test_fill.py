@@ -1,0 +1,47 @@
+import numpy as np
+from hypothesis import given
+
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.locality import nonlocal_at
+from assignors.sticky import kept_claims
+from assignors.sticky.fill import (
+    deal_near,
+    pour,
+)
+from assignors.sticky.transfer_graph import Network
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    problems,
+)
+
+
+@given(problem=problems(Shape(equal=False, lags=False)))
+def test_dealing_changes_no_load_of_any_topic(problem):
+    group = problem.group
+    owner = kept_claims(group).copy()
+    held = owner.copy()
+    free = pour(group, owner)
+    assert ((owner >= 0) == group.has_reader()).all()
+    blind = owner.copy()
+    deal_near(group, Network.of(group), owner, free)
+    assert np.array_equal(owner[held >= 0], held[held >= 0])
+    assert pairs(group, owner) == pairs(group, blind)
+
+
+def pairs(group, owner):
+    return sorted(zip(group.partition_topic.tolist(), owner.tolist(), strict=True))
+
+
+def test_those_with_the_fewest_racks_to_come_are_dealt_first():
+    """Rack a's place must not go to a partition that b's place could take as well."""
+    topics = {"t": Topic(partitions=2, replica_racks=[["a", "b"], ["a"]])}
+    members = [Member(id="x", topics="*", rack="a"), Member(id="y", topics="*", rack="b")]
+    group = Group.build(topics, members)
+    owner = np.full(2, -1, dtype=np.int32)
+    deal_near(group, Network.of(group), owner, pour(group, owner))
+    assert owner.tolist() == [1, 0]
+    assert not nonlocal_at(group, owner).any()

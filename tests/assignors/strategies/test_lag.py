@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.strategies import lag as module
+from assignors.strategies.lag import lag
+from levelwind_testing.groups.random_groups import (
+    Shape,
+    problems,
+)
+
+
+def planned(topics, members):
+    group = Group.build(topics, members)
+    return lag(group).to_names(group)
+
+
+def test_kafka_5337s_example():
+    topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
+    group = Group.build(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")])
+    owner = lag(group).owner
+    assert lag(group).to_names(group) == {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}
+    assert np.bincount(owner, weights=group.lag).tolist() == [100_000, 110_000]
+
+
+def test_the_count_goes_before_the_lag():
+    topics = {"t": Topic(partitions=4, lags=[1000, 1, 1, 1])}
+    assert planned(topics, [Member(id="a", topics="*"), Member(id="b", topics="*")]) == {
+        "a": {"t": [0, 3]},
+        "b": {"t": [1, 2]},
+    }
+
+
+def test_equal_lags_go_by_partition_number_and_equal_members_by_id():
+    topics = {"t": Topic(partitions=3, lags=[7, 7, 7])}
+    members = [Member(id=name, topics="*") for name in "cab"]
+    assert planned(topics, members) == {"a": {"t": [0]}, "b": {"t": [1]}, "c": {"t": [2]}}
+
+
+def test_static_members_have_no_precedence():
+    topics = {"t": Topic(partitions=1, lags=[7])}
+    members = [Member(id="a", topics="*"), Member(id="b", topics="*", instance_id="0")]
+    assert planned(topics, members) == {"a": {"t": [0]}, "b": {}}
+
+
+def test_each_topic_is_dealt_by_itself():
+    topics = {"t": Topic(partitions=1, lags=[7]), "u": Topic(partitions=1, lags=[9])}
+    members = [Member(id="a", topics="*"), Member(id="b", topics="*")]
+    assert planned(topics, members) == {"a": {"t": [0], "u": [0]}, "b": {}}
+
+
+def by_the_letter(group):
+    """The rule as it is written, partition by partition."""
+    owner = np.full(group.partition_count, -1, dtype=np.int32)
+    for topic in range(len(group.topics)):
+        readers = group.readers(topic).tolist()
+        mine = range(group.topic_start[topic], group.topic_start[topic + 1])
+        count, total = dict.fromkeys(readers, 0), dict.fromkeys(readers, 0)
+        for partition in sorted(mine, key=lambda p: (-group.lag[p], p)) if readers else ():
+            best = min(readers, key=lambda m: (count[m], total[m], m))
+            owner[partition] = best
+            count[best] += 1
+            total[best] += int(group.lag[partition])
+    return owner
+
+
+@pytest.mark.parametrize("few", [0, 64], ids=["in arrays", "in lists"])
+@given(problem=problems(Shape(partitions=20, racks=0)))
+def test_it_is_the_rule_by_the_letter(few, problem):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "FEW_READERS", few)
+        assert lag(problem.group).owner.tolist() == by_the_letter(problem.group).tolist()

@@ -1,0 +1,79 @@
+"""`lag` on 100,000 partitions and 1,000 members, beside the plain way to write it, in one run.
+
+python tests/benchmarks/bench_assignors.py
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+from typing import TypeVar
+
+from assignors.problem.group import Group
+from assignors.problem.inputs import (
+    Member,
+    Topic,
+)
+from assignors.problem.score import score
+from assignors.strategies.lag import lag
+
+T = TypeVar("T")
+TOPICS, PARTITIONS, MEMBERS, REPEAT = 10, 10_000, 1_000, 7
+
+
+def main() -> None:
+    draw = random.Random(5337)
+    topics = {
+        f"topic-{t:03}": Topic(
+            partitions=PARTITIONS, lags=[int(draw.paretovariate(2) * 100) for _ in range(PARTITIONS)]
+        )
+        for t in range(TOPICS)
+    }
+    members = [Member(id=f"member-{m:05}", topics=list(topics)) for m in range(MEMBERS)]
+    group = Group.build(topics, members)
+
+    print(
+        f"lag: {TOPICS * PARTITIONS:,} partitions of {TOPICS} topics, {MEMBERS:,} members; {REPEAT} repeats"
+    )
+    whole = timed("names to names", lambda: names_to_names(topics, members))
+    timed("the plan alone", lambda: lag(group))
+    naive = timed("a heap in plain Python, names to names", lambda: plain(topics, members))
+    assert whole == naive, "both must give the same assignment"
+    figures = score(group, lag(group))
+    print(f"  score: spread {figures.spread}, most lag over mean {figures.lag_max_over_mean}")
+
+
+def names_to_names(topics: dict[str, Topic], members: list[Member]) -> dict[str, dict[str, list[int]]]:
+    group = Group.build(topics, members)
+    return lag(group).to_names(group)
+
+
+def plain(topics: dict[str, Topic], members: list[Member]) -> dict[str, dict[str, list[int]]]:
+    """The rule as one would write it without arrays: a heap of (count, lag, member) for each topic."""
+    answer: dict[str, dict[str, list[int]]] = {member.id: {} for member in members}
+    for name, topic in sorted(topics.items()):
+        heap = [(0, 0, member.id) for member in sorted(members, key=lambda member: member.id)]
+        lags = list(topic.lags or [])
+        for partition in sorted(range(topic.partitions), key=lambda p: (-lags[p], p)):
+            count, total, member = heap[0]
+            answer[member].setdefault(name, []).append(partition)
+            heapq.heapreplace(heap, (count + 1, total + lags[partition], member))
+    for theirs in answer.values():
+        for partitions in theirs.values():
+            partitions.sort()
+    return answer
+
+
+def timed(what: str, work: Callable[[], T]) -> T:
+    times = []
+    for _ in range(REPEAT):
+        begun = perf_counter()
+        result = work()
+        times.append((perf_counter() - begun) * 1000)
+    print(f"  {what:40} min {min(times):8.1f} ms   median {median(times):8.1f} ms")
+    return result
+
+
+if __name__ == "__main__":
+    main()

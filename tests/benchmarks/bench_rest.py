@@ -1,0 +1,153 @@
+"""What levelwind costs while nothing happens: CPU of the daemon and of its pipeline with 10,000 partitions watched, at rest.
+
+    python tests/benchmarks/bench_rest.py [--topics 200] [--partitions 50] [--groups 1] [--seconds 60] [--settle 60]
+                                     [--set pipeline.spark.NAME=VALUE]
+
+One real broker with that many partitions, a group that has committed in each, and nobody who produces or commits any more. First
+the observer alone, in a process of its own; then the whole daemon as `levelwind run` starts it: its own process, which is the
+observer, the control and their Kafka clients, and below it the pipeline, a JVM and Python workers.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.protocol.topics import Topics
+from daemon.config.settings import load
+from daemon.kafka import topic_setup as our_topics
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
+from deploy.cluster import Cluster
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from levelwind_testing.processes import processes
+from levelwind_testing.processes.daemon_process import DaemonProcess
+
+AT_ONCE = 20
+"""Topics, or topics' commits, a request."""
+BROKER = {"num.io.threads": "2", "offsets.topic.num.partitions": "4", "log.index.size.max.bytes": "4096"}
+HEAP = ("-Xms512m", "-Xmx2g", "-XX:+UseSerialGC")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--topics", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=50)
+    parser.add_argument("--groups", type=int, default=1, help="groups that have committed in all of them")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long is measured")
+    parser.add_argument("--settle", type=float, default=60.0, help="seconds before, of the same")
+    parser.add_argument(
+        "--set", action="append", default=[], help="a setting of the daemon's, as in levelwind run"
+    )
+    parser.add_argument("--observe", metavar="BOOTSTRAP", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.observe:
+        observe(options.observe)
+        return
+    with (
+        Cluster.start(1, settings=BROKER, jvm_options=HEAP) as cluster,
+        tempfile.TemporaryDirectory() as directory,
+    ):
+        names = [f"topic-{number}" for number in range(options.topics)]
+        create(cluster.bootstrap, names, options.partitions)
+        for number in range(options.groups):
+            commit(cluster.bootstrap, f"group-{number}", names, options.partitions)
+        count = options.topics * options.partitions
+        print(f"{count:,} partitions, {options.groups} groups, {options.seconds:.0f} s at rest", flush=True)
+        alone(cluster.bootstrap, options.settle / 2, options.seconds)
+        daemon(cluster.bootstrap, Path(directory), options.settle, options.seconds, options.set)
+
+
+def create(bootstrap: str, names: list[str], partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for first in range(0, len(names), AT_ONCE):
+        new = [NewTopic(name, partitions, 1) for name in names[first : first + AT_ONCE]]
+        for future in admin.create_topics(new, operation_timeout=60, request_timeout=60).values():
+            future.result()
+
+
+def commit(bootstrap: str, group: str, names: list[str], partitions: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    for first in range(0, len(names), AT_ONCE):
+        some = names[first : first + AT_ONCE]
+        places = [TopicPartition(name, number, 0) for name in some for number in range(partitions)]
+        for last in [False] * 20 + [True]:
+            try:
+                consumer.commit(offsets=places, asynchronous=False)
+                break
+            except KafkaException:  # the coordinator is not there yet
+                if last:
+                    raise
+                time.sleep(1)
+    consumer.close()
+
+
+def observe(bootstrap: str) -> None:
+    """The observer's two jobs under their scheduler, until the end of this process."""
+    from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - of that process alone
+
+    settings = load(None, {"bootstrap": bootstrap})
+    our_topics.ensure(settings.client(), settings.topics, settings.topic, Quiet())
+    observer = Observer(settings.client(), Topics(), ObserverSettings(), Quiet())
+    scheduler = BackgroundScheduler(timezone="UTC")
+    observer.schedule(scheduler)
+    scheduler.start()
+    threading.Event().wait()
+
+
+class Quiet:
+    """A log that nobody reads."""
+
+    def __getattr__(self, _name: str) -> object:
+        return lambda *_, **__: None
+
+
+def alone(bootstrap: str, settle: float, seconds: float) -> None:
+    child = subprocess.Popen([sys.executable, __file__, "--observe", bootstrap])
+    try:
+        print("the observer alone\n" + measured(child.pid, settle, seconds), flush=True)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def daemon(bootstrap: str, state: Path, settle: float, seconds: float, settings: list[str]) -> None:
+    process = DaemonProcess(bootstrap, state, *settings)
+    try:
+        process.wait_for("the lead", lambda: process.said("daemon.leading"), 180)
+        process.wait_for("the first batches", lambda: process.said("pipeline.caught_up"), 180)
+        print("the daemon\n" + measured(process.child.process.pid, settle, seconds), flush=True)
+        progress = process.said("pipeline.progress")
+        print(f"    batches in the log's last two lines of progress: {[e['batch'] for e in progress[-2:]]}")
+    finally:
+        process.stop()
+
+
+def measured(root: int, settle: float, seconds: float) -> str:
+    """What a process and those below it use in so many seconds, after some others."""
+
+    def name(pid: int, process: processes.Process) -> str:
+        if "daemon.pipeline.process" in process.command and process.name.startswith("python"):
+            return "the pipeline's driver and workers"
+        if process.name == "java":
+            return "the pipeline's JVM"
+        if "pyspark.daemon" in process.command:
+            return "the pipeline's driver and workers"
+        return "the process itself" if process.name.startswith(("python", "levelwind")) else process.name
+
+    time.sleep(settle)
+    before, begun = processes.usage(root, name, stop=""), time.monotonic()
+    time.sleep(seconds)
+    return processes.shown(before, processes.usage(root, name, stop=""), time.monotonic() - begun)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A simulated day under `optimal` and under each baseline, by the same triggers: the day in full, the other scenarios in part.
+
+    python tests/benchmarks/bench_simulation.py [--hours 24] [--others 4] [--scenarios day,steady,…] [--seeds 1,2]
+
+The figures are the product's own (`levelwind simulate` prints the same); all but `plan ms` are the same on every machine. Under
+each table stand the baselines that beat `optimal` in a figure, and by how much: what it pays for what it wins.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+
+from daemon.config.settings import load
+from daemon.simulation.command import Asked, run
+from daemon.simulation.results import (
+    Figures,
+    in_bytes,
+)
+from daemon.simulation.scenario import SCENARIOS, Size
+
+BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")
+OURS = "optimal"
+
+FIGURES: Mapping[str, tuple[Callable[[Figures], float], Callable[[float], str]]] = {
+    "time above": (lambda row: row.above, lambda value: f"{value:.3%}"),
+    "mean wait": (lambda row: row.wait, lambda value: f"{value:.2f} s"),
+    "p99 lag": (lambda row: row.lag["p99"], lambda value: f"{value:,.0f}"),
+    "cross-rack": (lambda row: row.cross_bytes, in_bytes),
+    "moves": (lambda row: row.moves, lambda value: f"{value:,.0f}"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenarios", default=",".join(SCENARIOS))
+    parser.add_argument("--hours", type=float, default=24.0, help="of the scenario `day`")
+    parser.add_argument("--others", type=float, default=4.0, help="hours of the others")
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument("--members", type=int, default=50)
+    parser.add_argument("--utilisation", type=float, default=0.6)
+    parser.add_argument("--strategies", default=",".join((OURS, *BASELINES)))
+    arguments = parser.parse_args()
+    settings = load()
+    for scenario in arguments.scenarios.split(","):
+        for seed in map(int, arguments.seeds.split(",")):
+            begun = perf_counter()
+            size = Size(
+                partitions=arguments.partitions,
+                members=arguments.members,
+                hours=arguments.hours if scenario == "day" else arguments.others,
+                utilisation=arguments.utilisation,
+            )
+            asked = Asked(
+                strategies=tuple(arguments.strategies.split(",")), scenario=scenario, seed=seed, size=size
+            )
+            simulated = run(asked, settings, lambda _: None)
+            print(simulated.as_text(), end="")
+            print(beaten(simulated.rows))
+            print(f"({perf_counter() - begun:.0f} s)\n", flush=True)
+
+
+def beaten(rows: Sequence[Figures]) -> str:
+    """Where `optimal` is not the least, and which baselines do no worse than it in everything."""
+    ours = next((row for row in rows if row.strategy == OURS), None)
+    if ours is None:
+        return f"{OURS} did not run"
+    others = [row for row in rows if row is not ours]
+    lines = []
+    for name, (of, shown) in FIGURES.items():
+        better = [row for row in others if of(row) < of(ours)]
+        if better:
+            said = ", ".join(f"{row.strategy} {shown(of(row))}" for row in sorted(better, key=of))
+            lines.append(f"{name}: {OURS} {shown(of(ours))}, less under {said}")
+    above = [row.strategy for row in others if all(of(row) <= of(ours) for of, _ in FIGURES.values())]
+    lines.append(f"no worse in all of these than {OURS}: {', '.join(above) or 'none'}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""`streams` at several sizes, beside the group coordinator's own assignor in a warmed-up JVM, in one run.
+
+python tests/benchmarks/bench_streams.py [--most 100000] [--least 10000]
+
+Kafka's knows neither racks, tags, lags nor warm-ups, so the first column of ours does without them too ("plain"); the others
+add racks under each strategy, and tags. Times are the least of several repeats, ours and theirs by turns, in ms.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from assignors.kafka_streams import (
+    Consumer,
+    Process,
+    Settings,
+    Task,
+)
+from assignors.kafka_streams.application import Application
+from assignors.kafka_streams.assign import (
+    assign,
+    planned,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from levelwind_testing.groups.applications import carried_out
+from levelwind_testing.kafka.kafka_oracle import Kafka
+from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
+
+REPEAT = 5
+RACKS = "abc"
+
+
+@dataclass(frozen=True)
+class Size:
+    tasks: int
+    processes: int
+    threads: int
+    subtopologies: int
+    standbys: int
+
+
+SIZES = [
+    Size(100, 10, 2, 2, 1),
+    Size(1_000, 100, 2, 5, 1),
+    Size(10_000, 100, 4, 10, 1),
+    Size(10_000, 1_000, 1, 10, 0),
+    Size(10_000, 1_000, 1, 10, 1),
+    Size(10_000, 1_000, 4, 10, 2),
+    Size(10_000, 1_000, 1, 100, 1),
+    Size(100_000, 1_000, 4, 10, 1),
+]
+
+
+def tasks_of(size: Size) -> list[Task]:
+    """One subtopology in four has no state; every partition has replicas in two of three racks."""
+    return [
+        Task(
+            subtopology=str(subtopology),
+            partition=partition,
+            stateful=subtopology % 4 != 3,
+            input_racks=[(RACKS[partition % 3], RACKS[(partition + 1) % 3])],
+            changelog_racks=[(RACKS[partition % 3], RACKS[(partition + 2) % 3])],
+            end_offset_sum=1_000_000,
+        )
+        for subtopology in range(size.subtopologies)
+        for partition in range(size.tasks // size.subtopologies)
+    ]
+
+
+def processes_of(size: Size) -> list[Process]:
+    return [
+        Process(
+            id=f"p{number:05}",
+            rack=RACKS[number % 3],
+            tags={"zone": RACKS[number % 3]},
+            consumers=[Consumer(id=f"p{number:05}-{thread}") for thread in range(size.threads)],
+        )
+        for number in range(size.processes)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--most", type=int, default=10_000, help="tasks")
+    parser.add_argument("--least", type=int, default=0, help="tasks")
+    arguments = parser.parse_args()
+    kafka = Kafka()
+    coordinator = StreamsCoordinator(kafka)
+    columns = ("Kafka", "plain", "+ names", "min_traffic", "balance_sub.", "+ tags")
+    print(
+        f"{'tasks x processes x threads':28} {'subs':>4} {'R':>2}  {'case':16}",
+        *(f"{each:>12}" for each in columns),
+    )
+    try:
+        for size in SIZES:
+            if arguments.least <= size.tasks <= arguments.most:
+                measure(size, coordinator)
+    finally:
+        kafka.close()
+
+
+def measure(size: Size, coordinator: StreamsCoordinator) -> None:
+    tasks, people = tasks_of(size), processes_of(size)
+    plain = Settings(standby_replicas=size.standbys)
+    rest = carried_out(people, assign(tasks, people, plain))
+    for case, now in (("from scratch", people), ("nothing changed", rest), ("one left", rest[1:])):
+        group = coordinator.prepared(tasks, now, plain)
+        runs: list[Callable[[], object]] = [lambda group=group: coordinator.call(*group)]
+        runs.append(alone(tasks, now, plain))
+        runs.append(lambda now=now: assign(tasks, now, plain))
+        runs.append(alone(tasks, now, replace(plain, rack_strategy="min_traffic")))
+        runs.append(alone(tasks, now, replace(plain, rack_strategy="balance_subtopology")))
+        runs.append(
+            alone(tasks, now, replace(plain, rack_strategy="balance_subtopology", rack_aware_tags=("zone",)))
+        )
+        for _ in range(REPEAT):
+            runs[0]()  # warms the JVM up
+        least = [float("inf")] * len(runs)
+        for _ in range(REPEAT):
+            for number, run in enumerate(runs):
+                begun = perf_counter()
+                run()
+                least[number] = min(least[number], (perf_counter() - begun) * 1000)
+        what = f"{size.tasks} x {size.processes} x {size.threads}"
+        print(
+            f"{what:28} {size.subtopologies:4} {size.standbys:2}  {case:16}",
+            *(f"{ms:12.1f}" for ms in least),
+            flush=True,
+        )
+
+
+def alone(tasks: Sequence[Task], people: Sequence[Process], settings: Settings) -> Callable[[], object]:
+    """The plan without building its columns."""
+    app = Application.build(tasks, people, settings)
+    return lambda: planned(app, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Metrics as Prometheus reads them: over HTTP, and by its own parser."""
+
+import math
+import urllib.request
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import Tombstone
+from daemon.control.context import Say
+from daemon.errors import ConfigurationError
+from daemon.service.metrics import (
+    Metrics,
+    serve,
+)
+from levelwind_testing.control.play import (
+    Play,
+    lag,
+    member,
+    skew_trigger,
+    topic,
+)
+
+
+@pytest.fixture
+def metrics():
+    return Metrics("1.2.3", now=lambda: 12.0)
+
+
+@pytest.fixture
+def play():
+    """Group g with members a and b, two of topic t's four partitions each."""
+    play = Play()
+    play.start(topic())
+    play.join(member("a"), member("b"))
+    play.wait(2)
+    return play
+
+
+def scrape(metrics):
+    """Every sample by its name and labels."""
+    return parsed(generate_latest(metrics.registry).decode())
+
+
+def parsed(text):
+    families = list(text_string_to_metric_families(text))
+    assert all(family.documentation for family in families)
+    return {
+        (sample.name, *(v for _, v in sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_they_are_served_over_http(metrics):
+    served = serve("127.0.0.1:0", metrics.registry)
+    try:
+        with urllib.request.urlopen(f"http://{served.address}/metrics", timeout=10) as answer:
+            found = parsed(answer.read().decode())
+        with pytest.raises(ConfigurationError, match=r"metrics\.listen: cannot listen on 127\.0\.0\.1"):
+            serve(served.address, metrics.registry)
+    finally:
+        served.close()
+    assert found["levelwind_info", "1.2.3"] == 1
+    assert found["process_resident_memory_bytes",] > 0
+
+
+def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
+    owned = ranges.parse(play.owned()["a"])
+    play.tell("lag", lag(*(300 if number in owned else 100 for number in range(4)), at=2_000))
+    play.tell("triggers", skew_trigger())
+    metrics.watch(lambda: play.state)
+    found = scrape(metrics)
+    assert found["levelwind_leading",] == 1
+    assert found["levelwind_group_lag_records", "g"] == 800
+    assert found["levelwind_group_largest_member_share_ratio", "g"] == 0.75
+    assert found["levelwind_group_skew_ratio", "g"] == 1.5
+    assert found["levelwind_group_lag_age_seconds", "g"] == 10.0
+    assert found["levelwind_group_members", "g"] == 2
+    assert found["levelwind_trigger_standing", "g", "skew"] == 1
+
+
+def test_what_goes_away_takes_its_series_along(metrics, play):
+    play.tell("lag", lag(1, 1, 1, 1))
+    play.tell("triggers", skew_trigger())
+    metrics.watch(lambda: play.state)
+    assert ("levelwind_trigger_standing", "g", "skew") in scrape(metrics)
+    play.tell("triggers", Tombstone(("skew", "g")))
+    play.tell("lag", Tombstone(("lag", "g", "t")))
+    found = scrape(metrics)
+    assert ("levelwind_trigger_standing", "g", "skew") not in found
+    assert ("levelwind_group_lag_records", "g") not in found
+    assert found["levelwind_group_members", "g"] == 2
+
+
+def test_a_daemon_that_does_not_lead_shows_no_groups(metrics):
+    assert scrape(metrics)["levelwind_leading",] == 0
+
+
+def batch(**fields):
+    whole = {
+        "rows": 10,
+        "batch_ms": 700,
+        "durations": {"addBatch": 600, "triggerExecution": 700},
+        "behind": 5,
+        "newest": 11_000,
+        "delay_ms": 900,
+        "state_rows": 3,
+        "state_bytes": 4096,
+        "rejected": {"malformed key": 2},
+        "skipped": {"planner": 1},
+    }
+    return {"event": "pipeline.batch", **whole, **fields}
+
+
+def test_before_the_first_batch_the_pipeline_is_at_no_time_rather_than_at_a_very_old_one(metrics):
+    metrics.piped(batch(newest=None, delay_ms=None))
+    assert math.isnan(scrape(metrics)["levelwind_pipeline_newest_timestamp_seconds",])
+
+
+def test_a_counter_is_one_series(metrics):
+    metrics.said("plan.published", {"group": "g", "reason": "skew", "moved": 3})
+    assert [name for name, *_ in scrape(metrics) if name.endswith("_created")] == []
+
+
+def test_the_pipelines_batches_are_counted(metrics):
+    metrics.piped({"event": "pipeline.started", "seconds": 1.0})
+    metrics.piped(batch())
+    metrics.piped(batch(behind=0, newest=None, delay_ms=None, rejected={}))
+    metrics.piped({"event": "pipeline.catching_up", "percent": 43})
+    found = scrape(metrics)
+    assert found["levelwind_pipeline_up",] == 1
+    assert found["levelwind_pipeline_records_total",] == 20
+    assert found["levelwind_pipeline_batch_seconds_count",] == 2
+    assert found["levelwind_pipeline_batch_seconds_bucket", "0.75"] == 2
+    assert found["levelwind_pipeline_phase_seconds_total", "addBatch"] == 1.2
+    assert ("levelwind_pipeline_phase_seconds_total", "triggerExecution") not in found  # it is their sum
+    assert found["levelwind_pipeline_behind_records",] == 0
+    assert found["levelwind_pipeline_delay_seconds_sum",] == 0.9
+    assert found["levelwind_pipeline_newest_timestamp_seconds",] == 11
+    assert found["levelwind_pipeline_rejected_records_total", "malformed key"] == 2
+    assert found["levelwind_pipeline_caught_up_ratio",] == 0.43
+    metrics.piped({"event": "pipeline.died"})
+    found = scrape(metrics)
+    assert (found["levelwind_pipeline_up",], found["levelwind_pipeline_deaths_total",]) == (0, 1)
+
+
+def test_decisions_and_ticks_are_counted(metrics):
+    metrics.said("plan.published", {"group": "g", "reason": "skew", "moved": 3})
+    metrics.said("plan.suppressed", {"group": "g", "reason": "skew", "why": "cooling down"})
+    metrics.said("handover.settled", {"group": "g", "group_epoch": 1, "seconds": 1.2})
+    metrics.ticked("offsets", 0.1, answered=True)
+    metrics.ticked("offsets", 2.0, answered=False)
+    found = scrape(metrics)
+    assert found["levelwind_decisions_total", "published", "skew"] == 1
+    assert found["levelwind_decisions_total", "suppressed", "skew"] == 1
+    assert found["levelwind_moved_partitions_total", "skew"] == 3
+    assert found["levelwind_handover_seconds_bucket", "1.5"] == 1
+    assert found["levelwind_observer_tick_seconds_count", "offsets"] == 1
+    assert found["levelwind_observer_unanswered_ticks_total", "offsets"] == 1
+
+
+def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, play):
+    """A field that is renamed there must not silently stop to count here."""
+    play.join(member("c"))
+    play.wait(10)
+    for say in (word for word in play.words if isinstance(word, Say)):
+        metrics.said(say.event, say.fields)
+    found = scrape(metrics)
+    assert found["levelwind_decisions_total", "published", "membership"] == 2
+    moved = sum(plan["moved"] for plan in play.plans)
+    assert found["levelwind_moved_partitions_total", "membership"] == moved > 0
+    assert found["levelwind_handover_seconds_count",] == 2
+
+
+@pytest.mark.parametrize("listen", ["9464", "here:", "::1:9464", "127.0.0.1:99999", "127.0.0.1:http"])
+def test_an_address_that_is_none_is_refused(metrics, listen):
+    with pytest.raises(ConfigurationError, match="is not ADDRESS:PORT"):
+        serve(listen, metrics.registry)

@@ -1,0 +1,70 @@
+"""The vocabulary of the log, the code's own log calls and the README say the same."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from daemon.telemetry.log_events import (
+    EVENTS,
+    VOCABULARY,
+)
+
+ROOT = Path(__file__).parents[3]
+LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
+NAME = re.compile(r"[a-z_]+\.[a-z_]+")
+
+
+def calls():
+    """Every event that the daemon's code writes with a name in sight: where, name, level (None: not in sight), fields."""
+    for file in sorted((ROOT / "daemon").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)):
+                continue
+            name = node.args[0].value
+            if not (isinstance(name, str) and NAME.fullmatch(name)):
+                continue
+            fields = {keyword.arg for keyword in node.keywords if keyword.arg}
+            where = f"{file.name}:{node.lineno}"
+            if isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
+                yield where, name, node.func.attr, fields - {"exc_info"}
+            elif isinstance(node.func, ast.Name) and node.func.id == "Say":
+                yield where, name, None, fields
+
+
+CALLS = list(calls())
+
+
+def test_the_calls_of_all_packages_are_looked_at():
+    """A search that finds nothing would let every other test here pass."""
+    assert len(CALLS) >= 71
+
+
+@pytest.mark.parametrize(("where", "name", "level", "fields"), CALLS, ids=[f"{c[0]}-{c[1]}" for c in CALLS])
+def test_every_event_that_is_written_is_in_the_vocabulary(where, name, level, fields):
+    event = EVENTS[name]
+    assert level in {None, event.level}
+    assert fields <= set(event.fields)
+
+
+def test_every_word_of_the_vocabulary_is_written_somewhere():
+    written = {name for _, name, _, _ in CALLS}
+    source = "".join(
+        file.read_text()
+        for file in (ROOT / "daemon").rglob("*.py")
+        if file.name not in {"events.py", "log_events.py"}
+    )
+    assert [
+        event.name for event in VOCABULARY if event.name not in written and f'"{event.name}"' not in source
+    ] == []
+
+
+def test_the_vocabulary_names_each_event_once():
+    assert len(EVENTS) == len(VOCABULARY)
+
+
+def test_the_readme_has_the_vocabulary():
+    rows = [f"| `{e.name}` | {e.level} | {e.meaning} |" for e in VOCABULARY]
+    readme = (ROOT / "README.md").read_text()
+    assert [row for row in rows if row not in readme] == []

@@ -1,0 +1,126 @@
+"""KIP-848 groups' records, and classic ones beside them: real ones, those of the coordinator's classes, and bytes that lie."""
+
+import contextlib
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.protocol.partition_ranges import WireError
+from levelwind_testing.pipeline.group_records import (
+    KINDS,
+    Written,
+    coordinator,
+    expected,
+    group_of,
+    record,
+)
+from levelwind_testing.pipeline.offsets_reference_codec import Golden
+from streaming.decoding import classic_group, consumer_group
+from streaming.decoding.consumer_group import (
+    Current,
+    GroupEpoch,
+    MemberMetadata,
+    Target,
+    TargetEpoch,
+)
+from streaming.errors import UnknownVersion
+
+RECORDS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "data" / "group_records.jsonl").read_text().splitlines()
+]
+
+
+def read(kind: int, value: bytes) -> Any:
+    return classic_group.read(value) if kind == 2 else consumer_group.read(kind, value)
+
+
+@pytest.mark.parametrize("line", RECORDS, ids=lambda line: f"{KINDS[line['kind']][0]}-v{line['version']}")
+def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) -> None:
+    key, value = line["says"]
+    said = Written(kind=line["kind"], version=line["version"], key=key, value=value)
+    assert read(said.kind, bytes.fromhex(line["value"])) == expected(said)
+    if said.kind != 2:
+        who = consumer_group.read_key(bytes.fromhex(line["key"]))
+        assert (who.version, who.group) == (said.kind, group_of(said))
+        assert [who.name] == [*[name for field, name in key.items() if field != "groupId"], None][:1]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_record_of_the_coordinators_classes_is_read(kind: int) -> None:
+    rng = random.Random(kind)
+    with coordinator() as classes:
+        for version in KINDS[kind][2]:
+            for _ in range(200):
+                said = record(rng, kind, version)
+                key, value = classes.encode(said)
+                assert read(kind, value) == expected(said)
+                if kind != 2:
+                    assert consumer_group.read_key(key).group == group_of(said)
+
+
+def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
+    def said(name: str) -> Any:
+        key = consumer_group.read_key(golden[name].key)
+        assert key.group == "golden-848"
+        return consumer_group.read(key.version, golden[name].value or b"")
+
+    assert said("kip848_group_epoch") == GroupEpoch(epoch=2)
+    assert said("kip848_target_epoch") == TargetEpoch(epoch=2)
+    assert said("kip848_member") == MemberMetadata(
+        instance_id=None,
+        rack="c",
+        client_id="k1",
+        topics=("golden",),
+        regex=None,
+        assignor=None,
+        protocols=None,
+    )
+    (topic,) = (target := said("kip848_target_of_a_member")).partitions
+    assert target == Target(partitions={topic: (0, 1, 2)})
+    assert said("kip848_current_assignment") == Current(
+        epoch=2, state=0, assigned={topic: (0, 1, 2)}, revoking={}
+    )
+    assert len(topic) == 22
+
+
+def test_a_member_owns_what_it_has_yet_to_give_up() -> None:
+    current = Current(epoch=1, state=1, assigned={"t": (0, 2)}, revoking={"t": (1,), "u": (5,)})
+    assert current.owned == {"t": (0, 1, 2), "u": (5,)}
+
+
+def test_a_newer_version_is_told_apart_from_garbage() -> None:
+    with pytest.raises(UnknownVersion):
+        consumer_group.read(8, b"\x00\x01anything")
+    with pytest.raises(WireError):
+        consumer_group.read(8, b"\x00\x00anything")
+
+
+@given(st.sampled_from([line for line in RECORDS if line["kind"] != 2]), st.data())
+def test_a_cut_record_is_malformed_and_a_damaged_one_never_crashes(
+    line: Mapping[str, Any], data: st.DataObject
+) -> None:
+    raw = bytes.fromhex(line["value"])
+    cut = data.draw(st.integers(0, len(raw) - 1))
+    with pytest.raises(WireError):
+        consumer_group.read(line["kind"], raw[:cut])
+    changed = bytearray(raw)
+    changed[cut] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(WireError, UnknownVersion):
+        consumer_group.read(line["kind"], bytes(changed))
+    key = bytes.fromhex(line["key"])
+    with contextlib.suppress(WireError):
+        consumer_group.read_key(key[: cut % len(key)])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != 2])
+def test_a_huge_length_takes_no_memory(kind: int) -> None:
+    with pytest.raises(WireError):
+        consumer_group.read(kind, b"\x00\x00" + b"\xff\xff\xff\xff\x07" * 3)

@@ -1,0 +1,326 @@
+"""The query on real brokers: what consumers commit comes out as lag and triggers, and restarts leave no trace."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import SparkSession
+
+from assignors.protocol.records import MemberAssignment, OffsetsRecord, Tombstone, TopicRecord
+from deploy.cluster import Cluster
+from levelwind_testing.pipeline.installation import (
+    Installation,
+    now,
+)
+from streaming.errors import ClusterUnreachable, TopicMissing
+from streaming.spark import query as pipeline
+from streaming.spark.progress import (
+    Progress,
+    Terminated,
+)
+from streaming.spark.settings import PipelineSettings
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+OFFSETS = "__consumer_offsets"
+
+
+class Running:
+    """A query, and what it told."""
+
+    def __init__(self, spark: SparkSession, settings: PipelineSettings) -> None:
+        self.told: list[Progress | Terminated] = []
+        self.set_aside: list[str] = []
+        self.query = pipeline.start(spark, settings, self.told.append, self.set_aside.append)
+
+    @property
+    def batches(self) -> list[Progress]:
+        return [told for told in self.told if isinstance(told, Progress)]
+
+    def counted(self, what: str) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for batch in self.batches:
+            for name, count in getattr(batch, what).items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+
+@pytest.fixture(scope="module")
+def lw(cluster: Cluster) -> Installation:
+    return Installation(bootstrap=cluster.bootstrap, prefix=f"lw-{now()}.")
+
+
+@pytest.fixture(scope="module")
+def running(
+    spark: SparkSession, lw: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap,
+        checkpoint=tmp_path_factory.mktemp("checkpoint"),
+        prefix=lw.prefix,
+        skew_floor=100,
+        skew_for=1000,
+    )
+    running = Running(spark, settings)
+    yield running
+    running.query.stop()
+
+
+def lag_of(lw: Installation, group: str, topic: str) -> dict[str, object]:
+    found = lw.latest("lag").get(("lag", group, topic))
+    return found or {}
+
+
+def test_the_lag_of_a_real_consumer_is_its_true_lag(
+    lw: Installation, running: Running, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("work"), fresh("readers")
+    lw.create(topic, 3)
+    lw.fill(topic, [100, 50, 0])
+    lw.observe(topic)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": lw.bootstrap,
+            "group.id": group,
+            "client.rack": "a",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    for message in consumer.consume(60, timeout=60):
+        assert message.error() is None
+        consumer.commit(message=message, asynchronous=False)
+    committed = consumer.committed([TopicPartition(topic, partition) for partition in range(3)])
+    truth = [end - max(place.offset, 0) for place, end in zip(committed, [100, 50, 0], strict=True)]
+    sampled = lw.sample(topic)
+    found = lw.eventually(
+        lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now["lag"] == truth and now
+    )
+    assert sum(truth) == 90
+    assert found["id"] == sampled.id
+    assert found["committed"] == [place.offset if place.offset >= 0 else -1 for place in committed]
+    assert found["end"] == [100, 50, 0]
+    consumer.close()
+
+
+def test_aborted_transactional_commits_do_not_count(
+    lw: Installation, running: Running, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("work"), fresh("transactional")
+    lw.create(topic)
+    lw.fill(topic, [100])
+    lw.observe(topic)
+    producer = Producer({"bootstrap.servers": lw.bootstrap, "transactional.id": group})
+    producer.init_transactions()
+    member = Consumer({"bootstrap.servers": lw.bootstrap, "group.id": group})
+    for offset, end in ((30, producer.commit_transaction), (70, producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, offset)], member.consumer_group_metadata()
+        )
+        end()
+    member.close()
+    sampled = lw.sample(topic)
+    found = lw.eventually(lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now)
+    assert (found["committed"], found["lag"]) == ([30], [70])
+
+
+def test_a_reassignment_to_other_racks_is_a_trigger(
+    lw: Installation,
+    running: Running,
+    fresh: Callable[[str], str],
+    reassign: Callable[[str, Mapping[int, Sequence[int]]], None],
+) -> None:
+    topic, group = fresh("moved"), fresh("readers")
+    lw.create(topic, 2, replicas=[[1, 2], [1, 2]])
+    lw.fill(topic, [10, 10])
+    before = lw.observe(topic)
+    lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"))
+    lw.sample(topic)
+    lw.commit(group, topic, {0: 5})
+    lw.eventually(lambda: lag_of(lw, group, topic))
+    assert ("racks", group) not in lw.latest("triggers")
+    reassign(topic, {1: [1, 3]})
+    after = lw.observe(topic)
+    assert before.racks != after.racks
+    trigger = lw.eventually(lambda: lw.latest("triggers").get(("racks", group)))
+    assert trigger["evidence"] == {
+        "topics": {topic: {"1": {"from": list(before.racks[1]), "to": list(after.racks[1])}}},
+        "partitions": 1,
+    }
+    assert trigger["since"] == after.at
+
+
+def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
+    lw: Installation, running: Running, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("skewed"), fresh("readers")
+    lw.create(topic, 2)
+    lw.fill(topic, [500, 0])
+    lw.observe(topic)
+    lw.publish(assigned(group, "m0", {topic: (0,)}))
+    lw.publish(assigned(group, "m1", {topic: (1,)}))
+    lw.commit(group, topic, {0: 1, 1: 0})
+
+    def trigger() -> object:
+        lw.sample(topic)
+        time.sleep(0.3)
+        return lw.latest("triggers").get(("skew", group))
+
+    found = lw.eventually(trigger)
+    assert found["evidence"]["members"] == {"m0": 499, "m1": 0}
+    assert found["at"] - found["since"] >= 1000
+    for word in ("topic", "offsets"):
+        lw.publish(Tombstone((word, topic)))
+    lw.eventually(lambda: ("skew", group) not in lw.latest("triggers") and not lag_of(lw, group, topic))
+
+
+def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, group = "work", "readers"
+    with Cluster.start(1) as own:
+        lw = Installation(bootstrap=own.bootstrap, prefix="garbage.", replication=1)
+        lw.create(topic)
+        lw.fill(topic, [10])
+        lw.commit(group, topic, {0: 4})
+        running = Running(
+            spark, PipelineSettings(bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix)
+        )
+        lw.garbage(OFFSETS, b"\x00\x01garbage", b"zz")
+        lw.garbage(lw.topics.metadata, b'["offsets","x"]', b"{")
+        letters = lw.eventually(lambda: len(found := lw.latest("dead-letters")) >= 2 and found)
+        lw.observe(topic)
+        lw.fill(topic, [5])
+        lw.sample(topic)
+        assert lw.eventually(lambda: lag_of(lw, group, topic))["lag"] == [11]
+        lw.eventually(
+            lambda: running.counted("rejected") == {"malformed key": 1, "malformed record of ours": 1}
+        )
+        assert running.query.isActive
+        running.query.stop()
+    by_topic = {key[0]: value for key, value in letters.items()}
+    assert by_topic[OFFSETS]["reason"] == "malformed key"
+    assert base64.b64decode(by_topic[OFFSETS]["key"]) == b"\x00\x01garbage"
+    assert by_topic[lw.topics.metadata]["reason"].startswith("malformed record of ours: not JSON")
+
+
+def test_an_unreachable_cluster_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    settings = PipelineSettings(
+        bootstrap="127.0.0.1:9",
+        checkpoint=tmp_path,
+        start_timeout=1000,
+    )
+    with pytest.raises(ClusterUnreachable):
+        pipeline.start(spark, settings)
+
+
+def test_missing_topics_of_ours_are_said(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    settings = PipelineSettings(
+        bootstrap=cluster.bootstrap, checkpoint=tmp_path, prefix="nobodys.", start_timeout=1000
+    )
+    with pytest.raises(TopicMissing, match=r"nobodys\.metadata"):
+        pipeline.start(spark, settings)
+
+
+def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does(
+    spark: SparkSession, cluster: Cluster, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, group = fresh("work"), fresh("readers")
+    whole, broken = (
+        Installation(bootstrap=cluster.bootstrap, prefix=fresh(name) + ".") for name in ("whole", "broken")
+    )
+    whole.create(topic, 3)
+    begin = now()
+    for lw in (whole, broken):
+        write_story(lw, topic, group, begin)
+    for step in range(1, 60):
+        whole.commit(group, topic, {0: step, 1: 2 * step, 2: 40})
+
+    def settings(lw: Installation) -> PipelineSettings:
+        return PipelineSettings(
+            bootstrap=lw.bootstrap,
+            checkpoint=tmp_path / lw.prefix,
+            prefix=lw.prefix,
+            skew_floor=10,
+            skew_for=5000,
+            max_offsets_per_trigger=20,
+        )
+
+    def outcome(lw: Installation) -> str:
+        """The lag in full; of the triggers which stand: their numbers are those of the moment, which batches decide."""
+        lag = {repr(key): value for key, value in lw.latest("lag").items() if group in key}
+        standing = sorted(repr(key) for key in lw.latest("triggers") if group in key)
+        return json.dumps([lag, standing], sort_keys=True).replace(lw.prefix, "")
+
+    unbroken = Running(spark, settings(whole))
+    whole.eventually(lambda: done(unbroken))
+    unbroken.query.stop()
+    for pause in (6.0, 1.5, 0.4, 2.5):  # within the first batch, or a later one, wherever it falls
+        stopped = Running(spark, settings(broken))
+        time.sleep(pause)
+        stopped.query.stop()
+        assert stopped.set_aside == []
+    last = Running(spark, settings(broken))
+    broken.eventually(lambda: done(last))
+    last.query.stop()
+    assert outcome(broken) == outcome(whole)
+    assert '"committed": [59, 118, 40]' in outcome(whole)
+    assert "('racks'" in outcome(whole)
+    assert "('skew'" in outcome(whole)
+
+
+def done(running: Running) -> bool:
+    """Whether all that there was to read has been read; a query that goes on may find nothing left."""
+    assert running.query.isActive, running.query.exception()
+    return bool(running.query.status["message"] == "Waiting for data to arrive")
+
+
+def write_story(lw: Installation, topic: str, group: str, begin: int) -> None:
+    """The same records for each installation: their times are part of the story."""
+    topic_id = str(lw._described(topic).topic_id).translate(str.maketrans("+/", "-_"))
+
+    def layout(at: int, racks: tuple[tuple[str, ...], ...]) -> None:
+        same = {"leader": (1, 1, 1), "replicas": ((1,),) * 3, "isr": ((1,),) * 3}
+        lw.publish(TopicRecord(topic=topic, at=at, id=topic_id, racks=racks, **same), at=at)
+
+    layout(begin, (("a",), ("b",), ("c",)))
+    lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"), at=begin)
+    lw.publish(assigned(group, "m1", {topic: (2,)}), at=begin)
+    for second in range(1, 40):
+        ends = (1000, 1000, 1000) if second < 6 else (1000, 4000, 41)
+        at = begin + second * 1000
+        lw.publish(
+            OffsetsRecord(topic=topic, at=at, id=topic_id, begin=(0, 0, 0), stable=ends, high=ends), at=at
+        )
+    # Last, so that its batch, whichever it is, finds the group there: what a group sees first is its baseline.
+    layout(begin + 60_000, (("a",), ("b",), ("a",)))
+
+
+def assigned(
+    group: str, instance: str, partitions: Mapping[str, tuple[int, ...]], rack: str | None = None
+) -> MemberAssignment:
+    return MemberAssignment(
+        group=group,
+        instance=instance,
+        incarnation="x",
+        planner_epoch=1,
+        group_epoch=1,
+        member_epoch=1,
+        state="active",
+        assigned=partitions,
+        pending={},
+        revoking={},
+        rack=rack,
+        capacity=1.0,
+        reason="",
+    )

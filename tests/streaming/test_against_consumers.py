@@ -1,0 +1,519 @@
+"""The published lag against the truth, on real brokers: what clients say of their own commits, and can still read.
+
+The truth knows nothing of ours. What a group has committed its own client tells; where a partition's records begin and
+end is found by reading it, as a read_committed consumer, from its beginning to its end.
+"""
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+from pyspark.sql import SparkSession
+
+from daemon.observer.last_records import STILL
+from daemon.observer.observer import Observer
+from daemon.observer.settings import ObserverSettings
+from deploy.cluster import Cluster
+from levelwind_testing.kafka.kafka_wire import commit_that_expires
+from levelwind_testing.pipeline.installation import (
+    Installation,
+    now,
+)
+from streaming.spark import query as pipeline
+from streaming.spark.settings import PipelineSettings
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+NONE = -1
+HOUR = 60 * 60 * 1000
+
+
+class Silent:
+    """A log that nobody reads."""
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+@dataclass(slots=True)
+class World:
+    """A pipeline, an observer that ticks when it is told to, and clients."""
+
+    lw: Installation
+    observer: Observer
+    stem: str
+    readers: dict[str, Consumer] = field(default_factory=dict)
+    producers: dict[str, Producer] = field(default_factory=dict)
+
+    def client(self, group: str, **config: Any) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.lw.bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                **config,
+            }
+        )
+
+    def topic(self, name: str, partitions: int = 1, counts: Sequence[int] = ()) -> str:
+        topic = f"{self.stem}-{name}"
+        self.lw.create(topic, partitions)
+        self.lw.fill(topic, counts)
+        return topic
+
+    def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        """As a consumer that assigns itself."""
+        if group not in self.readers:
+            self.readers[group] = self.client(group)
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        self.readers[group].commit(offsets=places, asynchronous=False)
+
+    def transactional(self, name: str) -> Producer:
+        if name not in self.producers:
+            self.producers[name] = Producer(
+                {"bootstrap.servers": self.lw.bootstrap, "transactional.id": f"{self.stem}-{name}"}
+            )
+            self.producers[name].init_transactions(30)
+        return self.producers[name]
+
+    def send_offsets(self, producer: Producer, group: str, topic: str, offsets: dict[int, int]) -> None:
+        if group not in self.readers:
+            self.readers[group] = self.client(group)
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        producer.send_offsets_to_transaction(places, self.readers[group].consumer_group_metadata(), 30)
+
+    # -- the truth
+
+    def spans(self, topic: str) -> list[tuple[int, int]]:
+        """Of each partition, where its records begin, and where those end that can be read."""
+        reader = self.client("truth", **{"isolation.level": "read_committed", "enable.partition.eof": True})
+        count = len(reader.list_topics(topic, timeout=10).topics[topic].partitions)
+        begins = [reader.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[0] for p in range(count)]
+        reader.assign([TopicPartition(topic, p, begin) for p, begin in enumerate(begins)])
+        ends, open_ = list(begins), set(range(count))
+        while open_:
+            message = reader.poll(30)
+            assert message is not None, "a topic does not answer"
+            if message.error() is None:
+                ends[message.partition()] = message.offset() + 1
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                open_.discard(message.partition())
+        reader.close()
+        return list(zip(begins, ends, strict=True))
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        reader = self.client(group, **{"isolation.level": "read_uncommitted"})
+        places = [TopicPartition(topic, partition) for partition in range(partitions)]
+        said = reader.committed(places, timeout=30)
+        reader.close()
+        return [place.offset if place.offset >= 0 else NONE for place in said]
+
+    def truth(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
+        """By group and topic, where there is a commit: committed, lag, lost and stale."""
+        found = {}
+        for topic in topics:
+            spans = self.spans(topic)
+            high = self.client("truth")
+            stable = [
+                high.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in range(len(spans))
+            ]
+            high.close()
+            for group in groups:
+                committed = self.committed(group, topic, len(spans))
+                if max(committed) == NONE:
+                    continue
+                found[group, topic] = {
+                    "committed": committed,
+                    "lag": [
+                        max(end - max(offset, begin), 0)
+                        for offset, (begin, end) in zip(committed, spans, strict=True)
+                    ],
+                    "lost": [
+                        max(begin - offset, 0) if offset != NONE else 0
+                        for offset, (begin, _) in zip(committed, spans, strict=True)
+                    ],
+                    "stale": [p for p, offset in enumerate(committed) if offset > stable[p]],
+                }
+        return found
+
+    # -- what is published
+
+    def observe(self) -> None:
+        """Tick until all that stands still is seen to do so."""
+        self.observer.tick_metadata()
+        for _ in range(4 * STILL + 4):
+            self.observer.tick_offsets()
+        self.observer._topic._producer.flush(10)
+
+    def published(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
+        return {
+            (key[1], key[2]): {name: value[name] for name in ("committed", "lag", "lost", "stale")}
+            for key, value in self.lw.latest("lag").items()
+            if key[1] in groups and key[2] in topics
+        }
+
+    def agree(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
+        """What is published, once it is the truth; input stands still."""
+        self.observe()
+        truth = self.truth(groups, topics)
+        until = time.monotonic() + 200  # the first batch may take long on a busy machine
+        while (found := self.published(groups, topics)) != truth and time.monotonic() < until:
+            time.sleep(0.3)
+        different = {
+            key: (found.get(key), truth.get(key))
+            for key in found.keys() | truth.keys()
+            if found.get(key) != truth.get(key)
+        }
+        assert not different, f"published and true: {different}"
+        return found
+
+
+@pytest.fixture(scope="module")
+def world(spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    lw = Installation(bootstrap=cluster.bootstrap, prefix=f"truth-lw-{now()}.")
+    stem = f"truth-{now()}"
+    observer = Observer(
+        {"bootstrap.servers": lw.bootstrap},
+        lw.topics,
+        ObserverSettings(include=(re.escape(stem) + "-.*",), begin_every=1, timeout=10.0),
+        Silent(),
+    )
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap, checkpoint=tmp_path_factory.mktemp("checkpoint"), prefix=lw.prefix
+    )
+    query = pipeline.start(spark, settings)
+    world = World(lw, observer, stem)
+    yield world
+    query.stop()
+    observer.close()
+    for reader in world.readers.values():
+        reader.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_subscribes(world: World, protocol: str) -> None:
+    topic, group = world.topic(protocol, 3, [20, 10, 0]), f"{world.stem}-{protocol}"
+    consumer = world.client(group, **{"group.protocol": protocol})
+    consumer.subscribe([topic])
+    for message in consumer.consume(17, timeout=60):
+        assert message.error() is None
+        consumer.commit(message=message, asynchronous=False)
+    found = world.agree([group], [topic])
+    assert sum(found[group, topic]["lag"]) == 13
+    consumer.close()
+
+
+def test_a_consumer_that_assigns_itself(world: World) -> None:
+    topic, group = world.topic("manual", 2, [20, 10]), f"{world.stem}-manual"
+    world.commit(group, topic, {0: 5})
+    assert world.agree([group], [topic])[group, topic]["lag"] == [15, 10]
+    world.commit(group, topic, {1: 10})
+    assert world.agree([group], [topic])[group, topic]["lag"] == [15, 0]
+
+
+def test_commits_of_transactions_count_once_they_are_committed(world: World) -> None:
+    topic, group = world.topic("commits", 1, [20]), f"{world.stem}-commits"
+    producer = world.transactional("commits")
+    for offset, end, lag in ((7, producer.commit_transaction, 13), (11, producer.abort_transaction, 13)):
+        producer.begin_transaction()
+        world.send_offsets(producer, group, topic, {0: offset})
+        end(30)
+        time.sleep(0.5)  # the markers come after the answer
+        assert world.agree([group], [topic])[group, topic]["lag"] == [lag]
+    producer.begin_transaction()
+    world.send_offsets(producer, group, topic, {0: 15})
+    assert world.agree([group], [topic])[group, topic]["lag"] == [13], "the transaction is open"
+    producer.commit_transaction(30)
+    time.sleep(0.5)
+    assert world.agree([group], [topic])[group, topic]["lag"] == [5]
+
+
+def test_records_of_an_open_transaction_are_not_there_yet_and_those_of_an_aborted_one_never(
+    world: World,
+) -> None:
+    topic, group = world.topic("records", 2, [5, 5]), f"{world.stem}-records"
+    world.commit(group, topic, {0: 5, 1: 5})
+    producer = world.transactional("records")
+    for end, after in ((producer.abort_transaction, [0, 0]), (producer.commit_transaction, [10, 10])):
+        producer.begin_transaction()
+        for partition in (0, 1):
+            for _ in range(4):
+                producer.produce(topic, b"x", partition=partition)
+        producer.flush(30)
+        assert world.agree([group], [topic])[group, topic]["lag"] == [0, 0]
+        end(30)
+        time.sleep(0.5)
+        # Below the second transaction's 4 records stand the aborted ones and their marker.
+        expected = [9, 9] if sum(after) else after
+        assert world.agree([group], [topic])[group, topic]["lag"] == expected
+
+
+def test_a_marker_at_the_end_is_no_lag(world: World) -> None:
+    topic, group = world.topic("marker"), f"{world.stem}-marker"
+    producer = world.transactional("marker")
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+    time.sleep(0.5)
+    consumer = world.client(group)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    (message,) = consumer.consume(1, timeout=30)
+    consumer.commit(message=message, asynchronous=False)
+    consumer.close()
+    found = world.agree([group], [topic])[group, topic]
+    assert (found["committed"], found["lag"]) == ([1], [0])
+    (record,) = [one for key, one in world.lw.latest("lag").items() if key[1] == group]
+    assert (record["end"], record["data"]) == ([2], [1])
+
+
+def test_deleted_records_are_lost_and_no_lag(world: World) -> None:
+    topic, group = world.topic("deleted", 2, [20, 20]), f"{world.stem}-deleted"
+    world.commit(group, topic, {0: 5, 1: 15})
+    for answer in world.lw.admin.delete_records(
+        [TopicPartition(topic, 0, 12), TopicPartition(topic, 1, 12)]
+    ).values():
+        answer.result()
+    found = world.agree([group], [topic])[group, topic]
+    assert (found["lag"], found["lost"]) == ([8, 5], [7, 0])
+
+
+def test_a_commit_beyond_the_end_is_stale_and_no_negative_lag(world: World) -> None:
+    topic, group = world.topic("beyond", 1, [5]), f"{world.stem}-beyond"
+    world.commit(group, topic, {0: 50})
+    found = world.agree([group], [topic])[group, topic]
+    assert (found["lag"], found["stale"]) == ([0], [0])
+
+
+def test_a_topic_made_anew_starts_anew(world: World) -> None:
+    topic, group, transactional = world.topic("anew", 1, [20]), f"{world.stem}-anew", f"{world.stem}-anew-tx"
+    producer = world.transactional("anew")
+
+    def commit(offset: int) -> None:
+        world.commit(group, topic, {0: offset})
+        producer.begin_transaction()
+        world.send_offsets(producer, transactional, topic, {0: offset})
+        producer.commit_transaction(30)
+        time.sleep(0.5)
+
+    commit(15)
+    assert world.agree([group, transactional], [topic])[transactional, topic]["lag"] == [5]
+    remade(world, topic, 1)
+    world.lw.fill(topic, [4])
+    assert world.agree([group, transactional], [topic]) == {}, "nobody has committed to the new one"
+    commit(1)
+    found = world.agree([group, transactional], [topic])
+    assert found[group, topic]["lag"] == found[transactional, topic]["lag"] == [3]
+
+
+def test_commits_to_a_topic_made_anew_count_though_nobody_has_seen_it_yet(world: World) -> None:
+    topic, group = world.topic("anew-unseen", 1, [20]), f"{world.stem}-anew-unseen"
+    producer = world.transactional("anew-unseen")
+    world.commit(group, topic, {0: 15})
+    world.agree([group], [topic])
+    remade(world, topic, 1)
+    world.lw.fill(topic, [4])
+    producer.begin_transaction()
+    world.send_offsets(producer, group, topic, {0: 1})
+    producer.commit_transaction(30)
+    time.sleep(0.5)
+    assert world.agree([group], [topic])[group, topic]["lag"] == [3]
+
+
+def test_more_partitions_have_lag_at_once(world: World) -> None:
+    topic, group = world.topic("grown", 1, [5]), f"{world.stem}-grown"
+    world.commit(group, topic, {0: 5})
+    world.agree([group], [topic])
+    world.lw.admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    time.sleep(1)
+    producer = Producer(
+        {"bootstrap.servers": world.lw.bootstrap}
+    )  # the other one remembers a single partition
+    for partition, count in enumerate([0, 3, 2]):
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+    producer.flush(30)
+    assert world.agree([group], [topic])[group, topic]["lag"] == [0, 3, 2]
+
+
+def test_a_deleted_group_disappears(world: World) -> None:
+    topic, group = world.topic("group", 1, [5]), f"{world.stem}-group"
+    world.commit(group, topic, {0: 5})
+    assert world.agree([group], [topic])
+    world.readers.pop(group).close()
+    world.lw.admin.delete_consumer_groups([group])[group].result()
+    assert world.agree([group], [topic]) == {}
+
+
+def test_an_expired_commit_disappears(world: World) -> None:
+    topic, group = world.topic("expires", 2, [5, 5]), f"{world.stem}-expires"
+    world.commit(group, topic, {0: 2})
+    commit_that_expires(world.lw.bootstrap, group, topic, 1, 3, 1)
+    world.lw.eventually(lambda: world.committed(group, topic, 2) == [2, NONE])
+    assert world.agree([group], [topic])[group, topic]["lag"] == [3, 5]
+
+
+def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
+    topic, group = world.topic("none", 2, [5, 5]), f"{world.stem}-none"
+    world.commit(group, topic, {0: 2, 1: 4})
+    commit_that_expires(world.lw.bootstrap, group, topic, 0, -1, HOUR)
+    found = world.agree([group], [topic])[group, topic]
+    assert (found["committed"], found["lag"]) == ([NONE, 4], [5, 1])
+
+
+@contextmanager
+def whatever_of(*codes: int) -> Iterator[None]:
+    """Let errors with these codes pass."""
+    try:
+        yield
+    except KafkaException as error:
+        if error.args[0].code() not in codes:
+            raise
+
+
+def remade(world: World, topic: str, partitions: int) -> None:
+    world.lw.admin.delete_topics([topic])[topic].result()
+    made = False
+    while not made:  # brokers hear of its end one after the other
+        time.sleep(0.1)
+        with whatever_of(KafkaError.TOPIC_ALREADY_EXISTS):
+            world.lw.create(topic, partitions)
+            made = True
+
+
+OPERATIONS, STOPS = 3000, 6
+LAST = 10
+"""So many operations before each stop are of the kinds that a later commit would hide."""
+
+
+@dataclass(slots=True)
+class Chance:
+    """Does anything at all, again and again."""
+
+    world: World
+    random: random.Random
+    topics: list[str]
+    groups: list[str]
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """About."""
+
+    def place(self) -> tuple[str, int]:
+        return self.random.choice(self.topics), self.random.randrange(3)
+
+    def some_offset(self, place: tuple[str, int]) -> int:
+        return self.random.randrange(self.ends.get(place, 0) + 3)  # now and then beyond the end
+
+    def produce(self, producer: Producer, records: int, offsets: int) -> None:
+        topic, partition = place = self.place()
+        for _ in range(records):
+            producer.produce(topic, b"x", partition=partition)
+        self.ends[place] = self.ends.get(place, 0) + offsets
+
+    def some_records(self) -> None:
+        count = self.random.randrange(1, 6)
+        self.produce(self.world.lw.producer, count, count)
+
+    def commit(self) -> None:
+        topic, partition = place = self.place()
+        self.world.commit(self.random.choice(self.groups), topic, {partition: self.some_offset(place)})
+
+    def transaction(self) -> None:
+        producer = self.world.transactional("random")
+        producer.begin_transaction()
+        for _ in range(self.random.randrange(3)):
+            self.produce(producer, 1, 2)  # with its marker
+        end = producer.commit_transaction if self.random.random() < 0.6 else producer.abort_transaction
+        try:
+            if self.random.random() < 0.7:
+                topic, partition = place = self.place()
+                group = self.random.choice(self.groups)
+                self.world.send_offsets(producer, group, topic, {partition: self.some_offset(place)})
+            end(30)
+        except KafkaException:
+            self.world.producers.pop("random")  # the next one fences it, and so aborts what is open
+            raise
+
+    def take_back(self) -> None:
+        topic, partition = self.place()
+        try:
+            commit_that_expires(
+                self.world.lw.bootstrap, self.random.choice(self.groups), topic, partition, -1, HOUR
+            )
+        except AssertionError as refused:
+            raise KafkaException(str(refused)) from refused
+
+    def delete_records(self) -> None:
+        topic, partition = place = self.place()
+        before = TopicPartition(topic, partition, self.some_offset(place))
+        for answer in self.world.lw.admin.delete_records([before]).values():
+            answer.result()
+
+    def delete_group(self) -> None:
+        group = self.random.choice(self.groups[1:])
+        if group in self.world.readers:
+            self.world.readers.pop(group).close()
+            self.world.lw.admin.delete_consumer_groups([group])[group].result()
+
+    def make_anew(self) -> None:
+        topic = self.random.choice(self.topics)
+        remade(self.world, topic, 3)
+        self.world.producers.pop("random", None)  # it counts on from where the former topic was
+        self.ends |= {(topic, partition): 0 for partition in range(3)}
+
+    def tick(self) -> None:
+        self.world.observer.tick_metadata()
+        self.world.observer.tick_offsets()
+
+    def operations(self, count: int) -> int:
+        """Do so many; how many were refused: a topic made anew is not known everywhere, a group not made yet."""
+        rare = {
+            self.transaction: 40,
+            self.delete_records: 10,
+            self.delete_group: 10,
+            self.take_back: 10,
+            self.make_anew: 1,
+            self.tick: 20,
+        }
+        often = {self.some_records: 300, self.commit: 600, **rare}
+        last = {**rare, self.transaction: 10, self.make_anew: 5}
+        refused = 0
+        for operation in [
+            *self.random.choices(list(often), list(often.values()), k=count - LAST),
+            *self.random.choices(list(last), list(last.values()), k=LAST),
+        ]:
+            if operation not in (self.some_records, self.commit):
+                self.world.lw.producer.flush(30)
+            try:
+                operation()
+            except KafkaException:
+                refused += 1
+        self.world.lw.producer.flush(30)
+        return refused
+
+
+def test_after_thousands_of_random_operations_there_is_no_difference(world: World) -> None:
+    seed = int(os.environ.get("TRUTH_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"TRUTH_SEED={seed}")
+    topics = [world.topic(f"random-{number}", 3) for number in range(5)]
+    groups = [f"{world.stem}-random-{number}" for number in range(8)]
+    world.commit(groups[0], topics[0], {0: 0})
+    chance, refused, found = Chance(world, random.Random(seed), topics, groups), 0, 0
+    for _ in range(STOPS):
+        refused += chance.operations(OPERATIONS // STOPS)
+        time.sleep(2)  # the last markers, and leaders that are known everywhere
+        found += len(world.agree(groups, topics))
+    assert refused < OPERATIONS / 10
+    assert found > STOPS * len(groups)

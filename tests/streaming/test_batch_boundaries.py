@@ -1,0 +1,233 @@
+"""A sample is a cut through all logs: what groups are judged by is the same however the logs are read.
+
+Each log is read at a pace of its own, far ahead of another or far behind it, and the commits' clocks run as they like. The
+twin reads whole logs, record by record.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.protocol.records import OffsetsRecord
+from levelwind_testing.pipeline.local_pipeline import (
+    OFFSETS,
+    TOPICS,
+    LocalPipeline,
+    Message,
+)
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    commit_key,
+    commit_value,
+)
+from levelwind_testing.pipeline.scripted_log import (
+    CUTS,
+    ID,
+    OTHER,
+    RULE,
+    SECOND,
+    Story,
+    assert_alike,
+    name_of,
+    run,
+)
+from streaming.messages.packing import unpack
+from streaming.messages.rows import (
+    Kind,
+    SinkRow,
+)
+
+GROUPS = ("g", "h")
+PARTITIONS = 3
+BASE = 10_000_000
+SOURCES = {"g": 0, "h": 1}
+"""All commits of a group stand in one partition of the offsets topic."""
+
+
+@dataclass(slots=True)
+class History(Story):
+    """A story whose samples tell how far commits had come; and what a naive reader makes of it."""
+
+    ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    id: bytes = ID
+    committed: dict[tuple[str, int], tuple[int, bytes | None]] = field(default_factory=dict)
+    moments: dict[str, list[tuple[int, list[int]]]] = field(default_factory=lambda: defaultdict(list))
+    """By group, the time and lag of each."""
+
+    def write(self, group: str, partition: int, value: bytes | None, at: int) -> None:
+        source = SOURCES[group]
+        key = commit_key(group, "t", partition)
+        self.messages.append(
+            Message(topic=OFFSETS, partition=source, offset=self.ends[source], at=at, key=key, value=value)
+        )
+        self.ends[source] += 1
+
+    def put(self, group: str, partition: int, offset: int, at: int) -> None:
+        self.write(group, partition, commit_value(offset, at, tags=((0, self.id),)), at)
+        self.committed[group, partition] = offset, self.id
+
+    def take_back(self, group: str, partition: int, at: int) -> None:
+        self.write(group, partition, None, at)
+        self.committed.pop((group, partition), None)
+
+    def see(self, at: int, end: list[int]) -> None:
+        record = OffsetsRecord(
+            topic="t",
+            at=at,
+            id=name_of(self.id),
+            begin=(0,) * PARTITIONS,
+            stable=tuple(end),
+            high=tuple(end),
+            commits=tuple(self.ends.values()),
+        )
+        self.ours(TOPICS.metadata, at, record)
+        for group in GROUPS:
+            if lag := self.lag(group, end):
+                self.moments[group].append((at, lag))
+
+    def lag(self, group: str, end: list[int]) -> list[int]:
+        mine = {
+            p: offset
+            for (name, p), (offset, id_) in self.committed.items()
+            if (name, id_) == (group, self.id)
+        }
+        return [max(e - mine.get(p, 0), 0) for p, e in enumerate(end)] if mine else []
+
+
+def begun() -> History:
+    """Two groups that read all partitions of a topic without records."""
+    history = History()
+    history.layout(0, "t", [["a"]] * PARTITIONS)
+    for group in GROUPS:
+        history.member(0, group, "m0", {"t": (0, 2)}, rack="a")
+        history.member(0, group, "m1", {"t": (1,)})
+    history.see(BASE, [0] * PARTITIONS)
+    return history
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    history = begun()
+    kinds = ["commit"] * 4 + ["sample"] * 6 + ["tombstone", "anew"]
+    moves = st.tuples(
+        st.sampled_from(kinds),
+        st.sampled_from(GROUPS),
+        st.integers(0, PARTITIONS - 1),
+        st.integers(0, 400),
+        st.integers(-20, 20),
+    )
+    for second, (what, group, partition, size, skew) in enumerate(
+        draw(st.lists(moves, min_size=4, max_size=40)), 1
+    ):
+        at = BASE + second * SECOND
+        match what:
+            case "commit":
+                # However the clock runs, no two commits share one of the intake's buckets.
+                history.put(group, partition, size, at + skew * 100 * SECOND)
+            case "tombstone":
+                history.take_back(group, partition, at)
+            case "sample":
+                history.see(at, [400, size, 2 * size])
+            case "anew":
+                history.id = OTHER if history.id == ID else bytes(15) + bytes([second + 2])
+                history.see(at, [10, 20, size])
+    history.see(BASE + 100 * SECOND, [500, 500, 500])
+    return history
+
+
+def read(
+    history: History, paces: Iterable[tuple[int, int, int, int]]
+) -> tuple[list[SinkRow], LocalPipeline, Any]:
+    """What is published, and the moments, when each batch reads so many records of each log, and the last one the rest."""
+    logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    for message in history.messages:
+        logs[message.topic, message.partition].append(message)
+    names = [(OFFSETS, 0), (OFFSETS, 1), (TOPICS.metadata, 0)]
+    pipeline = Listening(skew=RULE, read={0: 0, 1: 0})
+    # Who owns what is no part of the cut: it is known from the start.
+    out = pipeline.run(logs[TOPICS.assignments, 0])
+    for pace in [*paces, (1000,) * 3]:
+        batch = [
+            logs[name].pop(0) for name, count in zip(names, pace, strict=False) for _ in logs[name][:count]
+        ]
+        out += pipeline.run(batch) if batch else []
+    return out, pipeline, pipeline.moments
+
+
+@dataclass(slots=True)
+class Listening(LocalPipeline):
+    moments: dict[str, list[tuple[int, list[int]]]] = field(default_factory=lambda: defaultdict(list))
+
+    def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+        for kind, payload in rows:
+            if kind == Kind.MOMENT:
+                meta, arrays = unpack(payload)
+                self.moments[route[2:]].append((meta["at"], arrays["lag"].tolist()))
+        return LocalPipeline._of_group(self, route, rows)
+
+
+paces = st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), paces)
+def test_a_sample_counts_the_commits_below_its_cut_and_no_other(
+    history: History, paces: list[tuple[int, int, int, int]]
+) -> None:
+    _, _, moments = read(history, paces)
+    assert dict(moments) == dict(history.moments)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), paces)
+def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_lag(
+    history: History, paces: list[tuple[int, int, int, int]]
+) -> None:
+    whole, split = read(history, [])[0], read(history, paces)[0]
+    assert_alike(whole, split, GROUPS)
+
+
+@st.composite
+def turbulent(draw: st.DrawFn) -> History:
+    """Topics go, come again and are made anew, racks change, and groups are deleted."""
+    history = begun()
+    kinds = ["commit", "sample"] * 4 + ["tombstone", "deleted", "layout", *["gone", "anew"] * 2]
+    moves = st.tuples(
+        st.sampled_from(kinds), st.sampled_from(GROUPS), st.integers(0, PARTITIONS - 1), st.integers(0, 400)
+    )
+    for second, (what, group, partition, size) in enumerate(
+        draw(st.lists(moves, min_size=4, max_size=30)), BASE // SECOND + 1
+    ):
+        at = second * SECOND
+        match what:
+            case "commit":
+                history.put(group, partition, size, at)
+            case "tombstone":
+                history.take_back(group, partition, at)
+            case "deleted":
+                for one in range(PARTITIONS):
+                    history.take_back(group, one, at)
+            case "sample":
+                history.see(at, [400, size, 2 * size])
+            case "layout":
+                history.layout(second, "t", [["a"], ["b"], ["abc"[partition]]], topic_id=history.id)
+            case "gone":
+                history.gone(second, "t")
+            case "anew":
+                history.id = bytes(14) + (second - BASE // SECOND + 2).to_bytes(2, "big")
+                history.see(at, [10, 20, size])
+    history.layout(BASE // SECOND + 90, "t", [["a"]] * PARTITIONS, topic_id=history.id)
+    history.see(BASE + 100 * SECOND, [500, 500, 500])
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(turbulent(), CUTS)
+def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
+    history: History, cuts: list[int]
+) -> None:
+    whole, split = (run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts))
+    assert_alike(whole, split, GROUPS)

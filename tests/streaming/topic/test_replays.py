@@ -1,0 +1,360 @@
+"""Dead letters and their second chance: what could not be read once counts after an upgrade, where it stands."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
+from daemon.inspection.dead_letters import (
+    Found,
+    Verdict,
+    judge,
+    standing,
+)
+from levelwind_testing.pipeline.coordinator_commands import (
+    Groups,
+    owners,
+    plan_of,
+)
+from levelwind_testing.pipeline.local_pipeline import (
+    OFFSETS,
+    TOPICS,
+    LocalPipeline,
+    Message,
+)
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    Golden,
+    group_key,
+)
+from levelwind_testing.pipeline.scripted_log import (
+    RULE,
+    SECOND,
+    Story,
+    compacted,
+    lag,
+)
+from streaming.decoding import offset_commits as commit_values
+from streaming.decoding.ingest import unreadable
+from streaming.messages.rows import Raw
+
+if TYPE_CHECKING:
+    from streaming.messages.rows import SinkRow
+
+OLD = 3
+"""The newest version of a commit that an older version of us could read: brokers write 4."""
+
+
+class Installed:
+    """One installation: a pipeline, its topics, and what an operator does about dead letters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pipeline = LocalPipeline(skew=RULE)
+        self.log = Groups()
+        self.out: list[SinkRow] = []
+        self._patch = monkeypatch
+        self._read = 0
+
+    def reads_commits_up_to(self, version: int) -> None:
+        self._patch.setattr(commit_values, "NEWEST", version)
+
+    def run(self) -> None:
+        """One batch of what was written since the last."""
+        self.out += self.pipeline.run(self.log.messages[self._read :])
+        self._read = len(self.log.messages)
+
+    @property
+    def letters(self) -> list[DeadLetter]:
+        said = [
+            decode("dead_letters", row.key, row.value) for row in self.out if row.topic == TOPICS.dead_letters
+        ]
+        return standing((one for one in said if isinstance(one, DeadLetter | Tombstone)), None)
+
+    def found(self) -> dict[str, Found]:
+        """What an operator finds in each topic, read to its end."""
+        found: dict[str, Found] = {}
+        for message in self.log.messages:
+            one = found.setdefault(message.topic, Found(end=0))
+            one.end = message.offset + 1
+            wanted = {letter.offset for letter in self.letters if letter.topic == message.topic}
+            one.note(raw_of(message), frozenset(wanted))
+        return found
+
+    def judged(self) -> list[Any]:
+        found = self.found()
+        return [judge(letter, found.get(letter.topic, Found(end=0)), TOPICS, 0) for letter in self.letters]
+
+    def ask_again(self, replays: Sequence[ReplayRecord] | None = None) -> list[ReplayRecord]:
+        """Give the pipeline what can be read now; by default what is found now."""
+        replays = replays or [one.replay for one in self.judged() if one.replay is not None]
+        for one in replays:
+            key, value = encode(one)
+            self.log.add(TOPICS.replays, 99 * SECOND, key, value)
+        return list(replays)
+
+
+def raw_of(message: Message) -> Raw:
+    return Raw(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        timestamp=message.at,
+        key=message.key,
+        value=message.value,
+    )
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Installed:
+    """Installed in an old version, which cannot read the commit that partition 0 has."""
+    installed = Installed(monkeypatch)
+    installed.reads_commits_up_to(OLD)
+    installed.log.layout(0, "t", [["a"], ["b"]])
+    installed.log.commits(1, "g", "t", {0: 60})
+    installed.log.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"], ["b"]], at=0)})
+    installed.log.sample(2, "t", [100, 100])
+    installed.run()
+    assert [(one.topic, one.offset, one.reason) for one in installed.letters] == [
+        (OFFSETS, 0, "unknown commit version")
+    ]
+    assert lag(installed.out)["committed"] == [-1, -1]
+    return installed
+
+
+def upgraded(installed: Installed) -> None:
+    installed.reads_commits_up_to(4)
+
+
+def test_a_commit_that_can_be_read_after_an_upgrade_counts_and_its_letter_ends(installed: Installed) -> None:
+    upgraded(installed)
+    installed.ask_again()
+    installed.run()
+    assert lag(installed.out)["committed"] == [60, -1]
+    assert lag(installed.out)["lag"] == [40, 100]
+    assert installed.letters == []
+
+
+def test_asked_again_before_the_upgrade_it_stays_a_letter(installed: Installed) -> None:
+    (before,) = installed.judged()
+    assert (before.verdict, before.reason) == (Verdict.UNREADABLE, "unknown commit version")
+    replay = ReplayRecord(
+        at=0,
+        topic=OFFSETS,
+        partition=0,
+        offset=0,
+        timestamp=1000,
+        until=1,
+        raw_key=before.letter.raw_key,
+        raw_value=before.letter.raw_value,
+    )
+    installed.ask_again([replay])  # by an operator whose own version is newer than the daemon's
+    installed.run()
+    assert lag(installed.out)["committed"] == [-1, -1]
+    assert len(installed.letters) == 1
+
+
+def test_to_ask_twice_is_to_ask_once(installed: Installed) -> None:
+    upgraded(installed)
+    replays = installed.ask_again()
+    installed.run()
+    once = compacted(installed.out)
+    installed.ask_again(replays)
+    installed.ask_again(replays)
+    installed.run()
+    assert compacted(installed.out) == once
+    assert installed.letters == []
+
+
+@pytest.mark.parametrize("sampled", [None, 3, 4], ids=["one batch", "counted", "waiting to be counted"])
+def test_a_retried_commit_does_not_win_over_a_newer_one(installed: Installed, sampled: int | None) -> None:
+    upgraded(installed)
+    stale = [one.replay for one in installed.judged()]
+    installed.log.commits(3, "g", "t", {0: 90})
+    if sampled is not None:
+        installed.log.sample(sampled, "t", [100, 100])
+        installed.run()
+    (now,) = installed.judged()
+    assert now.verdict is Verdict.OUTDATED, "who asks now is told so"
+    installed.ask_again(stale)
+    installed.run()
+    assert lag(installed.out)["committed"] == [90, -1], "and who asked before does no harm"
+    assert installed.letters == []
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "batch after batch"])
+def test_a_retried_commit_does_not_come_back_from_its_tombstone(
+    installed: Installed, *, together: bool
+) -> None:
+    upgraded(installed)
+    stale = [one.replay for one in installed.judged()]
+    installed.log.forget("g", "t", 0, 3000)
+    if not together:
+        installed.run()
+    installed.ask_again(stale)
+    installed.run()
+    assert lag(installed.out)["committed"] == [-1, -1]
+    installed.log.sample(4, "t", [100, 100])
+    installed.run()
+    assert lag(installed.out)["committed"] == [-1, -1]
+    assert [one.verdict for one in installed.judged()] in ([], [Verdict.OUTDATED])
+
+
+def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: Installed) -> None:
+    upgraded(installed)
+    stale = [one.replay for one in installed.judged()]
+    installed.log.forget("other", "t", 1, 3000)
+    installed.run()
+    installed.ask_again(stale)
+    installed.run()
+    assert lag(installed.out)["committed"] == [-1, -1], "its key might have been that tombstone's"
+    assert len(installed.letters) == 1
+    installed.ask_again()
+    installed.run()
+    assert lag(installed.out)["committed"] == [60, -1]
+    assert installed.letters == []
+
+
+def test_a_record_that_compaction_took_away_is_outdated(installed: Installed) -> None:
+    upgraded(installed)
+    (letter,) = installed.letters
+    found = Found(end=7)
+    found.note(raw_of(replace(installed.log.messages[0], topic=OFFSETS, offset=5)), frozenset({0}))
+    assert judge(letter, found, TOPICS, 0).verdict is Verdict.OUTDATED
+
+
+def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) -> None:
+    upgraded(installed)
+    (letter,) = installed.letters
+    found = Found(end=7)
+    found.note(
+        Raw(topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another"),
+        frozenset({0}),
+    )
+    assert judge(letter, found, TOPICS, 0).verdict is Verdict.OUTDATED
+
+
+def test_a_letter_that_was_cut_is_replayed_whole(installed: Installed) -> None:
+    upgraded(installed)
+    (letter,) = installed.letters
+    cut = replace(letter, raw_value=(letter.raw_value or b"")[:5])
+    judged = judge(cut, installed.found()[OFFSETS], TOPICS, 0)
+    assert judged.replay is not None
+    assert judged.replay.raw_value == letter.raw_value
+
+
+# -- groups
+
+
+def test_a_groups_record_counts_after_an_upgrade(
+    monkeypatch: pytest.MonkeyPatch, golden: Mapping[str, Golden]
+) -> None:
+    installed = Installed(monkeypatch)
+    group = "golden-classic"
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 2)
+    installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
+    installed.log.commits(1, group, "golden", {0: 1})
+    installed.log.add(OFFSETS, 1000, group_key(group), golden["classic_group_with_two_members"].value)
+    installed.log.sample(2, "golden", [9, 9, 9])
+    installed.run()
+    assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 4)
+    stale = [one.replay for one in installed.judged()]
+    installed.log.add(OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None)  # the group's, of another key
+    installed.run()
+    installed.ask_again(stale)
+    installed.run()
+    assert len(installed.letters) == 1, "nobody has compared it with what came since"
+    installed.ask_again()
+    installed.log.sample(4, "golden", [9, 9, 9])
+    installed.run()
+    installed.log.sample(5, "golden", [9, 9, 9])
+    installed.run()
+    assert owners(lag(installed.out, group, "golden"))[1] == "static-2"
+    assert installed.letters == []
+
+
+def test_a_plan_and_a_layout_count_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of ours of a newer `v`, written by a daemon that was upgraded before its pipeline."""
+    from assignors.protocol.records import KINDS, _kind  # noqa: PLC0415
+    from assignors.protocol.records.planner import GroupRecord  # noqa: PLC0415 - patched by name
+
+    installed = Installed(monkeypatch)
+    later = replace(_kind(GroupRecord, "name"), v=2)
+    monkeypatch.setitem(KINDS["assignments"], "g", later)  # type: ignore[index]
+    installed.log.layout(0, "t", [["a"]])
+    installed.log.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
+    installed.log.sample(2, "t", [7])
+    installed.run()
+    assert lag(installed.out) is None
+    monkeypatch.setitem(KINDS["assignments"], "g", replace(later, v=1))  # type: ignore[index]
+    installed.ask_again()
+    installed.run()
+    installed.log.sample(3, "t", [8])
+    installed.run()
+    assert lag(installed.out)["lag"] == [8]
+    assert installed.letters == []
+
+
+def test_an_old_layout_does_not_win_over_a_newer_one() -> None:
+    story = Story()
+    story.layout(1, "t", [["a"]])
+    story.commits(1, "g", "t", {0: 1})
+    story.layout(2, "t", [["b"]])
+    story.sample(3, "t", [7])
+    pipeline = LocalPipeline(skew=RULE)
+    out = pipeline.run(story.messages)
+    old = story.messages[0]
+    replay = ReplayRecord(
+        at=0,
+        topic=old.topic,
+        partition=0,
+        offset=0,
+        timestamp=old.at,
+        until=9,
+        raw_key=old.key,
+        raw_value=old.value,
+    )
+    again = Story()
+    again.add(TOPICS.replays, 9000, *encode(replay))
+    out += pipeline.run(again.messages)
+    again = Story()
+    again.sample(4, "t", [7])
+    out += pipeline.run([replace(again.messages[0], offset=9)])
+    assert lag(out)["racks"] == [["b"]]
+
+
+# -- what can be read
+
+
+def test_what_nothing_is_made_of_has_had_its_due() -> None:
+    pipeline = LocalPipeline(skew=RULE)
+    story = Story()
+    replay = ReplayRecord(
+        at=0, topic=OFFSETS, partition=3, offset=5, timestamp=1, until=6, raw_key=b"\x00\x18?", raw_value=b""
+    )
+    story.add(TOPICS.replays, 1000, *encode(replay))
+    (row,) = pipeline.run(story.messages)
+    assert (json.loads(row.key), row.value) == ([OFFSETS, 3, 5], None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        (TOPICS.replays, "malformed record of ours: levelwind.replays is not read here"),
+        ("orders", "malformed record of ours: orders is not read here"),
+    ],
+)
+def test_a_record_of_a_topic_that_is_not_read_is_unreadable(topic: str, reason: str) -> None:
+    raw = Raw(topic=topic, partition=0, offset=0, timestamp=0, key=b"k", value=b"v")
+    assert unreadable(raw, TOPICS) == reason
+
+
+def test_letters_stand_until_their_tombstone_and_the_last_word_on_a_place_counts() -> None:
+    letter = DeadLetter(at=1, topic="t", partition=0, offset=5, reason="r", raw_key=b"k", raw_value=b"v")
+    other = replace(letter, topic="u")
+    again = replace(letter, reason="s")
+    assert standing([letter, other, again], None) == [again, other]
+    assert standing([letter, other], "u") == [other]
+    assert standing([letter, Tombstone(letter.key), other], None) == [other]

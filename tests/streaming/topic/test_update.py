@@ -1,0 +1,547 @@
+"""Topic and group state, driven by records: what is published, whatever the batches."""
+
+import base64
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.protocol.records import (
+    Tombstone,
+)
+from levelwind_testing.pipeline.local_pipeline import (
+    OFFSETS,
+    TOPICS,
+    LocalPipeline,
+    Message,
+)
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    Golden,
+    group_key,
+)
+from levelwind_testing.pipeline.scripted_log import (
+    CUTS,
+    ID,
+    OTHER,
+    RULE,
+    SECOND,
+    Story,
+    assert_alike,
+    compacted,
+    lag,
+    name_of,
+    run,
+    triggers,
+)
+from streaming.topic.state import LagRule
+
+# -- lag
+
+
+def test_lag_is_published_with_all_that_it_was_computed_from() -> None:
+    story = Story()
+    story.layout(1, "t", [["a", "b"], ["b"], ["c"]])
+    story.commits(2, "g", "t", {0: 60, 1: 130})
+    story.sample(3, "t", [100, 120, 50], begin=[70, 0, 10])
+    assert lag(run(story)) == {
+        "v": 1,
+        "at": 3000,
+        "id": name_of(ID),
+        "end_kind": "stable",
+        "committed": [60, 130, -1],
+        "committed_at": [2000, 2000, -1],
+        "begin": [70, 0, 10],
+        "end": [100, 120, 50],
+        "lag": [30, 0, 40],
+        "lost": [10, 0, 0],
+        "stale": [1],
+        "seconds": [0, 0, 0],
+        "at_least": [0, 2],
+        "racks": [["a", "b"], ["b"], ["c"]],
+        "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 1},
+    }
+
+
+def test_the_high_watermark_and_the_reset_policy_are_settings() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.sample(2, "t", [100, 100])
+    pipeline = LocalPipeline(lag=LagRule(end_kind="high", reset="latest"))
+    found = lag(run(story, pipeline))
+    assert (found["end_kind"], found["end"], found["lag"]) == ("high", [107, 107], [47, 0])
+
+
+def test_a_commit_after_the_last_sample_shows_at_once() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.sample(2, "t", [100])
+    pipeline = LocalPipeline()
+    run(story, pipeline)
+    later = Story()
+    later.messages = [
+        Message(topic=OFFSETS, offset=9, at=3000, key=m.key, value=m.value) for m in story.messages[:1]
+    ]
+    later.commits(3, "g", "t", {0: 90})
+    found = lag(
+        pipeline.run(
+            [Message(topic=OFFSETS, offset=10, at=3000, key=m.key, value=m.value) for m in later.messages[1:]]
+        )
+    )
+    assert (found["at"], found["committed"], found["lag"]) == (2000, [90], [10])
+
+
+@pytest.mark.parametrize("batches", [[], [4]], ids=["one batch", "two"])
+def test_racks_that_change_after_the_last_sample_show_at_once(batches: list[int]) -> None:
+    story = Story()
+    story.layout(0, "t", [["a"]])
+    story.member(0, "g", "m0", {"t": (0,)}, rack="b")
+    story.commits(1, "g", "t", {0: 1})
+    story.sample(2, "t", [10])
+    story.layout(3, "t", [["b"]])
+    found = lag(run(story, batches=batches))
+    assert (found["racks"], found["local"]) == ([["b"]], [True])
+
+
+def test_commits_before_anything_is_known_of_the_topic_are_kept_for_it() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    pipeline = LocalPipeline()
+    assert run(story, pipeline) == []
+    later = Story()
+    later.sample(2, "t", [100])
+    assert lag(run(later, pipeline))["lag"] == [40]
+
+
+def test_a_partition_whose_end_cannot_be_read_keeps_the_last_known_one() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.sample(2, "t", [100])
+    story.sample(3, "t", [-1])
+    found = lag(run(story))
+    assert (found["at"], found["end"], found["lag"]) == (3000, [100], [40])
+
+
+def test_the_log_orders_commits_not_their_clocks() -> None:
+    story = Story()
+    story.commits(9, "g", "t", {0: 60})
+    story.commits(1, "g", "t", {0: 70})  # the clock jumped back
+    story.sample(5, "t", [100])
+    assert lag(run(story))["committed"] == [70]
+    assert lag(run(story, batches=[1, 2]))["committed"] == [70]
+
+
+def test_a_sample_said_twice_or_late_changes_nothing() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.sample(3, "t", [100])
+    story.sample(2, "t", [80])
+    story.sample(3, "t", [100])
+    assert lag(run(story, batches=[2, 3]))["lag"] == [40]
+
+
+def test_a_topic_grows() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60, 1: 5})
+    story.sample(2, "t", [100])
+    story.sample(3, "t", [100, 10])
+    assert [json.loads(row.value)["lag"] for row in run(story, batches=[3])] == [[40], [40, 5]]
+
+
+def test_offset_tombstones_of_all_partitions_take_the_lag_away() -> None:
+    story = Story()
+    story.layout(0, "t", [["a"], ["a"]])
+    story.commits(1, "g", "t", {0: 60, 1: 60})
+    story.commits(1, "stays", "t", {0: 1})
+    story.sample(2, "t", [100, 100])
+    story.forget("g", "t", 0, 3000)
+    half = run(story)
+    assert lag(half)["committed"] == [-1, 60]
+    story.forget("g", "t", 1, 4000)
+    for batches in ([], [5], [6], [5, 6]):
+        out = run(story, batches=batches)
+        assert lag(out) is None, batches
+        assert lag(out, "stays")["lag"] == [99, 100]
+
+
+def test_a_commit_of_no_offset_takes_the_former_one_back() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60, 1: 30})
+    story.commits(2, "g", "t", {0: -1})
+    story.sample(3, "t", [100, 100])
+    found = lag(run(story))
+    assert (found["committed"], found["lag"]) == ([-1, 30], [100, 70])
+
+
+def test_a_group_without_a_name_is_skipped_and_counted() -> None:
+    """Brokers take its commits; nobody can ask for its lag, and no record of ours can name it."""
+    story, pipeline = Story(), LocalPipeline()
+    for group in ("", "g", ""):
+        story.commits(1, group, "t", {0: 60})
+    story.sample(2, "t", [100])
+    assert list(compacted(run(story, pipeline))) == [("lag", "g", "t")]
+    assert pipeline.skipped == {"group without a name": 2}
+
+
+def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.commits(1, "h", "t", {0: 60})
+    story.sample(2, "t", [100])
+    pipeline = LocalPipeline()
+    first = run(story, pipeline)
+    assert len(compacted(first)) == 2
+    end = Story()
+    end.gone(3, "t")
+    assert compacted(first + run(end, pipeline)) == {}
+    assert (pipeline.topics, pipeline.groups) == ({}, {})
+
+
+def test_lag_that_only_commits_after_the_last_sample_made_ends_with_the_topic() -> None:
+    """Though the same batch brings a commit after the end, as of a topic that is merely not observed any more."""
+    story = Story()
+    story.layout(0, "t", [["a"]])
+    story.sample(1, "t", [9], commits=(0,))
+    story.commits(2, "g", "t", {0: 1})
+    told = len(story.messages)
+    story.gone(3, "t")
+    story.commits(4, "g", "t", {0: 2})
+    for batches in ([], [told], range(99)):
+        assert compacted(run(story, batches=batches)) == {}, batches
+
+
+def test_a_topic_made_anew_starts_anew() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60}, topic_id=ID)
+    story.commits(1, "tx", "t", {0: 50}, topic_id=None)
+    story.sample(2, "t", [100], topic_id=ID)
+    story.commits(3, "g", "t", {0: 4}, topic_id=OTHER)
+    story.sample(4, "t", [10], topic_id=OTHER)
+    for batches in ([], [2], [3], [4], [3, 4]):
+        out = run(story, batches=batches)
+        found = lag(out)
+        assert (found["id"], found["committed"], found["lag"]) == (name_of(OTHER), [4], [6]), batches
+        assert lag(out, "tx") is None, "a commit without an id, older than the topic, is the former topic's"
+
+
+def test_a_commit_to_the_former_topic_does_not_count_for_the_new_one() -> None:
+    story = Story()
+    story.sample(1, "t", [10], topic_id=OTHER)
+    story.commits(2, "g", "t", {0: 60}, topic_id=ID)
+    story.sample(3, "t", [10], topic_id=OTHER)
+    assert lag(run(story)) is None
+
+
+def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
+    story = Story()
+    story.sample(1, "t", [10], topic_id=OTHER)
+    story.commits(2, "tx", "t", {0: 6}, topic_id=None)
+    assert lag(run(story), "tx")["lag"] == [4]
+
+
+# -- skew
+
+
+def skewed(story: Story, first: int, last: int, *, even: Iterable[int] = ()) -> None:
+    """A group whose member m0 has the lag, sampled each second; `even`: seconds at which lag lies evenly."""
+    for second in range(first, last):
+        story.sample(second, "t", [1000, 1000] if second in even else [1000, 0])
+
+
+def owned(story: Story) -> None:
+    story.commits(0, "g", "t", {0: 0, 1: 0})
+    story.member(0, "g", "m0", {"t": (0,)})
+    story.member(0, "g", "m1", {"t": (1,)})
+
+
+def test_skew_that_lasts_becomes_a_trigger_with_its_evidence() -> None:
+    story = Story()
+    owned(story)
+    skewed(story, 1, 6)
+    assert compacted(run(story))["skew", "g"] == {
+        "v": 1,
+        "kind": "skew",
+        "group": "g",
+        "at": 4000,
+        "since": 1000,
+        "evidence": {
+            "skew": 2.0,
+            "threshold": 1.5,
+            "lag": 1000,
+            "floor": 100,
+            "members": {"m0": 1000, "m1": 0},
+            "seconds": 3,
+            "floor_seconds": 30,
+        },
+        "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 3},
+    }
+
+
+def test_a_moment_is_judged_only_when_something_later_is_seen() -> None:
+    story = Story()
+    owned(story)
+    skewed(story, 1, 5)  # second 4 completes the three seconds, but could still be added to
+    assert triggers(run(story)) == []
+
+
+def test_skew_with_a_break_is_no_trigger() -> None:
+    story = Story()
+    owned(story)
+    skewed(story, 1, 7, even=[3])
+    assert triggers(run(story)) == []
+
+
+def test_skew_that_ends_ends_its_trigger() -> None:
+    story = Story()
+    owned(story)
+    skewed(story, 1, 9, even=[6, 7, 8])
+    values = [value for _, value in triggers(run(story))]
+    assert len(values) == 2
+    assert values[1] is None
+
+
+def test_capacity_weighs() -> None:
+    story = Story()
+    story.commits(0, "g", "t", {0: 0, 1: 0})
+    story.member(0, "g", "big", {"t": (0,)}, capacity=4.0)
+    story.member(0, "g", "small", {"t": (1,)}, capacity=1.0)
+    for second in range(1, 9):
+        story.sample(second, "t", [4000, 1000])
+    assert triggers(run(story)) == []
+
+
+def test_a_group_without_known_owners_has_lag_and_no_skew() -> None:
+    story = Story()
+    story.commits(0, "g", "t", {0: 0})
+    skewed(story, 1, 9)
+    out = run(story)
+    assert lag(out)["lag"] == [1000, 0]
+    assert triggers(out) == []
+
+
+def test_an_evicted_member_owns_nothing_and_is_no_member() -> None:
+    story = Story()
+    owned(story)
+    story.member(0, "g", "m1", {}, state="evicted")
+    skewed(story, 1, 9)
+    assert triggers(run(story)) == [], "a single member cannot be skewed"
+
+
+def test_owners_of_classic_groups_come_from_their_membership(golden: Mapping[str, Golden]) -> None:
+    story = Story()
+    story.commits(0, "golden-classic", "golden", {0: 0, 1: 0, 2: 0})
+    story.add(OFFSETS, 0, group_key("golden-classic"), golden["classic_group_with_two_members"].value)
+    for second in range(1, 8):
+        story.sample(second, "golden", [0, 900, 0])
+    (found,) = (json.loads(value or b"") for _, value in triggers(run(story)))
+    assert found["evidence"]["members"]["static-2"] == 900
+    assert len(found["evidence"]["members"]) == 2
+
+
+def test_a_group_whose_lag_is_gone_has_no_trigger_left() -> None:
+    story = Story()
+    owned(story)
+    skewed(story, 1, 6)
+    story.forget("g", "t", 0, 7000)
+    story.forget("g", "t", 1, 7000)
+    assert compacted(run(story)) == {}
+
+
+# -- racks
+
+
+def watched(story: Story, *, rack: str | None = "a") -> None:
+    story.layout(1, "t", [["a", "b"], ["b", "c"]])
+    story.commits(2, "g", "t", {0: 1})
+    story.member(2, "g", "m0", {"t": (0, 1)}, rack=rack)
+
+
+def test_changed_replica_racks_are_a_trigger_with_both_sets() -> None:
+    story = Story()
+    watched(story)
+    story.layout(5, "t", [["a", "b"], ["a", "c"]])
+    assert compacted(run(story))["racks", "g"] == {
+        "v": 1,
+        "kind": "racks",
+        "group": "g",
+        "at": 5000,
+        "since": 5000,
+        "evidence": {"topics": {"t": {"1": {"from": ["b", "c"], "to": ["a", "c"]}}}, "partitions": 1},
+        "source": {"levelwind.metadata/0": 1},
+    }
+
+
+def test_a_plan_that_knew_the_change_ends_the_trigger() -> None:
+    story = Story()
+    watched(story)
+    story.layout(5, "t", [["a", "b"], ["a", "c"]])
+    story.plan(6, "g", metadata_at=4)
+    assert ("racks", "g") in compacted(run(story)), "a plan that did not know of it ends nothing"
+    story.plan(7, "g", metadata_at=5)
+    assert [value is None for _, value in triggers(run(story))] == [False, True]
+
+
+def test_a_plan_between_two_changes_leaves_the_second_standing() -> None:
+    story = Story()
+    watched(story)
+    story.layout(5, "t", [["a", "b"], ["a", "c"]])
+    story.layout(6, "t", [["a", "b"], ["a", "b"]])
+    story.plan(7, "g", metadata_at=5)
+    found = compacted(run(story))["racks", "g"]
+    assert found["evidence"]["topics"] == {"t": {"1": {"from": ["a", "c"], "to": ["a", "b"]}}}
+    assert found["since"] == 6000
+
+
+def test_racks_that_change_back_end_the_trigger() -> None:
+    story = Story()
+    watched(story)
+    story.layout(5, "t", [["a", "b"], ["a", "c"]])
+    story.layout(6, "t", [["a", "b"], ["b", "c"]])
+    assert [value is None for _, value in triggers(run(story))] == [False, True]
+
+
+def test_racks_do_not_matter_where_no_member_has_one() -> None:
+    story = Story()
+    watched(story, rack=None)
+    story.layout(5, "t", [["a", "b"], ["a", "c"]])
+    assert triggers(run(story)) == []
+    story.member(6, "g", "m1", {}, rack="b")
+    assert len(triggers(run(story))) == 1, "until one has"
+
+
+def test_the_racks_of_a_topic_made_anew_are_a_new_baseline() -> None:
+    story = Story()
+    watched(story)
+    story.layout(5, "t", [["c"], ["c"]], topic_id=OTHER)
+    story.commits(6, "g", "t", {0: 1}, topic_id=OTHER)
+    assert triggers(run(story)) == []
+
+
+# -- whatever the batches
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind of event
+    """Any input that arrives in the order of its times; commits and samples never share a bucket of time."""
+    story = Story()
+    ids = {"t": ID, "u": OTHER}
+    for topic, topic_id in ids.items():
+        story.layout(0, topic, [["a"], ["b"], ["c"]], topic_id=topic_id)
+        for group in "gh":
+            story.commits(0, group, topic, {0: 0, 1: 0}, topic_id=topic_id)
+    for group in "gh":
+        story.member(0, group, "m0", {"t": (0, 2), "u": (0,)}, rack="a")
+        story.member(0, group, "m1", {"t": (1,), "u": (1, 2)})
+    moves = st.tuples(
+        st.sampled_from(["commit", "forget", "layout", *["sample"] * 9, "member", "leave", "plan", "gone"]),
+        st.sampled_from(["g", "h"]),
+        st.sampled_from(["t", "t", "u"]),
+        st.integers(0, 2),
+        st.integers(0, 400),
+    )
+    for second, (what, group, topic, place, size) in enumerate(
+        draw(st.lists(moves, min_size=4, max_size=40)), 1
+    ):
+        match what:
+            case "commit":
+                story.commits(
+                    second, group, topic, {place: size}, topic_id=draw(st.sampled_from([ids[topic], None]))
+                )
+            case "forget":
+                story.forget(group, topic, place, second * SECOND)
+            case "layout":
+                story.layout(second, topic, [["a"], ["b"], ["abc"[place]]], topic_id=ids[topic])
+            case "sample":
+                story.sample(second, topic, [400, size, 2 * size], topic_id=ids[topic])
+            case "member":
+                other = "u" if topic == "t" else "t"
+                story.member(
+                    second,
+                    group,
+                    f"m{place}",
+                    {topic: (place,), other: (0,)},
+                    rack="a" if size > 200 else None,
+                )
+            case "leave":
+                story.ours(TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{place}", "x")))
+            case "plan":
+                story.plan(second, group, metadata_at=max(second - place, 0))
+            case "gone":
+                story.gone(second, topic)
+    if draw(st.booleans()):  # so that something comes after the last sample
+        story.layout(100, "t", [["a"], ["c"], ["b"]], topic_id=ids["t"])
+    return story
+
+
+@settings(max_examples=120, deadline=None)
+@given(stories(), CUTS)
+def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
+    story: Story, cuts: list[int]
+) -> None:
+    whole, split = run(story), run(story, batches=cuts)
+    assert_alike(whole, split, ("g", "h"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(stories(), CUTS)
+def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
+    pipeline = LocalPipeline(skew=RULE)
+    places = [0, *sorted({cut % (len(story.messages) + 1) for cut in cuts}), len(story.messages)]
+    for first, last in itertools.pairwise(places):
+        before = (dict(pipeline.topics), dict(pipeline.groups))
+        once = pipeline.run(story.messages[first:last]) if first < last else []
+        pipeline.topics, pipeline.groups = before
+        again = pipeline.run(story.messages[first:last]) if first < last else []
+        assert once == again
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_a_topics_state_is_as_large_as_is_documented(groups: int) -> None:
+    partitions, story, pipeline = 60, Story(), LocalPipeline(skew=RULE)
+    for number in range(groups):
+        story.commits(1, f"g{number}", "t", dict.fromkeys(range(partitions), 10**9))
+    for second in range(2, 200, 5):  # more than are remembered
+        story.sample(second, "t", [10**9 + second] * partitions)
+    run(story, pipeline, batches=range(partitions * groups, 2000))
+    assert len(pipeline.topics["t/t"]) <= 1200 + partitions * (188 + 56 * groups)
+
+
+# -- what is no input
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "reason"),
+    [
+        (OFFSETS, b"\x00\x01garbage", b"zz", "malformed key"),
+        (OFFSETS, None, b"zz", "no key"),
+        (TOPICS.metadata, b'["offsets","t"]', b"{", "malformed record of ours: not JSON"),
+        (TOPICS.metadata, b"garbage", b"{}", "malformed record of ours: not JSON"),
+        (TOPICS.assignments, b'["m","g"]', b"{}", "malformed record of ours: key: expected 4 parts"),
+        (TOPICS.metadata, b'["topic","t"]', b'{"v":2}', "malformed record of ours: unknown v 2"),
+    ],
+)
+def test_garbage_becomes_a_dead_letter_and_nothing_else_stops(
+    topic: str, key: bytes | None, value: bytes, reason: str
+) -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.add(topic, 2000, key, value)
+    story.sample(3, "t", [100])
+    out = run(story)
+    assert lag(out)["lag"] == [40]
+    (letter,) = [row for row in out if row.topic == TOPICS.dead_letters]
+    said = json.loads(letter.value or b"")
+    assert said["reason"].startswith(reason)
+    assert base64.b64decode(said["value"]) == value
+    assert said["key"] is None if key is None else base64.b64decode(said["key"]) == key
+    assert json.loads(letter.key) == [topic, 0, said["offset"]]
+
+
+def test_a_dead_letter_of_a_huge_record_is_cut_to_fit_a_message() -> None:
+    story = Story()
+    story.add(OFFSETS, 1, b"\x00\x01", b"x" * 2**20)
+    (letter,) = run(story)
+    assert len(letter.value or b"") < 2**20
+    assert "cut to" in json.loads(letter.value or b"")["reason"]

@@ -1,0 +1,1 @@
+"""What the tests share: oracles, random problems, record builders and processes."""

@@ -1,0 +1,1 @@
+"""Random and exhaustive problems, and mutations of assignments."""

@@ -1,0 +1,1 @@
+"""Kafka's own classes and bytes as oracles."""

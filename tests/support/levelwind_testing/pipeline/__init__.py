@@ -1,0 +1,1 @@
+"""Builders of offset and group records, and a pipeline without Spark."""

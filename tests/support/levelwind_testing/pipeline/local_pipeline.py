@@ -1,0 +1,140 @@
+"""The pipeline without Spark: the same pure functions, batch after batch, with the states as bytes between them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from assignors.protocol.records import LagRecord, Record, Tombstone, decode, encode, encode_key
+from assignors.protocol.topics import Topics
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    commit_key,
+    commit_value,
+)
+from streaming import output as publication
+from streaming.decoding import ingest as intake
+from streaming.group import codec as group_codec
+from streaming.group import update as group_turn
+from streaming.messages.rows import (
+    GROUP_ROUTE,
+    TOPIC_ROUTE,
+    Kind,
+    SinkRow,
+)
+from streaming.output import Places
+from streaming.rules.skew import SkewRule
+from streaming.topic import state as topic_state
+from streaming.topic import update as topic_turn
+from streaming.topic.state import LagRule
+
+TOPICS = Topics()
+PLACES = Places(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
+OFFSETS = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    topic: str
+    offset: int
+    at: int
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+
+
+@dataclass(slots=True)
+class Log:
+    """Messages in the order of their writing, each with the next offset of its topic."""
+
+    messages: list[Message] = field(default_factory=list)
+    written: dict[str, int] = field(default_factory=dict)
+    """How many, by topic."""
+
+    def add(self, topic: str, at: int, key: bytes | None, value: bytes | None) -> None:
+        offset = self.written.get(topic, 0)
+        self.written[topic] = offset + 1
+        self.messages.append(Message(topic=topic, offset=offset, at=at, key=key, value=value))
+
+    def commit(
+        self, group: str, topic: str, partition: int, offset: int, at: int, topic_id: bytes | None = None
+    ) -> None:
+        tags = () if topic_id is None else ((0, topic_id),)
+        self.add(OFFSETS, at, commit_key(group, topic, partition), commit_value(offset, at, tags=tags))
+
+    def forget(self, group: str, topic: str, partition: int, at: int) -> None:
+        self.add(OFFSETS, at, commit_key(group, topic, partition), None)
+
+    def ours(self, topic: str, at: int, record: Record | Tombstone) -> None:
+        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        self.add(topic, at, key, value)
+
+
+@dataclass(slots=True)
+class LocalPipeline:
+    lag: LagRule = field(default_factory=LagRule)
+    skew: SkewRule = field(default_factory=SkewRule)
+    topics: dict[str, bytes] = field(default_factory=dict)
+    groups: dict[str, bytes] = field(default_factory=dict)
+    read: dict[int, int] | None = None
+    """How far the offsets topic is read, by partition, if that is to be known."""
+    skipped: Counter[str | None] = field(default_factory=Counter)
+    """By kind, how many records nothing was made of."""
+
+    def run(self, batch: Iterable[Message]) -> list[SinkRow]:
+        """One batch: what it publishes."""
+        messages = list(batch)
+        if self.read is not None:
+            self.read |= {m.partition: m.offset + 1 for m in messages if m.topic == OFFSETS}
+        records = intake.Records(
+            topic=pa.array([m.topic for m in messages], pa.string()),
+            partition=_ints([m.partition for m in messages]),
+            offset=_ints([m.offset for m in messages]),
+            timestamp=_ints([m.at for m in messages]),
+            key=pa.array([m.key for m in messages], pa.binary()),
+            value=pa.array([m.value for m in messages], pa.binary()),
+        )
+        packed = intake.pack_batch(records, TOPICS)
+        routes: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        columns = (packed.route, packed.kind, packed.payload, packed.reason, packed.n)
+        for route, kind, payload, reason, n in zip(*columns, strict=True):
+            if kind == Kind.SKIPPED:
+                self.skipped[reason] += n
+            else:
+                routes[route].append((kind, payload))
+        by_group: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for route, rows in routes.items():
+            if not route.startswith(TOPIC_ROUTE):
+                by_group[route] += rows
+                continue
+            stored = self.topics.pop(route, None)
+            state = None if stored is None else topic_state.TopicState.unpack(stored)
+            after, out = topic_turn.advance(route.removeprefix(TOPIC_ROUTE), state, rows, self.lag, self.read)
+            if after is not None:
+                self.topics[route] = after.pack()
+            for row in out:
+                by_group[row.route].append((row.kind, row.payload))
+        return [row for route, rows in by_group.items() for row in self._of_group(route, rows)]
+
+    def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+        if not route.startswith(GROUP_ROUTE):
+            return [publication.passing(kind, payload, PLACES) for kind, payload in rows]
+        group = route.removeprefix(GROUP_ROUTE)
+        stored = self.groups.pop(route, None)
+        state = None if stored is None else group_codec.unpack(stored)
+        outcome = group_turn.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
+        if outcome.state is not None:
+            self.groups[route] = group_codec.pack(outcome.state)
+        published = publication.of_group(group, outcome, PLACES)
+        for (
+            row
+        ) in published:  # lag is written in pieces: together they are what the record's own class writes
+            if row.topic == TOPICS.lag and row.value is not None:
+                record = decode("lag", row.key, row.value)
+                assert isinstance(record, LagRecord), record
+                assert encode(record) == (row.key, row.value)
+        return published
+
+
+def _ints(numbers: list[int]) -> "pa.Array":
+    return pa.array(numbers, pa.int64()).to_numpy()

@@ -1,0 +1,174 @@
+"""A log written by one sentence a time, and what the pipeline publishes of it."""
+
+import base64
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from assignors.protocol.records import (
+    GroupRecord,
+    MemberAssignment,
+    OffsetsRecord,
+    PlannedTopic,
+    Tombstone,
+    TopicRecord,
+)
+from levelwind_testing.pipeline.local_pipeline import (
+    TOPICS,
+    LocalPipeline,
+    Log,
+)
+from streaming.messages.rows import SinkRow
+from streaming.rules.skew import SkewRule
+
+SECOND = 1000
+RULE = SkewRule(threshold=1.5, floor=100, hold=3 * SECOND)
+
+
+def name_of(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+CUTS = st.lists(st.integers(0, 100), max_size=12) | st.just(list(range(100)))
+"""Where batches end, for `run`: anywhere, or after each record."""
+
+ID, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
+
+
+class Story(Log):
+    """A log written by one sentence a time; times are seconds."""
+
+    def layout(self, at: float, topic: str, racks: Sequence[Sequence[str]], topic_id: bytes = ID) -> None:
+        record = TopicRecord(
+            topic=topic,
+            at=int(at * SECOND),
+            id=name_of(topic_id),
+            leader=(1,) * len(racks),
+            replicas=((1,),) * len(racks),
+            isr=((1,),) * len(racks),
+            racks=tuple(map(tuple, racks)),
+        )
+        self.ours(TOPICS.metadata, int(at * SECOND), record)
+
+    def sample(
+        self,
+        at: float,
+        topic: str,
+        end: Sequence[int],
+        begin: Sequence[int] = (),
+        topic_id: bytes = ID,
+        commits: tuple[int, ...] | None = None,
+    ) -> None:
+        record = OffsetsRecord(
+            topic=topic,
+            at=int(at * SECOND),
+            id=name_of(topic_id),
+            begin=tuple(begin) or (0,) * len(end),
+            stable=tuple(end),
+            high=tuple(e + 7 for e in end),
+            commits=commits,
+        )
+        self.ours(TOPICS.metadata, int(at * SECOND), record)
+
+    def gone(self, at: float, topic: str) -> None:
+        for word in ("topic", "offsets"):
+            self.ours(TOPICS.metadata, int(at * SECOND), Tombstone((word, topic)))
+
+    def commits(
+        self, at: float, group: str, topic: str, offsets: Mapping[int, int], topic_id: bytes | None = ID
+    ) -> None:
+        for partition, offset in offsets.items():
+            self.commit(group, topic, partition, offset, int(at * SECOND), topic_id)
+
+    def member(
+        self,
+        at: float,
+        group: str,
+        instance: str,
+        assigned: Mapping[str, tuple[int, ...]],
+        *,
+        rack: str | None = None,
+        capacity: float = 1.0,
+        state: str = "active",
+    ) -> None:
+        record = MemberAssignment(
+            group=group,
+            instance=instance,
+            incarnation="x",
+            planner_epoch=1,
+            group_epoch=1,
+            member_epoch=1,
+            state=state,
+            assigned=assigned,
+            pending={},
+            revoking={},
+            rack=rack,
+            capacity=capacity,
+            reason="",
+        )
+        self.ours(TOPICS.assignments, int(at * SECOND), record)
+
+    def plan(
+        self,
+        at: float,
+        group: str,
+        metadata_at: float,
+        topics: Mapping[str, PlannedTopic] | None = None,
+    ) -> None:
+        record = GroupRecord(
+            group=group,
+            mode="managed",
+            planner_epoch=1,
+            group_epoch=1,
+            plan_id="p",
+            strategy="lag",
+            reason="",
+            lag_at=None,
+            metadata_at=int(metadata_at * SECOND),
+            topics=topics or {},
+            members=(),
+            before=None,
+            after=None,
+            computed_at=int(at * SECOND),
+            digest="",
+        )
+        self.ours(TOPICS.assignments, int(at * SECOND), record)
+
+
+def run(story: Log, pipeline: LocalPipeline | None = None, batches: Iterable[int] = ()) -> list[SinkRow]:
+    """What is published when the log is read in batches that end before these places."""
+    pipeline = pipeline or LocalPipeline(skew=RULE)
+    places = [0, *sorted({cut % (len(story.messages) + 1) for cut in batches}), len(story.messages)]
+    out: list[SinkRow] = []
+    for first, last in itertools.pairwise(places):
+        if batch := story.messages[first:last]:
+            out += pipeline.run(batch)
+    return out
+
+
+def compacted(rows: Iterable[SinkRow]) -> dict[tuple[Any, ...], Any]:
+    """What a compacted topic holds in the end, by key; tombstones are gone."""
+    latest = {tuple(json.loads(row.key)): row.value for row in rows}
+    return {key: json.loads(value) for key, value in latest.items() if value is not None}
+
+
+def triggers(rows: Iterable[SinkRow]) -> list[tuple[bytes, bytes | None]]:
+    return [(row.key, row.value) for row in rows if row.topic == TOPICS.triggers]
+
+
+def assert_alike(whole: Sequence[SinkRow], split: Sequence[SinkRow], groups: Iterable[str]) -> None:
+    """Two readings of one log gave each group the same triggers, in their order, and in the end the same lag."""
+    for group in groups:
+        first, second = (
+            [(key, value) for key, value in triggers(rows) if json.loads(key)[1] == group]
+            for rows in (whole, split)
+        )
+        assert first == second
+    assert compacted(whole) == compacted(split)
+
+
+def lag(rows: Iterable[SinkRow], group: str = "g", topic: str = "t") -> Any:
+    return compacted(rows).get(("lag", group, topic))
