@@ -29,7 +29,9 @@ from assignors.registry import (
 )
 from assignors.solver import SolverMissingError
 
-MAX_LINE = 256 * 1024 * 1024  # characters or bytes: far above a million partitions with racks and lags
+MAX_LINE = (
+    256 * 1024 * 1024
+)  # characters or bytes: far above a million partitions with racks and lags
 MAX_REPEAT = 10_000
 STREAMS = "streams"  # tasks over processes: a problem of its own kind
 
@@ -83,7 +85,9 @@ def parsed(line: str | bytes) -> dict[str, Any]:
         ProblemError: it is too long, no JSON, or no object.
     """
     if len(line) > MAX_LINE:
-        raise ProblemError(f"line: {len(line)} characters are more than {MAX_LINE}; cut the problem")
+        raise ProblemError(
+            f"line: {len(line)} characters are more than {MAX_LINE}; cut the problem"
+        )
     try:
         fields = json.loads(line, parse_constant=_no_number)
     except ProblemError:
@@ -109,7 +113,9 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
             name: _topic(name, said, lags.get(name), rates.get(name), traffic.get(name))
             for name, said in _object("topics", fields.get("topics")).items()
         },
-        members=[_member(name, said) for name, said in _object("members", fields.get("members")).items()],
+        members=[
+            _member(name, said) for name, said in _object("members", fields.get("members")).items()
+        ],
         repeat=_repeat(fields),
         options=_object("options", fields.get("options") or {}),
     )
@@ -148,7 +154,9 @@ def _times(plan: list[float], total: list[float]) -> dict[str, int]:
     return {name: round(micros) for name, micros in times.items()}
 
 
-def _in_order(problem: Problem, names: dict[str, dict[str, list[int]]]) -> dict[str, dict[str, list[int]]]:
+def _in_order(
+    problem: Problem, names: dict[str, dict[str, list[int]]]
+) -> dict[str, dict[str, list[int]]]:
     return {member.id: names[member.id] for member in problem.members if member.id in names}
 
 
@@ -170,7 +178,9 @@ def _repeat(fields: Mapping[str, Any]) -> int:
 def _identity(fields: Mapping[str, Any]) -> str | float | None:
     """What a line calls itself; anything but a string or a finite number is not repeated back."""
     identity = fields.get("id")
-    sound = isinstance(identity, str | int) or (isinstance(identity, float) and math.isfinite(identity))
+    sound = isinstance(identity, str | int) or (
+        isinstance(identity, float) and math.isfinite(identity)
+    )
     return identity if sound else None
 
 
@@ -191,13 +201,17 @@ def _member(name: str, said: Any) -> Member:
     fields = _object(f"member {name!r}", said)
     topics = fields.get("topics")
     if topics != "*" and not isinstance(topics, list):
-        raise ProblemError(f'member {name!r}: topics must be a list of names or "*", not {topics!r}')
+        raise ProblemError(
+            f'member {name!r}: topics must be a list of names or "*", not {topics!r}'
+        )
     owned = fields.get("owned")
     if owned is not None:
         for topic, partitions in _object(f"member {name!r}: owned", owned).items():
             _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
     optional = ("rack", "instance_id", "container", "generation", "priority", "capacity")
-    given: dict[str, Any] = {field: fields[field] for field in optional if fields.get(field) is not None}
+    given: dict[str, Any] = {
+        field: fields[field] for field in optional if fields.get(field) is not None
+    }
     return Member(id=name, topics=topics, owned=owned, **given)
 
 

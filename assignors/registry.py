@@ -46,12 +46,17 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-Check: TypeAlias = Callable[[str, Any], Any]  # an option's sound value, from its name and what was given
+Check: TypeAlias = Callable[
+    [str, Any], Any
+]  # an option's sound value, from its name and what was given
 
 # By strategy: the options that it takes, each with what makes a sound value of it or says what is wrong.
 OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
     {
-        "lag-global": {"max_count_skew": number(1, whole=True), "stick_within": number(1.0, whole=False)},
+        "lag-global": {
+            "max_count_skew": number(1, whole=True),
+            "stick_within": number(1.0, whole=False),
+        },
         "optimal": CHECKS,
     }
 )
@@ -91,7 +96,9 @@ def certified(name: object, options: Mapping[str, Any] = MappingProxyType({})) -
     def answer(group: Group) -> tuple[Assignment, Certificate | None]:
         if name != "optimal":
             return strategy(group), None
-        plan = optimal_plan(group, **{option: options[option] for option in CHECKS if option in options})
+        plan = optimal_plan(
+            group, **{option: options[option] for option in CHECKS if option in options}
+        )
         return plan.assignment, plan.certificate
 
     return answer

@@ -25,7 +25,9 @@ class SolverMissingError(RuntimeError):
     """OR-tools is not installed here."""
 
     def __init__(self) -> None:
-        super().__init__("this group needs OR-tools, which is not installed; install levelwind[solver]")
+        super().__init__(
+            "this group needs OR-tools, which is not installed; install levelwind[solver]"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,7 +64,9 @@ def form_of(path: Path) -> Literal["svg", "png"]:
     for form in FORMS:
         if path.suffix.lower() == f".{form}":
             if not path.parent.is_dir():
-                raise ConfigurationError(f"picture {str(path)!r}: there is no directory {path.parent}")
+                raise ConfigurationError(
+                    f"picture {str(path)!r}: there is no directory {path.parent}"
+                )
             return form
     raise ConfigurationError(f"picture {str(path)!r}: its name must end in .svg or .png")
 
@@ -80,7 +82,9 @@ def sheet(path: Path, *, width: float, height: float) -> Iterator[Figure]:
     with rc_context(_parameters()):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
-        metadata = {"Date": None, "Creator": "levelwind"} if form == "svg" else {"Software": "levelwind"}
+        metadata = (
+            {"Date": None, "Creator": "levelwind"} if form == "svg" else {"Software": "levelwind"}
+        )
         try:
             figure.savefig(path, format=form, dpi=DPI, metadata=metadata)
         except OSError as error:
@@ -108,10 +112,16 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> N
     heights = [HEAD + LINE * max(len(rows), 1) for _, rows in bands]
     width = NAMES + PANEL * len(FIGURES)
     with sheet(path, width=width, height=sum(heights) + FOOT) as figure:
-        parts = figure.subfigures(len(bands) + 1, 1, height_ratios=[*heights, FOOT], squeeze=False)[:, 0]
+        parts = figure.subfigures(len(bands) + 1, 1, height_ratios=[*heights, FOOT], squeeze=False)[
+            :, 0
+        ]
         for part, (title, rows) in zip(parts, bands, strict=False):
             part.suptitle(
-                shorten(title, LONGEST, placeholder=" …"), x=0.01, ha="left", fontsize=11, fontweight="bold"
+                shorten(title, LONGEST, placeholder=" …"),
+                x=0.01,
+                ha="left",
+                fontsize=11,
+                fontweight="bold",
             )
             panels = part.subplots(1, len(FIGURES), sharey=True)
             for panel, name in zip(panels, FIGURES, strict=True):
@@ -128,7 +138,9 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> N
 def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
     values = [row.score.as_json()[name] for row in rows]
     sound = [
-        value for row, value in zip(rows, values, strict=True) if value is not None and not row.violations
+        value
+        for row, value in zip(rows, values, strict=True)
+        if value is not None and not row.violations
     ]
     most = max((value for value in values if value is not None), default=0) or 1
     for line, (row, value) in enumerate(zip(rows, values, strict=True)):

@@ -24,8 +24,12 @@ def writable(directory: Path, said_by: str) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
+        why = (
+            "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
+        )
         raise ConfigurationError(f"{said_by}: {directory} cannot be made: {why}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"{said_by}: nothing can be written in {directory}: permission denied")
+        raise ConfigurationError(
+            f"{said_by}: nothing can be written in {directory}: permission denied"
+        )
     return directory

@@ -89,7 +89,9 @@ class Cluster:
         """
         runtime, jars = java(say), classpath("brokers", say)
         home = (
-            Path(tempfile.mkdtemp(prefix="levelwind-cluster-")) if directory is None else directory.absolute()
+            Path(tempfile.mkdtemp(prefix="levelwind-cluster-"))
+            if directory is None
+            else directory.absolute()
         )
         home.mkdir(parents=True, exist_ok=True)
         cluster = cls(
@@ -113,7 +115,10 @@ class Cluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -125,7 +130,9 @@ class Cluster:
     @property
     def running(self) -> frozenset[int]:
         """The ids of the brokers whose process lives."""
-        return frozenset(number for number, process in self._processes.items() if process.poll() is None)
+        return frozenset(
+            number for number, process in self._processes.items() if process.poll() is None
+        )
 
     def log(self, broker: int) -> Path:
         """A broker's log file."""
@@ -157,7 +164,9 @@ class Cluster:
         if broker in self.running:
             raise ValueError(f"broker {broker} runs already")
         if rack is not None:
-            self.nodes = tuple(replace(node, rack=rack) if node.id == broker else node for node in self.nodes)
+            self.nodes = tuple(
+                replace(node, rack=rack) if node.id == broker else node for node in self.nodes
+            )
         self._launch(next(node for node in self.nodes if node.id == broker))
         self._await_ready(time.monotonic() + ready_within)
 
@@ -181,7 +190,9 @@ class Cluster:
             else:
                 return
 
-    def _placed(self, named: Mapping[int, str | None], say: Callable[[str], None]) -> tuple[Node, ...]:
+    def _placed(
+        self, named: Mapping[int, str | None], say: Callable[[str], None]
+    ) -> tuple[Node, ...]:
         """The nodes with formatted storage, at the ports of the last start where these are still free."""
         record = self.directory / "cluster.json"
         known = [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
@@ -189,7 +200,9 @@ class Cluster:
             raise ClusterError(
                 f"{self.directory} holds a cluster of {len(known)} brokers, not of {len(named)}"
             )
-        if known and all(is_free(port) for node in known for port in (node.port, node.controller_port)):
+        if known and all(
+            is_free(port) for node in known for port in (node.port, node.controller_port)
+        ):
             nodes = tuple(replace(node, rack=named[node.id]) for node in known)
         else:
             ports = free_ports()
@@ -216,7 +229,9 @@ class Cluster:
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
         if done.returncode:
-            raise ClusterError(f"the brokers' storage cannot be formatted:\n{done.stdout}{done.stderr}")
+            raise ClusterError(
+                f"the brokers' storage cannot be formatted:\n{done.stdout}{done.stderr}"
+            )
         for node in nodes[1:]:
             shutil.copytree(self._data(first), self._data(node))
             meta = meta_properties(node, cluster_id, directory_id=new_id())
@@ -224,7 +239,9 @@ class Cluster:
 
     def _launch(self, node: Node) -> None:
         configuration = self._configured(node, self.nodes)
-        command = java_command(self._java, self._jars, self.jvm_options, "kafka.Kafka", str(configuration))
+        command = java_command(
+            self._java, self._jars, self.jvm_options, "kafka.Kafka", str(configuration)
+        )
         log = self.log(node.id)
         if log.exists():
             log.replace(log.with_suffix(".log.1"))
@@ -252,7 +269,9 @@ class Cluster:
         while True:
             self._check_alive()
             # Not sooner, for librdkafka writes about each refused connection to the terminal.
-            if admin is None and all(answers(node.port) for node in self.nodes if node.id in wanted):
+            if admin is None and all(
+                answers(node.port) for node in self.nodes if node.id in wanted
+            ):
                 admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
             if admin is not None and _registered(admin) >= wanted:
                 return
@@ -265,7 +284,8 @@ class Cluster:
         if not ended:
             return
         taken = any(
-            "Address already in use" in self.log(broker).read_text(errors="replace") for broker in ended
+            "Address already in use" in self.log(broker).read_text(errors="replace")
+            for broker in ended
         )
         kind = _PortTakenError if taken else ClusterError
         raise kind(
@@ -274,7 +294,8 @@ class Cluster:
 
     def _quotations(self, brokers: Collection[int]) -> str:
         return "\n".join(
-            f"--- from {self.log(broker)}\n{_quoted(self.log(broker))}" for broker in sorted(brokers)
+            f"--- from {self.log(broker)}\n{_quoted(self.log(broker))}"
+            for broker in sorted(brokers)
         )
 
     # Stopping.
@@ -329,5 +350,7 @@ def _registered(admin: AdminClient) -> set[int]:
 def _quoted(log: Path) -> str:
     """What a log says of a failure: from the first error on, else its end."""
     lines = log.read_text(errors="replace").splitlines()
-    first = next((i for i, line in enumerate(lines) if _TROUBLE.search(line)), max(0, len(lines) - _QUOTED))
+    first = next(
+        (i for i, line in enumerate(lines) if _TROUBLE.search(line)), max(0, len(lines) - _QUOTED)
+    )
     return "\n".join(lines[first : first + _QUOTED])

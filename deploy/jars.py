@@ -47,7 +47,10 @@ class Jar:
     def path(self) -> Path:
         """Where the file is in a Maven repository."""
         return Path(
-            *self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar"
+            *self.group.split("."),
+            self.artifact,
+            self.version,
+            f"{self.artifact}-{self.version}.jar",
         )
 
 
@@ -65,7 +68,9 @@ def classpath(jars: JarSet, say: Callable[[str], None] = lambda _: None) -> tupl
 
 def locked(jars: JarSet, lock: Path = LOCK) -> tuple[Jar, ...]:
     """What the lock names for a set, in its order."""
-    return tuple(_parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items())
+    return tuple(
+        _parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items()
+    )
 
 
 def _parsed(coordinates: str, sha256: str) -> Jar:
@@ -113,7 +118,9 @@ def _downloaded(jar: Jar, directory: Path) -> Path:
                 ) from error
             time.sleep(attempt)
         except RuntimeError as error:
-            raise SetupError(f"{jar.coordinates} is not in the Maven registry: {_reason(error)}") from error
+            raise SetupError(
+                f"{jar.coordinates} is not in the Maven registry: {_reason(error)}"
+            ) from error
     raise AssertionError("unreachable")
 
 
@@ -171,7 +178,9 @@ def resolve(jars: JarSet) -> tuple[Jar, ...]:
 
 def written(sets: Mapping[str, Iterable[Jar]]) -> str:
     """The text of a lock."""
-    lines = ["# Written by `make lock` from pom.xml. Coordinates and sha256 of every jar that is run.\n"]
+    lines = [
+        "# Written by `make lock` from pom.xml. Coordinates and sha256 of every jar that is run.\n"
+    ]
     for name, jars in sets.items():
         lines.append(f"\n[{name}]\n")
         lines += [f'"{jar.coordinates}" = "{jar.sha256}"\n' for jar in jars]

@@ -64,7 +64,9 @@ def _candidates() -> Iterator[Path]:
         chosen = Path(ours) / "bin" / "java"
         if (found := version(chosen)) is None or found < OLDEST:
             what = "no Java that runs" if found is None else f"Java {found}"
-            raise SetupError(f"{OURS}={ours} holds {what}; it must be {OLDEST} or newer, or not be set")
+            raise SetupError(
+                f"{OURS}={ours} holds {what}; it must be {OLDEST} or newer, or not be set"
+            )
         yield chosen
     if usual := os.environ.get("JAVA_HOME"):
         yield Path(usual) / "bin" / "java"
@@ -74,7 +76,9 @@ def _candidates() -> Iterator[Path]:
 
 
 def _unpacked(root: Path) -> list[Path]:
-    return [path for path in root.glob("usr/lib/jvm/*/bin/java") if not path.parent.parent.is_symlink()]
+    return [
+        path for path in root.glob("usr/lib/jvm/*/bin/java") if not path.parent.parent.is_symlink()
+    ]
 
 
 def _advice() -> str:
@@ -107,7 +111,9 @@ def _unpack(root: Path, say: Callable[[str], None]) -> None:
         made = Path(scratch) / "root"
         _run(["dpkg-deb", "-x", str(package), str(made)], scratch)
         _mend_links(made)
-        for unpacked in _unpacked(made):  # what the package's own script would do: starts are faster by half
+        for unpacked in _unpacked(
+            made
+        ):  # what the package's own script would do: starts are faster by half
             subprocess.run([str(unpacked), "-Xshare:dump"], capture_output=True, check=False)  # noqa: S603 - as above
         try:
             made.rename(root)
@@ -169,5 +175,7 @@ def _run(command: Sequence[str], directory: Path | str) -> str:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)  # noqa: S603 - apt, dpkg
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise SetupError(f"`{Path(command[0]).name}` failed while fetching Java: {reason}. {_advice()}")
+        raise SetupError(
+            f"`{Path(command[0]).name}` failed while fetching Java: {reason}. {_advice()}"
+        )
     return done.stdout

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import DeadLetter, LagRecord, Tombstone, TriggerRecord, encode, encode_key
+from assignors.protocol.records import (
+    DeadLetter,
+    LagRecord,
+    Tombstone,
+    TriggerRecord,
+    encode,
+    encode_key,
+)
 from assignors.protocol.topics import partition_for
 from streaming.messages.lag_json import (
     field,
@@ -45,11 +52,16 @@ def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
     """A group's records: lag, the end of lag, and triggers in the order of their events."""
     topics = places.topics
     lag_at, triggers_at = partition_for(group, places.lag), partition_for(group, places.triggers)
-    records = [SinkRow(topics.lag, *_lag(group, row, owners), lag_at) for row, owners in outcome.lags]
-    records += [
-        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at) for topic in outcome.gone
+    records = [
+        SinkRow(topics.lag, *_lag(group, row, owners), lag_at) for row, owners in outcome.lags
     ]
-    records += [SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in outcome.triggers]
+    records += [
+        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at)
+        for topic in outcome.gone
+    ]
+    records += [
+        SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in outcome.triggers
+    ]
     records += [_settled(raw, places) for raw in outcome.settled]
     return records
 
@@ -62,7 +74,9 @@ def passing(kind: int, payload: bytes, places: Places) -> SinkRow:
 
 def _settled(raw: Raw, places: Places) -> SinkRow:
     key = encode_key((raw.topic, raw.partition, raw.offset))
-    return SinkRow(places.topics.dead_letters, key, None, partition_for(key.decode(), places.dead_letters))
+    return SinkRow(
+        places.topics.dead_letters, key, None, partition_for(key.decode(), places.dead_letters)
+    )
 
 
 def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
@@ -110,4 +124,6 @@ def _dead_letter(raw: Raw, places: Places) -> SinkRow:
         raw_value=None if raw.value is None else raw.value[:MAX_KEPT],
     )
     key, value = encode(letter)
-    return SinkRow(places.topics.dead_letters, key, value, partition_for(key.decode(), places.dead_letters))
+    return SinkRow(
+        places.topics.dead_letters, key, value, partition_for(key.decode(), places.dead_letters)
+    )

@@ -59,7 +59,9 @@ def members(joiners: Iterable[Joiner], strategy: str | None = None) -> tuple[str
         ProblemError: a member does not offer the strategy, or its subscription cannot be read; the message names it.
     """
     everybody = list(joiners)
-    name = strategy if strategy is not None else chosen([tuple(joiner.offers) for joiner in everybody])
+    name = (
+        strategy if strategy is not None else chosen([tuple(joiner.offers) for joiner in everybody])
+    )
     return name, [_member(name, joiner) for joiner in everybody]
 
 
@@ -120,7 +122,9 @@ def _member(strategy: str, joiner: Joiner) -> Member:
             else DEFAULT_PRIORITY,
         )
     except WireError as error:
-        raise ProblemError(f"member {joiner.id!r}: its subscription cannot be read: {error}") from error
+        raise ProblemError(
+            f"member {joiner.id!r}: its subscription cannot be read: {error}"
+        ) from error
 
 
 def _subscription(raw: bytes) -> Subscription:
@@ -133,7 +137,9 @@ def _subscription(raw: bytes) -> Subscription:
         return Subscription.decode(b"\0\0" + raw[2:])
 
 
-def _claims(strategy: str, subscription: Subscription, member: str) -> tuple[Partitions | None, int]:
+def _claims(
+    strategy: str, subscription: Subscription, member: str
+) -> tuple[Partitions | None, int]:
     try:
         if strategy == "sticky":
             return _in_user_data(subscription)

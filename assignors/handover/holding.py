@@ -70,14 +70,20 @@ class Holding:
         return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
 
     def following(
-        self, share: frozenset[TopicPartition], free: frozenset[TopicPartition], epoch: int, now: float
+        self,
+        share: frozenset[TopicPartition],
+        free: frozenset[TopicPartition],
+        epoch: int,
+        now: float,
     ) -> Holding:
         """The holding after `epoch`: it keeps what is in its share, gives up the rest, gets what is free."""
         lost = self.granted.keys() - share
         if not lost and not free:
             return self
         kept = dict.fromkeys(free, epoch)
-        kept.update((partition, at) for partition, at in self.granted.items() if partition not in lost)
+        kept.update(
+            (partition, at) for partition, at in self.granted.items() if partition not in lost
+        )
         revoked = {partition: Revocation(self.granted[partition], epoch, now) for partition in lost}
         return replace(self, granted=kept, revoking={**self.revoking, **revoked})
 

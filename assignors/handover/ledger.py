@@ -98,7 +98,9 @@ class Ledger:
             for who, share in target.items()
             if not ((holding := self.holdings.get(who)) and (holding.evicted or holding.left))
         }
-        twice = [partition for partition, count in Counter(chain(*shares.values())).items() if count > 1]
+        twice = [
+            partition for partition, count in Counter(chain(*shares.values())).items() if count > 1
+        ]
         if twice:
             raise ValueError(f"a target gives {min(twice)} to two members")
         return replace(self, target=shares)
@@ -208,7 +210,8 @@ class Ledger:
         return frozenset(
             who
             for who, holding in self.holdings.items()
-            if not holding.evicted and any(now - r.since >= timeout for r in holding.revoking.values())
+            if not holding.evicted
+            and any(now - r.since >= timeout for r in holding.revoking.values())
         )
 
     @property
@@ -260,7 +263,9 @@ class Ledger:
         ledger = self if holding is None else self._with(who, holding)
         if who not in self.target:
             return ledger
-        return replace(ledger, target={other: share for other, share in self.target.items() if other != who})
+        return replace(
+            ledger, target={other: share for other, share in self.target.items() if other != who}
+        )
 
 
 def _same(record: MemberAssignment, published: MemberAssignment | None) -> bool:

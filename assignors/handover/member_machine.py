@@ -161,7 +161,9 @@ def step(  # noqa: C901 - one arm for each event
     member: Member, event: Event, now: float
 ) -> tuple[Member, Effects]:
     """What the event makes of the member, and what is to be done about it, in this order."""
-    if member.phase is Phase.LEFT or (member.phase is Phase.LOST and not isinstance(event, LoseFinished)):
+    if member.phase is Phase.LEFT or (
+        member.phase is Phase.LOST and not isinstance(event, LoseFinished)
+    ):
         return _while_gone(member, event)
     match event:
         case Started():
@@ -188,7 +190,9 @@ def step(  # noqa: C901 - one arm for each event
 
 def _while_gone(member: Member, event: Event) -> tuple[Member, Effects]:
     # A lost member is silent until everything is dropped: what it would say could pass for a sign of life.
-    return (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
+    return (
+        (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
+    )
 
 
 def _tick(member: Member, now: float) -> tuple[Member, Effects]:
@@ -226,7 +230,9 @@ def _revoke(
 ) -> tuple[Member, Effects]:
     if not partitions:
         return _given_up(member, partitions, record, now)
-    return replace(member, phase=Phase.REVOKING, work=Revoking(partitions, record)), (Revoke(partitions),)
+    return replace(member, phase=Phase.REVOKING, work=Revoking(partitions, record)), (
+        Revoke(partitions),
+    )
 
 
 def _revoked(member: Member, outcome: Outcome, now: float) -> tuple[Member, Effects]:
@@ -267,7 +273,9 @@ def _granted(member: Member, now: float) -> tuple[Member, Effects]:
 
 def _lose(member: Member, reason: str) -> tuple[Member, Effects]:
     losing = Losing(doubtful=isinstance(member.work, Revoking | Settling))
-    return replace(member, phase=Phase.LOST, work=losing, waiting=None), (Lose(member.owned, reason),)
+    return replace(member, phase=Phase.LOST, work=losing, waiting=None), (
+        Lose(member.owned, reason),
+    )
 
 
 def _rejoin(member: Member, incarnation: str, now: float, *, quiet: bool) -> tuple[Member, Effects]:

@@ -33,10 +33,16 @@ class Timers:
         """Raise ValueError, naming the inequality that does not hold."""
         needed = self.hold * (1 + DRIFT) / (1 - DRIFT) + self.margin + self.commit
         for holds, law in (
-            (all(getattr(self, field.name) > 0 for field in fields(self)), "every timer is above 0"),
+            (
+                all(getattr(self, field.name) > 0 for field in fields(self)),
+                "every timer is above 0",
+            ),
             (self.hold - self.guard >= 3 * self.heartbeat, "hold - guard >= 3 x heartbeat"),
             (self.dead_after >= 3 * self.heartbeat, "dead_after >= 3 x heartbeat"),
-            (self.grant >= needed, f"grant >= hold x (1+drift)/(1-drift) + margin + commit = {needed:.3f}"),
+            (
+                self.grant >= needed,
+                f"grant >= hold x (1+drift)/(1-drift) + margin + commit = {needed:.3f}",
+            ),
             (self.revoke_timeout > self.commit, "revoke_timeout > commit"),
         ):
             if not holds:

@@ -62,7 +62,9 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
     network = _Network(
         app=app,
         chosen=chosen,
-        subtopology=numbered(app.subtopology[chosen]) if spread else np.zeros(len(chosen), dtype=np.int64),
+        subtopology=numbered(app.subtopology[chosen])
+        if spread
+        else np.zeros(len(chosen), dtype=np.int64),
         rack=app.rack if by_rack else np.zeros(len(app.rack), dtype=np.int64),
         spread=spread,
         misses=app.input_misses[chosen] if by_rack else np.zeros((len(chosen), 1), dtype=np.int64),
@@ -135,18 +137,26 @@ class _Network:
         cells = np.bincount(
             self.subtopology * len(self.rack) + where, minlength=subtopologies * len(self.rack)
         )
-        saved = self.misses[ties.task[ran], self.rack[where]] - self.misses[:, np.unique(self.rack)].min(
-            axis=1
+        saved = self.misses[ties.task[ran], self.rack[where]] - self.misses[
+            :, np.unique(self.rack)
+        ].min(axis=1)
+        right = (
+            (more >= 0).all()
+            and (more <= due.tied).all()
+            and (cells <= self._parts(subtopologies)).all()
         )
-        right = (more >= 0).all() and (more <= due.tied).all() and (cells <= self._parts(subtopologies)).all()
-        return where if right and (self.traffic_cost * saved <= self.non_overlap_cost).all() else None
+        return (
+            where if right and (self.traffic_cost * saved <= self.non_overlap_cost).all() else None
+        )
 
     def solved(self, due: Shares, ties: Ties, *, strict: bool) -> Longs | None:
         """The process by place; None where `strict` parts of subtopologies cannot be held."""
         count, racks, processes = len(self.chosen), self.misses.shape[1], len(self.rack)
         group = self._groups(ties)
         size = np.bincount(group)
-        first = np.zeros(len(size), dtype=np.int64)  # by group: one of its tasks, which speaks for all
+        first = np.zeros(
+            len(size), dtype=np.int64
+        )  # by group: one of its tasks, which speaks for all
         first[group[::-1]] = np.arange(count)[::-1]
         subtopologies = int(self.subtopology.max()) + 1
         rack_node = len(size)
@@ -185,12 +195,19 @@ class _Network:
             (rack_of_cell, cell_node + cells, np.full(len(cells), count), np.zeros_like(cells)),
             (cell_node + cells, process_node + cells % processes, part, np.zeros_like(cells)),
             (process_node + anyone, np.full(processes, sink), due.sure, np.zeros_like(anyone)),
-            (process_node + tied, np.full(len(tied), pool), np.ones_like(tied), np.zeros_like(tied)),
+            (
+                process_node + tied,
+                np.full(len(tied), pool),
+                np.ones_like(tied),
+                np.zeros_like(tied),
+            ),
             (np.array([pool]), np.array([sink]), np.array([due.spare]), np.array([0])),
         ]
         if not strict:
             # Dearer than all else together; with a hundred thousand tasks and large costs, than thousands of them.
-            beyond = min(unit * (count * (int(loose.max()) // unit + 1) + 1), MAX_COST // (sink + 2) - 1)
+            beyond = min(
+                unit * (count * (int(loose.max()) // unit + 1) + 1), MAX_COST // (sink + 2) - 1
+            )
             pieces.append(
                 (
                     cell_node + cells,
@@ -199,7 +216,9 @@ class _Network:
                     np.full(len(cells), beyond),
                 )
             )
-        tail, head, capacity, cost = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        tail, head, capacity, cost = (
+            np.concatenate(column) for column in zip(*pieces, strict=True)
+        )
         supply = np.zeros(sink + 1, dtype=np.int64)
         supply[: len(size)] = size
         supply[sink] = -count
@@ -241,7 +260,10 @@ class _Network:
 
 
 def _cells_of_tasks(
-    group: Longs, leaving: tuple[Longs, Longs, Longs], entering: tuple[Longs, Longs, Longs], cell_node: int
+    group: Longs,
+    leaving: tuple[Longs, Longs, Longs],
+    entering: tuple[Longs, Longs, Longs],
+    cell_node: int,
 ) -> Longs:
     """Follow the flow from each task to its cell; equals go in the tasks' order, one to each cell by turns."""
     tail, head, flow = leaving

@@ -49,7 +49,9 @@ class Application:
     tasks: tuple[str, ...]  # by task
     subtopology: Longs  # T
     stateful: Bools  # T
-    input_misses: Longs  # T x K: source partitions without a replica in the rack, where their racks are known
+    input_misses: (
+        Longs  # T x K: source partitions without a replica in the rack, where their racks are known
+    )
     changelog_misses: Longs  # T x K: the same of changelog partitions
     base_lag: tuple[int, ...]  # by task: of a process without any state
     acceptable_lag: int  # not further behind is caught up
@@ -63,15 +65,21 @@ class Application:
     ]  # by class: the values of the settings' tags, in their order
 
     consumers: tuple[str, ...]  # by consumer: process by process
-    consumer_start: Longs  # P+1: the consumers of process p are consumer_start[p] : consumer_start[p + 1]
+    consumer_start: (
+        Longs  # P+1: the consumers of process p are consumer_start[p] : consumer_start[p + 1]
+    )
 
     copies: tuple[tuple[Copy, ...], ...]  # by task, ascending processes
     owner: Longs  # T: the process that had it active; -1 nobody or not known
     active_consumer: tuple[int, ...]  # by task: who ran it; -1 nobody
-    standby_consumers: tuple[Mapping[int, int], ...]  # by task: consumer by process that followed it
+    standby_consumers: tuple[
+        Mapping[int, int], ...
+    ]  # by task: consumer by process that followed it
 
     @classmethod
-    def build(cls, tasks: Iterable[Task], processes: Iterable[Process], settings: Settings) -> "Application":
+    def build(
+        cls, tasks: Iterable[Task], processes: Iterable[Process], settings: Settings
+    ) -> "Application":
         """Intern the names and lay out the columns.
 
         Raises:
@@ -84,16 +92,24 @@ class Application:
         consumer_start = starts([len(those) for those in consumers])
         racks = in_java_order({process.rack for process in people if process.rack is not None})
         rack_number = {rack: index for index, rack in enumerate(racks)}
-        tags = [tuple(process.tags.get(tag) for tag in settings.rack_aware_tags) for process in people]
+        tags = [
+            tuple(process.tags.get(tag) for tag in settings.rack_aware_tags) for process in people
+        ]
         classes = sorted(set(tags), key=lambda values: [value or "" for value in values])
-        subtopologies = {name: index for index, name in enumerate(dict.fromkeys(t.subtopology for t in work))}
-        base_lag = tuple(UNKNOWN if task.end_offset_sum is None else task.end_offset_sum for task in work)
+        subtopologies = {
+            name: index for index, name in enumerate(dict.fromkeys(t.subtopology for t in work))
+        }
+        base_lag = tuple(
+            UNKNOWN if task.end_offset_sum is None else task.end_offset_sum for task in work
+        )
         active, standby = _claims(number, consumers, consumer_start)
         owner_consumer = _owners(len(work), active)
         process_of = np.repeat(np.arange(len(people)), np.diff(consumer_start))
         return cls(
             tasks=tuple(number),
-            subtopology=np.array([subtopologies[task.subtopology] for task in work], dtype=np.int64),
+            subtopology=np.array(
+                [subtopologies[task.subtopology] for task in work], dtype=np.int64
+            ),
             stateful=np.array([task.stateful for task in work], dtype=np.bool_),
             input_misses=_misses(work, "input_racks", rack_number),
             changelog_misses=_misses(work, "changelog_racks", rack_number),
@@ -101,7 +117,8 @@ class Application:
             acceptable_lag=settings.acceptable_recovery_lag,
             processes=tuple(process.id for process in people),
             rack=np.array(
-                [len(racks) if p.rack is None else rack_number[p.rack] for p in people], dtype=np.int64
+                [len(racks) if p.rack is None else rack_number[p.rack] for p in people],
+                dtype=np.int64,
             ),
             threads=np.diff(consumer_start),
             tag_class=np.array([classes.index(values) for values in tags], dtype=np.int64),
@@ -109,7 +126,9 @@ class Application:
             consumers=tuple(consumer.id for those in consumers for consumer in those),
             consumer_start=consumer_start,
             copies=_copies(work, people, number, base_lag, active, standby, settings),
-            owner=np.array([NOBODY if c < 0 else process_of[c] for c in owner_consumer], dtype=np.int64),
+            owner=np.array(
+                [NOBODY if c < 0 else process_of[c] for c in owner_consumer], dtype=np.int64
+            ),
             active_consumer=tuple(owner_consumer),
             standby_consumers=tuple(standby),
         )
@@ -141,7 +160,9 @@ def tasks_in_order(tasks: Iterable[Task]) -> list[Task]:
                 f"task {task.id!r}: end_offset_sum must be an integer from 0 up, not {task.end_offset_sum!r}"
             )
         by_id[task.id] = task
-    return sorted(by_id.values(), key=lambda task: (*subtopology_order(task.subtopology), task.partition))
+    return sorted(
+        by_id.values(), key=lambda task: (*subtopology_order(task.subtopology), task.partition)
+    )
 
 
 def subtopology_order(name: str) -> tuple[bool, int, bytes]:
@@ -157,14 +178,22 @@ def processes_in_order(processes: Iterable[Process]) -> list[Process]:
         if not isinstance(process.id, str):
             raise ProblemError(f"process {process.id!r}: its id must be a string")
         if process.id in by_id:
-            raise ProblemError(f"process {process.id!r}: given twice; give every process an id of its own")
+            raise ProblemError(
+                f"process {process.id!r}: given twice; give every process an id of its own"
+            )
         if not process.consumers:
-            raise ProblemError(f"process {process.id!r}: has no consumers; name one for each of its threads")
+            raise ProblemError(
+                f"process {process.id!r}: has no consumers; name one for each of its threads"
+            )
         if process.rack is not None and not isinstance(process.rack, str):
-            raise ProblemError(f"process {process.id!r}: rack must be a string, not {process.rack!r}")
+            raise ProblemError(
+                f"process {process.id!r}: rack must be a string, not {process.rack!r}"
+            )
         for tag, value in process.tags.items():
             if not isinstance(tag, str) or not isinstance(value, str):
-                raise ProblemError(f"process {process.id!r}: tag {tag!r} must be a string, not {value!r}")
+                raise ProblemError(
+                    f"process {process.id!r}: tag {tag!r} must be a string, not {value!r}"
+                )
         by_id[process.id] = process
     return [by_id[name] for name in in_java_order(by_id)]
 
@@ -199,7 +228,10 @@ def _claims(
 
 
 def _owners(count: int, active: Sequence[Mapping[int, int]]) -> list[int]:
-    return [next(iter(active[task].values())) if len(active[task]) == 1 else NOBODY for task in range(count)]
+    return [
+        next(iter(active[task].values())) if len(active[task]) == 1 else NOBODY
+        for task in range(count)
+    ]
 
 
 def _copies(

@@ -28,7 +28,9 @@ from assignors.kafka_streams.warmups import movements
 from assignors.problem.columns import Longs
 
 
-def assign(tasks: Iterable[Task], processes: Iterable[Process], settings: Settings | None = None) -> Plan:
+def assign(
+    tasks: Iterable[Task], processes: Iterable[Process], settings: Settings | None = None
+) -> Plan:
     """Plan an application.
 
     Raises:
@@ -42,13 +44,19 @@ def assign(tasks: Iterable[Task], processes: Iterable[Process], settings: Settin
 def planned(app: Application, settings: Settings) -> Plan:
     """Plan an application that is in columns already."""
     if not app.processes:
-        warning = [f"processes: there are none, so {len(app.tasks)} tasks are nobody's"] if app.tasks else []
+        warning = (
+            [f"processes: there are none, so {len(app.tasks)} tasks are nobody's"]
+            if app.tasks
+            else []
+        )
         return Plan(processes={}, warnings=tuple(warning))
     belongs = where_stateful(app, settings)
     followed = standbys(app, belongs, settings)
     step = movements(app, belongs, followed.processes, settings)
     active = with_stateless(app, step.active, settings)
-    return Plan(processes=threads(app, active, step), awaited=step.awaited, warnings=followed.warnings)
+    return Plan(
+        processes=threads(app, active, step), awaited=step.awaited, warnings=followed.warnings
+    )
 
 
 def where_stateful(app: Application, settings: Settings) -> Longs:

@@ -38,13 +38,18 @@ class Score:
 def score(tasks: Iterable[Task], processes: Sequence[Process], plan: Plan) -> Score:
     """Score a plan against what ran before."""
     known = {task.id: task for task in tasks}
-    where = {task: (process, consumer) for process, consumer, role, task in plan.rows() if role == "active"}
+    where = {
+        task: (process, consumer)
+        for process, consumer, role, task in plan.rows()
+        if role == "active"
+    }
     roles = Counter(role for _, _, role, _ in plan.rows())
     count = Counter(where.values())
     stateful = Counter(at for task, at in where.items() if known[task].stateful)
     threads = [(process.id, consumer.id) for process in processes for consumer in process.consumers]
     loads = [
-        sum(count[process.id, consumer.id] for consumer in process.consumers) / len(process.consumers)
+        sum(count[process.id, consumer.id] for consumer in process.consumers)
+        / len(process.consumers)
         for process in processes
     ]
     before: dict[str, set[str]] = {}
@@ -57,7 +62,9 @@ def score(tasks: Iterable[Task], processes: Sequence[Process], plan: Plan) -> Sc
         spread=_spread(count[thread] for thread in threads),
         stateful_spread=_spread(stateful[thread] for thread in threads),
         cross_rack=_cross_rack(known, {process.id: process.rack for process in processes}, where),
-        moved=sum(1 for task, (process, _) in where.items() if process not in before.get(task, {process})),
+        moved=sum(
+            1 for task, (process, _) in where.items() if process not in before.get(task, {process})
+        ),
         standbys=roles["standby"],
         warmups=roles["warmup"],
     )
@@ -115,7 +122,10 @@ def violations(
 def _strangers(tasks: dict[str, Task], processes: dict[str, Process], plan: Plan) -> list[str]:
     wrong = [f"task {task!r}: is unknown" for _, _, _, task in plan.rows() if task not in tasks]
     if plan.processes.keys() != processes.keys():
-        return [*wrong, f"processes: the plan is for {sorted(plan.processes)}, not {sorted(processes)}"]
+        return [
+            *wrong,
+            f"processes: the plan is for {sorted(plan.processes)}, not {sorted(processes)}",
+        ]
     for name, process in processes.items():
         consumers = {consumer.id for consumer in process.consumers}
         if plan.processes[name].keys() != consumers:

@@ -53,7 +53,10 @@ def streams_problem_of(said: Mapping[str, Any], repeat: int = 1) -> StreamsProbl
     Raises:
         ProblemError: the message says whose field is wrong.
     """
-    topics = {name: _source(name, each) for name, each in _object("topics", said.get("topics") or {}).items()}
+    topics = {
+        name: _source(name, each)
+        for name, each in _object("topics", said.get("topics") or {}).items()
+    }
     tasks = [
         task
         for name, each in _object("tasks", said.get("tasks")).items()
@@ -62,7 +65,8 @@ def streams_problem_of(said: Mapping[str, Any], repeat: int = 1) -> StreamsProbl
     return StreamsProblem(
         tasks=tuple(tasks),
         processes=tuple(
-            _process(name, each) for name, each in _object("processes", said.get("processes")).items()
+            _process(name, each)
+            for name, each in _object("processes", said.get("processes")).items()
         ),
         settings=_settings(_object("options", said.get("options") or {})),
         repeat=repeat,
@@ -145,7 +149,9 @@ def _subtopology(name: str, said: Any, topics: Mapping[str, Source]) -> list[Tas
         sources=sources,
         changelogs=_names(f"tasks of {name!r}: changelogs", fields.get("changelogs") or []),
         stateful=stateful,
-        end_offset_sums=None if sums is None else _list(f"tasks of {name!r}: end_offset_sums", sums),
+        end_offset_sums=None
+        if sums is None
+        else _list(f"tasks of {name!r}: end_offset_sums", sums),
     ).tasks(topics)
 
 

@@ -92,7 +92,8 @@ class Spreading:
         """By tag: how many values the copies cover."""
         rows = [self._values[each] for each in used]
         return tuple(
-            len({value for value in column if value is not None}) for column in zip(*rows, strict=True)
+            len({value for value in column if value is not None})
+            for column in zip(*rows, strict=True)
         )
 
     def covered(self, used: Sequence[int]) -> int:
@@ -124,7 +125,11 @@ class Spreading:
     def _value(self, used: tuple[int, ...], left: int) -> int:
         key = tuple(sorted(used)), left
         if key not in self._best:
-            further = [self._value((*key[0], each), left - 1) for each in self._free(key[0])] if left else []
+            further = (
+                [self._value((*key[0], each), left - 1) for each in self._free(key[0])]
+                if left
+                else []
+            )
             self._best[key] = max(further, default=sum(self.distinct(key[0])))
         return self._best[key]
 
@@ -136,6 +141,7 @@ class Spreading:
 def _numbered(values: Sequence[tuple[str | None, ...]]) -> Longs:
     numbers: dict[str, int] = {}
     codes = [
-        [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in row] for row in values
+        [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in row]
+        for row in values
     ]
     return np.array(codes, dtype=np.int64).reshape(len(values), -1)

@@ -53,12 +53,15 @@ class Placing:
         self._move_cost = settings.non_overlap_cost
         # A kind: the processes of equal tags and rack; of equal rack, where nearly everybody has tags of its own.
         pairs = [
-            (0 if spreading.many else each, rack) for each, rack in zip(self._class, self._rack, strict=True)
+            (0 if spreading.many else each, rack)
+            for each, rack in zip(self._class, self._rack, strict=True)
         ]
         kinds = sorted(set(pairs))
         number = {pair: kind for kind, pair in enumerate(kinds)}
         self._kind = [number[pair] for pair in pairs]
-        self._kinds_of_class: list[list[tuple[int, int]]] = [[] for _ in app.tag_values]  # (kind, rack)
+        self._kinds_of_class: list[list[tuple[int, int]]] = [
+            [] for _ in app.tag_values
+        ]  # (kind, rack)
         for kind, (tag_class, rack) in enumerate(kinds):
             self._kinds_of_class[tag_class].append((kind, rack))
         self._lines: list[list[tuple[float, int]]] = [
@@ -75,9 +78,9 @@ class Placing:
             if process == self._active[task] or not self._has_room(process):
                 continue
             left = self._wanted - len(there)
-            if self._spreading.allows(self._used(task), left, self._class[process]) and self._near_enough(
-                task, process
-            ):
+            if self._spreading.allows(
+                self._used(task), left, self._class[process]
+            ) and self._near_enough(task, process):
                 self._place(task, process)
 
     def line_up(self) -> None:
@@ -113,7 +116,9 @@ class Placing:
         loads: Counter[int] = Counter()
         for task in tasks:
             those = found[task]
-            covered += self._spreading.covered([self._class[each] for each in (self._active[task], *those)])
+            covered += self._spreading.covered(
+                [self._class[each] for each in (self._active[task], *those)]
+            )
             had = {copy.process for copy in self._app.copies[task] if copy.standby}
             cost += sum(self._traffic(task, self._rack[each]) for each in those)
             cost += self._move_cost * len(set(those) - had)
@@ -133,12 +138,19 @@ class Placing:
         best = min(
             (not self._has_room(first[1]), self._traffic(task, self._rack[first[1]]), *first)
             for line in self._lines
-            if (first := next((e for e in line if e[1] not in taken and allowed[self._class[e[1]]]), None))
+            if (
+                first := next(
+                    (e for e in line if e[1] not in taken and allowed[self._class[e[1]]]), None
+                )
+            )
         )
         return (best[3],)
 
     def _used(self, task: int) -> list[int]:
-        return [self._class[self._active[task]], *(self._class[each] for each in self.standbys[task])]
+        return [
+            self._class[self._active[task]],
+            *(self._class[each] for each in self.standbys[task]),
+        ]
 
     def _found(self, task: int, way: Sequence[int]) -> tuple[int, int, float, tuple[int, ...]]:
         """The best processes of some classes: without room, traffic, copies per thread, and who they are."""
@@ -183,7 +195,9 @@ class Placing:
         if self._spreading.many:
             racks = set(self._rack)
         else:
-            allowed = self._spreading.allowed(self._used(task), self._wanted - len(self.standbys[task]))
+            allowed = self._spreading.allowed(
+                self._used(task), self._wanted - len(self.standbys[task])
+            )
             racks = {rack for each in allowed for _, rack in self._kinds_of_class[each]}
         nearest = min(self._traffic(task, rack) for rack in racks)
         return self._traffic(task, self._rack[process]) <= nearest + self._move_cost

@@ -63,9 +63,16 @@ def standbys(app: Application, active: Longs, settings: Settings) -> Standbys:
         placing.fill(task)
     found = [tuple(sorted(those)) for those in placing.standbys]
     before = placing.as_they_were(tasks)
-    if before is not None and before != found and placing.worth(tasks, before) <= placing.worth(tasks, found):
+    if (
+        before is not None
+        and before != found
+        and placing.worth(tasks, before) <= placing.worth(tasks, found)
+    ):
         found = before
-    warnings = [*_too_few(app, settings, len(tasks)), *_too_close(app, active, settings, spreading, found)]
+    warnings = [
+        *_too_few(app, settings, len(tasks)),
+        *_too_close(app, active, settings, spreading, found),
+    ]
     return Standbys(processes=tuple(found), warnings=tuple(warnings))
 
 
@@ -92,7 +99,9 @@ def _too_close(
     for task, those in enumerate(found):
         if those:
             classes = [int(app.tag_class[each]) for each in (int(active[task]), *those)]
-            for tag, covered in zip(settings.rack_aware_tags, spreading.distinct(classes), strict=False):
+            for tag, covered in zip(
+                settings.rack_aware_tags, spreading.distinct(classes), strict=False
+            ):
                 short[tag] += covered < len(classes)
     return [
         f"tag {tag!r}: the copies of {short[tag]} tasks share a value of it; it has {values} in all, start processes on others"

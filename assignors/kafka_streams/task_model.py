@@ -84,7 +84,9 @@ class Subtopology:
                 subtopology=self.id,
                 partition=number,
                 stateful=bool(logs) if self.stateful is None else self.stateful,
-                input_racks=[source.racks(number) for source in sources if number < source.partitions],
+                input_racks=[
+                    source.racks(number) for source in sources if number < source.partitions
+                ],
                 changelog_racks=[log.racks(number) for log in logs],
                 end_offset_sum=None if sums is None else sums[number],
             )
@@ -123,9 +125,13 @@ class Settings:
 
     standby_replicas: int = 0  # num.standby.replicas
     max_warmups: int = 2  # max.warmup.replicas, of the whole application
-    acceptable_recovery_lag: int = 10_000  # acceptable.recovery.lag: not further behind is caught up
+    acceptable_recovery_lag: int = (
+        10_000  # acceptable.recovery.lag: not further behind is caught up
+    )
     rack_aware_tags: tuple[str, ...] = ()  # rack.aware.assignment.tags
-    traffic_cost: int = 10  # rack.aware.assignment.traffic_cost, of each partition read from another rack
+    traffic_cost: int = (
+        10  # rack.aware.assignment.traffic_cost, of each partition read from another rack
+    )
     non_overlap_cost: int = 1  # rack.aware.assignment.non_overlap_cost, of each task that moves
     rack_strategy: RackStrategy = "none"  # rack.aware.assignment.strategy
 
@@ -145,7 +151,9 @@ class Settings:
         for name, (least, most) in bounds.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise ProblemError(f"option {name}: must be an integer from {least} to {most}, not {value!r}")
+                raise ProblemError(
+                    f"option {name}: must be an integer from {least} to {most}, not {value!r}"
+                )
         if self.rack_strategy not in RACK_STRATEGIES:
             raise ProblemError(
                 f"option rack_strategy: must be one of {', '.join(RACK_STRATEGIES)}, not {self.rack_strategy!r}"
@@ -154,7 +162,9 @@ class Settings:
         if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
             raise ProblemError(f"option rack_aware_tags: must be a list of tag names, not {tags!r}")
         if len(set(tags)) < len(tags):
-            raise ProblemError(f"option rack_aware_tags: {tags!r} names a tag twice; name each once")
+            raise ProblemError(
+                f"option rack_aware_tags: {tags!r} names a tag twice; name each once"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,9 @@ STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 
 def threads(app: Application, active: Longs, moved: Movements) -> dict[str, dict[str, Assigned]]:
     """By process and consumer: what each runs, follows and warms up."""
-    work: list[tuple[list[int], list[int], list[int], list[int]]] = [([], [], [], []) for _ in app.processes]
+    work: list[tuple[list[int], list[int], list[int], list[int]]] = [
+        ([], [], [], []) for _ in app.processes
+    ]
     stateful = app.stateful.tolist()
     for task, process in enumerate(active.tolist()):
         work[process][STATEFUL if stateful[task] else STATELESS].append(task)
@@ -40,7 +42,10 @@ def threads(app: Application, active: Longs, moved: Movements) -> dict[str, dict
 
 
 def _dealt(
-    app: Application, process: int, consumers: range, work: tuple[list[int], list[int], list[int], list[int]]
+    app: Application,
+    process: int,
+    consumers: range,
+    work: tuple[list[int], list[int], list[int], list[int]],
 ) -> dict[str, Assigned]:
     if len(consumers) == 1:
         active = sorted(work[0] + work[1])

@@ -70,7 +70,9 @@ def _least_behind_first(app: Application, pairs: list[tuple[int, int]]) -> list[
 class _Step:
     """The plan as it is bent to the state of today."""
 
-    def __init__(self, app: Application, active: list[int], standbys: list[list[int]], budget: int) -> None:
+    def __init__(
+        self, app: Application, active: list[int], standbys: list[list[int]], budget: int
+    ) -> None:
         self.active = active
         self.standbys = standbys
         self.warmups: list[list[int]] = [[] for _ in active]
@@ -106,7 +108,9 @@ class _Step:
         if belongs not in self.standbys[task]:  # it was swapped
             return
         used = {self.active[task], *self.standbys[task], *self.warmups[task]}
-        there = [copy for copy in self._app.copies[task] if copy.caught_up and copy.process not in used]
+        there = [
+            copy for copy in self._app.copies[task] if copy.caught_up and copy.process not in used
+        ]
         if not there:
             return
         self.standbys[task].remove(belongs)

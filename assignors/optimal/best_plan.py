@@ -71,7 +71,13 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     if wishes.max_moves is not None:
         owner = cut(stated, whole, _may_wait(stated), wishes.max_moves)
     certificate = certified(
-        stated, owner, bound, goal, exact=small is not None, cut=owner is not whole, spent=effort.spent
+        stated,
+        owner,
+        bound,
+        goal,
+        exact=small is not None,
+        cut=owner is not whole,
+        spent=effort.spent,
     )
     return OptimalPlan(assignment=Assignment(owner), certificate=certificate)
 

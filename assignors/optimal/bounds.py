@@ -105,7 +105,9 @@ def _largest(terms: Terms) -> Bound:
         if value > best.value:
             theirs = owned[terms.audience[owned] == audience]
             top = int(theirs[np.argmax(terms.load[theirs])])
-            best = Bound(value, "largest partition" + (" and its company" if company else ""), (top,))
+            best = Bound(
+                value, "largest partition" + (" and its company" if company else ""), (top,)
+            )
     return best
 
 
@@ -117,7 +119,9 @@ def _together(terms: Terms) -> list[Bound]:
     for number in range(len(terms.blocks.level)):
         members = np.flatnonzero(terms.block == number)
         parts = np.flatnonzero(block_of == number)
-        order = parts[np.lexsort((parts, -terms.load[parts]))] if len(parts) > len(members) else parts
+        order = (
+            parts[np.lexsort((parts, -terms.load[parts]))] if len(parts) > len(members) else parts
+        )
         fastest = float(terms.capacity[members].max())
         for k in range(1, GROUPED):
             last = k * len(members)

@@ -76,7 +76,9 @@ class Certificate:
     @property
     def cut_by(self) -> tuple[str, ...]:
         """What kept the plan from being better."""
-        return tuple(name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut)
+        return tuple(
+            name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut
+        )
 
     def as_json(self) -> Mapping[str, object]:
         """By name."""
@@ -187,7 +189,9 @@ def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Object
 
 
 def _unit(terms: Terms) -> str:
-    if bool((terms.capacity == 1).all()) and not bool(terms.group.rate.any() and terms.wishes.horizon):
+    if bool((terms.capacity == 1).all()) and not bool(
+        terms.group.rate.any() and terms.wishes.horizon
+    ):
         return "lag"
     return "time to drain"
 

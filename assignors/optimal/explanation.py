@@ -93,7 +93,13 @@ class Explanation:
 
 
 def explain(
-    group: Group, assignment: Assignment, topic: str, number: int, *, places: int = 3, **options: Any
+    group: Group,
+    assignment: Assignment,
+    topic: str,
+    number: int,
+    *,
+    places: int = 3,
+    **options: Any,
 ) -> Explanation:
     """Say why a partition is where an assignment has it.
 
@@ -116,10 +122,14 @@ def explain(
 
 def _found(group: Group, topic: str, number: int) -> int:
     if topic not in group.topics:
-        raise ProblemError(f"topic {topic!r}: not in the group; it has {', '.join(group.topics) or 'none'}")
+        raise ProblemError(
+            f"topic {topic!r}: not in the group; it has {', '.join(group.topics) or 'none'}"
+        )
     first, end = group.topic_start[group.topics.index(topic) :][:2].tolist()
     if not 0 <= number < end - first:
-        raise ProblemError(f"topic {topic!r}: has no partition {number}, only 0 to {end - first - 1}")
+        raise ProblemError(
+            f"topic {topic!r}: has no partition {number}, only 0 to {end - first - 1}"
+        )
     return int(first) + number
 
 

@@ -125,7 +125,9 @@ def relabelled(terms: Terms, owner: Ints) -> Ints:
     order = np.lexsort((pairs, -common))
     name = np.full(members, NOBODY, dtype=np.int64)
     used = np.zeros(members, dtype=np.bool_)
-    for share, holder in zip(*(column.tolist() for column in np.divmod(pairs[order], members)), strict=True):
+    for share, holder in zip(
+        *(column.tolist() for column in np.divmod(pairs[order], members)), strict=True
+    ):
         if name[share] < 0 and not used[holder]:
             name[share] = holder
             used[holder] = True

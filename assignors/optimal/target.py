@@ -55,7 +55,9 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     if terms.drain(near) > enough:
         paid = place(terms, nobody, effort.half(), "paid")
         plans.append(
-            levelled(terms, paid, nobody, aim, effort.half(), crossing=terms.crossed(paid), enough=enough)
+            levelled(
+                terms, paid, nobody, aim, effort.half(), crossing=terms.crossed(paid), enough=enough
+            )
         )
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
@@ -94,7 +96,9 @@ def _between_kinds(terms: Terms, owner: Ints) -> float:
     return float((work / summed(terms.kind, terms.capacity, kinds)).max(initial=0.0))
 
 
-def _regardless_of_racks(terms: Terms, nobody: Ints, goal: float, near: Ints, effort: Effort) -> list[Ints]:
+def _regardless_of_racks(
+    terms: Terms, nobody: Ints, goal: float, near: Ints, effort: Effort
+) -> list[Ints]:
     """Plans in which load is all that counts, from several beginnings."""
     begun = [near, place(terms, nobody, effort.half(), "none")]
     if len(terms.audience) <= SEEDED:

@@ -32,7 +32,9 @@ class Assignment:
     def target(self) -> Ints:
         """The owners once nothing is withheld any more."""
         return (
-            self.owner if self.withheld is None else np.where(self.withheld >= 0, self.withheld, self.owner)
+            self.owner
+            if self.withheld is None
+            else np.where(self.withheld >= 0, self.withheld, self.owner)
         )
 
     def to_names(self, group: Group) -> dict[str, dict[str, list[int]]]:
@@ -46,7 +48,9 @@ class Assignment:
         return {member: topics for member, topics in _named(group, self.withheld).items() if topics}
 
     @classmethod
-    def from_names(cls, group: Group, names: Mapping[str, Mapping[str, Sequence[int]]]) -> "Assignment":
+    def from_names(
+        cls, group: Group, names: Mapping[str, Mapping[str, Sequence[int]]]
+    ) -> "Assignment":
         """Read an assignment by names.
 
         Raises:
@@ -64,7 +68,9 @@ class Assignment:
                 first, end = group.topic_start[topic_of[topic] :][:2].tolist()
                 for partition in partitions:
                     if not 0 <= partition < end - first:
-                        raise ProblemError(f"member {member!r}: {topic!r} has no partition {partition}")
+                        raise ProblemError(
+                            f"member {member!r}: {topic!r} has no partition {partition}"
+                        )
                     if owner[first + partition] != NOBODY:
                         raise ProblemError(
                             f"member {member!r}: partition {partition} of {topic!r} is given twice"
@@ -86,7 +92,9 @@ class Assignment:
             generation[order],
             group.claim_member[order],
         )
-        same = np.zeros(len(order) + 1, dtype=np.bool_)  # claim i is of the partition of claim i - 1
+        same = np.zeros(
+            len(order) + 1, dtype=np.bool_
+        )  # claim i is of the partition of claim i - 1
         same[1:-1] = partition[1:] == partition[:-1]
         last = ~same[1:]
         tied = same[:-1] & (generation == np.roll(generation, 1))
@@ -99,14 +107,20 @@ def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
     order = radix(owner, len(group.members))
     order = order[np.count_nonzero(owner < 0) :]
     member, topic = owner[order], group.partition_topic[order]
-    begins = np.flatnonzero(np.append(True, (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])))
+    begins = np.flatnonzero(
+        np.append(True, (member[1:] != member[:-1]) | (topic[1:] != topic[:-1]))
+    )
     begins = begins[: len(order)]
     partitions = (order - group.topic_start[topic]).tolist()
-    if len(begins) == len(order):  # as in all large groups whose members get few partitions of each topic
+    if len(begins) == len(
+        order
+    ):  # as in all large groups whose members get few partitions of each topic
         pieces = [[partition] for partition in partitions]
     else:
         pieces = [partitions[begin:end] for begin, end in pairwise([*begins.tolist(), len(order)])]
     topics = np.array(group.topics, dtype=np.object_)[topic[begins]].tolist()
     named = zip(topics, pieces, strict=True)
     sizes = np.bincount(member[begins], minlength=len(group.members)).tolist()
-    return {name: dict(islice(named, size)) for name, size in zip(group.members, sizes, strict=True)}
+    return {
+        name: dict(islice(named, size)) for name, size in zip(group.members, sizes, strict=True)
+    }

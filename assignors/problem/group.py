@@ -45,7 +45,9 @@ class Group:
     racks: tuple[str, ...]  # by rack, ascending
     containers: tuple[str, ...]  # by container, ascending
 
-    topic_start: Longs  # T+1: the dense partitions of topic t are topic_start[t] : topic_start[t + 1]
+    topic_start: (
+        Longs  # T+1: the dense partitions of topic t are topic_start[t] : topic_start[t + 1]
+    )
     partition_topic: Ints  # P: the topic of a dense partition
     lag: Longs  # P: records behind; 0 where it was not given
     rate: Floats  # P: records a second; 0 where it was not given
@@ -63,9 +65,7 @@ class Group:
     joined: Bools  # M: it had an assignment before, if only an empty one
 
     subscription: Ints  # M: which of the D distinct subscriptions a member has
-    subscribed_start: (
-        Longs  # D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]
-    )
+    subscribed_start: Longs  # D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]
     subscribed_topic: Ints  # ascending within a subscription; known topics only
     audience: Ints  # T: which of the A audiences reads a topic
     reader_start: Longs  # A+1: audience a is reader[reader_start[a] : reader_start[a + 1]]
@@ -156,7 +156,9 @@ class Group:
             return wanted[topics]
         width = max(len(self.topics), 1)
         sizes = np.diff(self.subscribed_start)
-        known = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + self.subscribed_topic
+        known = (
+            np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + self.subscribed_topic
+        )
         if not len(known):
             return np.zeros(len(members), dtype=np.bool_)
         asked = self.subscription[members].astype(np.int64) * width + topics

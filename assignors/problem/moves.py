@@ -37,7 +37,11 @@ class Moves:
     def _named(self, group: Group, members: Ints) -> dict[str, dict[str, list[int]]]:
         column = np.full(group.partition_count, NOBODY, dtype=np.int32)
         column[self.partition] = members
-        return {member: topics for member, topics in Assignment(column).to_names(group).items() if topics}
+        return {
+            member: topics
+            for member, topics in Assignment(column).to_names(group).items()
+            if topics
+        }
 
 
 def moves(before: Assignment, after: Assignment) -> Moves:

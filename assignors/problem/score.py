@@ -27,7 +27,9 @@ class Score:
         float | None
     )  # of the partitions with racks known on both sides, the share without a replica in its owner's
     moved: int  # partitions that somebody held and whose owner changed
-    lag_max_over_mean: float | None  # the most loaded member's lag over capacity, relative to the mean
+    lag_max_over_mean: (
+        float | None
+    )  # the most loaded member's lag over capacity, relative to the mean
 
     def as_json(self) -> dict[str, int | float | None]:
         """The figures by name."""
@@ -60,7 +62,10 @@ def counts(group: Group, owner: Ints) -> Longs:
 def loads(group: Group, owner: Ints) -> Floats:
     """Each member's lag over its capacity."""
     owned = owner >= 0
-    return np.bincount(owner[owned], weights=group.lag[owned], minlength=len(group.members)) / group.capacity
+    return (
+        np.bincount(owner[owned], weights=group.lag[owned], minlength=len(group.members))
+        / group.capacity
+    )
 
 
 def _spread(count: Longs, reading: Bools) -> int:

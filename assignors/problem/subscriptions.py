@@ -31,7 +31,9 @@ def subscriptions(topics: Mapping[str, int], members: Sequence[Member]) -> tuple
     Distinct subscriptions are numbered by the first member that has them, so the input's order does not show.
     """
     objects = [id(member.topics) for member in members]
-    said_by = dict(zip(reversed(objects), reversed(members), strict=True))  # the first one's is last
+    said_by = dict(
+        zip(reversed(objects), reversed(members), strict=True)
+    )  # the first one's is last
     place = dict(zip(dict.fromkeys(objects), range(len(said_by)), strict=True))
     wishes = [_wish(said_by[key], topics) for key in place]
     try:
@@ -47,7 +49,9 @@ def subscriptions(topics: Mapping[str, int], members: Sequence[Member]) -> tuple
         keys = keys[code != UNKNOWN]
     keys = distinct(keys, int(first[-1]))
     start = np.searchsorted(keys, first)
-    number, start, topic = _once(start, (keys - np.repeat(first[:-1], np.diff(start))).astype(np.int32))
+    number, start, topic = _once(
+        start, (keys - np.repeat(first[:-1], np.diff(start))).astype(np.int32)
+    )
     return number[[*map(place.__getitem__, objects)]], start, topic
 
 
@@ -64,13 +68,19 @@ def _once(start: Longs, column: Ints) -> tuple[Ints, Longs, Ints]:
     return number, starts([len(row) // column.itemsize for row in rows]), flat.copy()
 
 
-def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -> tuple[Ints, Longs, Ints]:
+def audiences(
+    topics: int, subscription: Ints, start: Longs, subscribed: Ints
+) -> tuple[Ints, Longs, Ints]:
     """Each topic's audience, and the audiences as starts and members. Numbered by their first topic."""
     wish = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
     by_topic = wish[radix(subscribed, topics)]
     audience, start, wanting = _once(starts(np.bincount(subscribed, minlength=topics)), by_topic)
     if len(wish) and int(subscription.max(initial=0)) == len(subscription) - 1:
-        return audience, start, wanting  # no two members share a subscription, and both go by one number
+        return (
+            audience,
+            start,
+            wanting,
+        )  # no two members share a subscription, and both go by one number
     readers = []
     wants = np.zeros(int(subscription.max(initial=-1)) + 1, dtype=np.bool_)
     for begin, end in pairwise(start.tolist()):
@@ -81,7 +91,9 @@ def audiences(topics: int, subscription: Ints, start: Longs, subscribed: Ints) -
     return audience, starts([len(row) for row in readers]), flat
 
 
-def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence[Member]) -> tuple[Ints, Ints]:
+def claims(
+    topics: Mapping[str, int], topic_start: Longs, members: Sequence[Member]
+) -> tuple[Ints, Ints]:
     """What the members say that they own, as pairs of member and dense partition."""
     owned = [member.owned or {} for member in members]
     if not any(owned):
@@ -104,7 +116,9 @@ def claims(topics: Mapping[str, int], topic_start: Longs, members: Sequence[Memb
 
 
 def _codes(topics: Mapping[str, int], wishes: Iterable[Iterable[str]]) -> Longs:
-    return np.array([*map(topics.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64)
+    return np.array(
+        [*map(topics.get, chain.from_iterable(wishes), repeat(UNKNOWN))], dtype=np.int64
+    )
 
 
 def _numbers(claimed: list[Any], members: Sequence[Member]) -> Longs:

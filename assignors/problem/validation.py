@@ -29,7 +29,9 @@ from assignors.problem.inputs import (
 )
 
 MAX_PARTITIONS = 10_000_000
-MAX_SPREAD = 2**28  # racks times the distinct sets of them that partitions have replicas in: a byte each
+MAX_SPREAD = (
+    2**28
+)  # racks times the distinct sets of them that partitions have replicas in: a byte each
 
 
 def topic_names(topics: Mapping[str, Topic]) -> list[str]:
@@ -60,7 +62,9 @@ def partition_counts(names: Sequence[str], topics: Sequence[Topic]) -> Longs:
     if set(map(type, counts)) != {int} or min(counts) < 0:
         for name, count in zip(names, counts, strict=True):
             if not _is_integer(count) or count < 0:
-                raise ProblemError(f"topic {name!r}: partitions must be an integer from 0 up, not {count!r}")
+                raise ProblemError(
+                    f"topic {name!r}: partitions must be an integer from 0 up, not {count!r}"
+                )
     if sum(counts) > MAX_PARTITIONS:
         raise ProblemError(
             f"topics: {sum(counts)} partitions are more than the {MAX_PARTITIONS} of one problem; split it"
@@ -77,7 +81,9 @@ def lags(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> L
         values = _per_partition("lags", names[index], topic.partitions, topic.lags)
         whole = len(values) == 0 or (np.issubdtype(values.dtype, np.integer) and values.min() >= 0)
         if not whole or (len(values) and values.max() > np.iinfo(np.int64).max):
-            raise ProblemError(f"topic {names[index]!r}: lags must be integers from 0 up, below 2**63")
+            raise ProblemError(
+                f"topic {names[index]!r}: lags must be integers from 0 up, below 2**63"
+            )
         column[topic_start[index] : topic_start[index + 1]] = values
     return column
 
@@ -92,7 +98,9 @@ def traffic(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -
     return _figures("bytes", names, topics, [topic.bytes for topic in topics], topic_start, 1.0)
 
 
-def replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> tuple[tuple[str, ...], Ints, Bools]:
+def replica_racks(
+    names: Sequence[str], topics: Sequence[Topic]
+) -> tuple[tuple[str, ...], Ints, Bools]:
     """The names of the replicas' racks, the rack set of each dense partition, and which racks are in each set."""
     which, rows = _distinct_rows(_replica_racks(names, topics))
     ordered, code = _coded(chain.from_iterable(rows))
@@ -166,7 +174,9 @@ def roster(instance_ids: Sequence[str | None]) -> Ints:
 def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
     """A member's 32-bit number, as Kafka's wire has it."""
     if set(map(type, values)) == {int} and min(values) >= -(2**31) and max(values) < 2**31:
-        return np.array(values, dtype=np.int64)  # as nearly always; what is wrong is looked for one by one
+        return np.array(
+            values, dtype=np.int64
+        )  # as nearly always; what is wrong is looked for one by one
     for value, owner in zip(values, ids, strict=True):
         if not _is_integer(value) or not -(2**31) <= value < 2**31:
             raise ProblemError(f"member {owner!r}: {field} must be a 32-bit integer, not {value!r}")
@@ -180,7 +190,9 @@ def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
     for value, owner in zip(values, ids, strict=True):
         sound = isinstance(value, int | float) and not isinstance(value, bool)
         if not sound or not math.isfinite(value) or value <= 0:
-            raise ProblemError(f"member {owner!r}: capacity must be a finite number above 0, not {value!r}")
+            raise ProblemError(
+                f"member {owner!r}: capacity must be a finite number above 0, not {value!r}"
+            )
     return np.array(values, dtype=np.float64)
 
 
@@ -224,7 +236,9 @@ def _check_names(field: str, values: Sequence[object], members: Sequence[Member]
         return
     for value, member in zip(values, members, strict=True):
         if value is not None and not isinstance(value, str):
-            raise ProblemError(f"member {member.id!r}: {field} must be a string or left out, not {value!r}")
+            raise ProblemError(
+                f"member {member.id!r}: {field} must be a string or left out, not {value!r}"
+            )
 
 
 def _coded(names: Iterable[str | None]) -> tuple[tuple[str, ...], dict[str | None, int]]:
@@ -235,7 +249,9 @@ def _coded(names: Iterable[str | None]) -> tuple[tuple[str, ...], dict[str | Non
     return tuple(ordered), code
 
 
-def _per_partition(field: str, name: str, partitions: int, values: Sequence[float]) -> np.ndarray[Any, Any]:
+def _per_partition(
+    field: str, name: str, partitions: int, values: Sequence[float]
+) -> np.ndarray[Any, Any]:
     try:
         column = np.asarray(values)
     except ValueError:
@@ -250,7 +266,8 @@ def _per_partition(field: str, name: str, partitions: int, values: Sequence[floa
 def _replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> list[Collection[str]]:
     """The replica racks of each dense partition."""
     given = [
-        [()] * topic.partitions if topic.replica_racks is None else topic.replica_racks for topic in topics
+        [()] * topic.partitions if topic.replica_racks is None else topic.replica_racks
+        for topic in topics
     ]
     for name, topic, rows in zip(names, topics, given, strict=True):
         if isinstance(rows, str) or len(rows) != topic.partitions:
@@ -259,8 +276,12 @@ def _replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> list[Collec
             )
     listed = [*chain.from_iterable(given)]
     if not _collections(listed):
-        wrong = next(name for name, rows in zip(names, given, strict=True) if not _collections(rows))
-        raise ProblemError(f"topic {wrong!r}: replica_racks must hold a list of racks for each partition")
+        wrong = next(
+            name for name, rows in zip(names, given, strict=True) if not _collections(rows)
+        )
+        raise ProblemError(
+            f"topic {wrong!r}: replica_racks must hold a list of racks for each partition"
+        )
     return listed
 
 
@@ -273,7 +294,9 @@ def _distinct_rows(rows: list[Collection[str]]) -> tuple[Longs, list[tuple[str, 
     """Which of the distinct rows each row is, and these: hardly more than there are ways to spread replicas."""
     number: defaultdict[tuple[str, ...], int] = defaultdict(counting().__next__)
     try:
-        which = np.fromiter(map(number.__getitem__, map(tuple, rows)), dtype=np.int64, count=len(rows))
+        which = np.fromiter(
+            map(number.__getitem__, map(tuple, rows)), dtype=np.int64, count=len(rows)
+        )
         named = _are(str, chain.from_iterable(number))
     except TypeError:
         named = False

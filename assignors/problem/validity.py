@@ -21,7 +21,9 @@ def violations(group: Group, assignment: Assignment) -> tuple[str, ...]:
     columns = {"owner": assignment.owner}
     if assignment.withheld is not None:
         columns["withheld"] = assignment.withheld
-    misshapen = [sentence for name, column in columns.items() for sentence in _misshapen(group, name, column)]
+    misshapen = [
+        sentence for name, column in columns.items() for sentence in _misshapen(group, name, column)
+    ]
     if misshapen:
         return tuple(misshapen)
 
@@ -29,17 +31,23 @@ def violations(group: Group, assignment: Assignment) -> tuple[str, ...]:
     for name, column in columns.items():
         for member in np.unique(column[_foreign(group, column)]).tolist():
             theirs = _foreign(group, column) & (column == member)
-            found += _told(group, theirs, f"has {name} {group.members[member]!r}, who does not read it")
+            found += _told(
+                group, theirs, f"has {name} {group.members[member]!r}, who does not read it"
+            )
     if assignment.withheld is not None:
         found += _told(
-            group, (assignment.owner >= 0) & (assignment.withheld >= 0), "is owned and withheld at once"
+            group,
+            (assignment.owner >= 0) & (assignment.withheld >= 0),
+            "is owned and withheld at once",
         )
     return tuple(found)
 
 
 def _misshapen(group: Group, name: str, column: Ints) -> list[str]:
     if column.dtype != np.int32 or column.shape != (group.partition_count,):
-        return [f"{name} must be int32[{group.partition_count}], not {column.dtype}{list(column.shape)}"]
+        return [
+            f"{name} must be int32[{group.partition_count}], not {column.dtype}{list(column.shape)}"
+        ]
     if len(column) and (column.min() < -1 or column.max() >= len(group.members)):
         return [
             f"{name} must hold members below {len(group.members)} or -1, not {column.min()} .. {column.max()}"

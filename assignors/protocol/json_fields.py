@@ -46,7 +46,9 @@ def loads(raw: bytes) -> object:
     """The JSON document in `raw`; raises `WireError` for anything else."""
     try:
         document = json.loads(raw.decode(), parse_constant=_refuse_constant)
-        if b"\\u" in raw:  # the one way a lone surrogate gets through: it could never be written again
+        if (
+            b"\\u" in raw
+        ):  # the one way a lone surrogate gets through: it could never be written again
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise WireError("not readable: nested too deeply") from None
@@ -138,7 +140,9 @@ class Fields:
         return value
 
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
-        return _integers(self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value))
+        return _integers(
+            self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value)
+        )
 
     def optional_integers(self, name: str, *, low: int = 0) -> tuple[int, ...] | None:
         """A field that records of an earlier day lack."""
@@ -222,7 +226,9 @@ class Fields:
         return None if self._get(name) is None else self.section(name)
 
     def sections(self, name: str) -> tuple[Fields, ...]:
-        return tuple(Fields(item, f"{self._place}.{name}[{at}]") for at, item in enumerate(self._list(name)))
+        return tuple(
+            Fields(item, f"{self._place}.{name}[{at}]") for at, item in enumerate(self._list(name))
+        )
 
     def items(self) -> list[tuple[str, Fields]]:
         """Every field, each an object."""

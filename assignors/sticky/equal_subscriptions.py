@@ -85,7 +85,9 @@ def _loosened(group: Group, owner: Ints) -> Ints:
     return loose
 
 
-def _settled(group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool, fill: Fill) -> Ints:
+def _settled(
+    group: Group, read: Longs, claims: Ints, held: Ints, *, near: bool, fill: Fill
+) -> Ints:
     """Keep the claims up to the quotas, then place the rest: locally, with its last holder, in turn."""
     quota, extras = divmod(len(read), len(group.members))
     owner, longer = _within_quotas(group, claims, quota, extras)

@@ -42,7 +42,9 @@ def deal_near(group: Group, network: Network, owner: Ints, free: Longs) -> None:
     places, topic, kind = owner[free], group.partition_topic[free], network.kind[free]
     rack = group.member_rack[places] % network.width
     near = ~network.far
-    to_come = np.cumsum(near[:, ::-1], axis=1)[:, ::-1]  # by kind and rack: near racks from there on
+    to_come = np.cumsum(near[:, ::-1], axis=1)[
+        :, ::-1
+    ]  # by kind and rack: near racks from there on
     dealt = np.full(len(free), NOBODY, dtype=np.int32)
     left = np.ones(len(free), dtype=np.bool_)  # by place
     for here in np.unique(rack).tolist():

@@ -56,7 +56,9 @@ class _Books:
         """One partition of a topic, best one that the taker held before."""
         mine, theirs = self.piles[giver], self.piles[taker]
         pile = mine[topic]
-        back = next((place for place, partition in enumerate(pile) if self.held[partition] == taker), -1)
+        back = next(
+            (place for place, partition in enumerate(pile) if self.held[partition] == taker), -1
+        )
         partition = pile.pop(back)
         if not pile:
             del mine[topic]
@@ -80,7 +82,9 @@ def _level(group: Group, books: _Books) -> None:
 def _chain(group: Group, books: _Books, source: int, open_: Bools) -> list[tuple[int, int, int]]:
     """A shortest chain from a member to one with two fewer at least; closes all that are reached in vain."""
     goal = books.count[source] - 2
-    came: dict[int, tuple[int, int]] = {}  # by member: the topic and the member that it was reached through
+    came: dict[
+        int, tuple[int, int]
+    ] = {}  # by member: the topic and the member that it was reached through
     fresh = open_.copy()
     fresh[source] = False
     audiences: set[int] = set()

@@ -52,7 +52,9 @@ class _Desk:
         loads = np.bincount(owner[owner >= 0], minlength=members)
         owner[partitions] = NOBODY
         self.count = np.bincount(owner[owner >= 0], minlength=members)
-        self.left = np.zeros(int(loads.max()) + 2, dtype=np.int64)  # by load: members that may have it again
+        self.left = np.zeros(
+            int(loads.max()) + 2, dtype=np.int64
+        )  # by load: members that may have it again
         highest = np.repeat(loads, loads - self.count)
         np.add.at(self.left, highest - within(loads - self.count), 1)
         self.piles = Piles(owner, held, network.kind, members)
@@ -72,7 +74,9 @@ class _Desk:
         for partition, member in zip(self.up, self._before, strict=True):
             if self.takes(member):
                 self.owner[partition] = member
-                self.piles[member].setdefault(int(self._network.kind[partition]), []).append(partition)
+                self.piles[member].setdefault(int(self._network.kind[partition]), []).append(
+                    partition
+                )
             else:
                 left.append((partition, member))
         self.up, self._before = [pair[0] for pair in left], [pair[1] for pair in left]
@@ -83,7 +87,10 @@ class _Desk:
             return False
         chains = _Chains(self, self._network, near, claims_stay=claims_stay)
         kinds = self._network.kind[self.up].tolist()
-        stays = [not chains.place(partition, kind) for partition, kind in zip(self.up, kinds, strict=True)]
+        stays = [
+            not chains.place(partition, kind)
+            for partition, kind in zip(self.up, kinds, strict=True)
+        ]
         found = not all(stays)
         self.up = [partition for partition, stay in zip(self.up, stays, strict=True) if stay]
         self._before = [member for member, stay in zip(self._before, stays, strict=True) if stay]
@@ -93,7 +100,16 @@ class _Desk:
 class _Chains:
     """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
 
-    __slots__ = ("_claims_stay", "_desk", "_kind", "_member", "_network", "_seats", "_takers", "_ways")
+    __slots__ = (
+        "_claims_stay",
+        "_desk",
+        "_kind",
+        "_member",
+        "_network",
+        "_seats",
+        "_takers",
+        "_ways",
+    )
 
     def __init__(self, desk: _Desk, network: Network, near: Bools, *, claims_stay: bool) -> None:
         self._desk, self._network, self._claims_stay = desk, network, claims_stay
@@ -141,7 +157,9 @@ class _Chains:
 
     def _on(self, seat: int, level: int) -> list[int]:
         if seat not in self._takers:
-            there = self._network.sitting[self._network.seat_start[seat] : self._network.seat_start[seat + 1]]
+            there = self._network.sitting[
+                self._network.seat_start[seat] : self._network.seat_start[seat + 1]
+            ]
             self._takers[seat] = there[self._member[there] == level].tolist()
         return self._takers[seat]
 
@@ -149,7 +167,11 @@ class _Chains:
         if level == 0:
             return self._desk.takes(member)
         for kind, mine in self._desk.piles[member].items():
-            if self._kind[kind] == level - 1 and self._passes(member, mine) and self.place(mine[-1], kind):
+            if (
+                self._kind[kind] == level - 1
+                and self._passes(member, mine)
+                and self.place(mine[-1], kind)
+            ):
                 mine.pop()
                 return True
         return False

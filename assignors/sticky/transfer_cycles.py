@@ -23,18 +23,26 @@ from assignors.problem.group import Group
 from assignors.problem.locality import nonlocal_at
 from assignors.sticky.transfer_graph import Network
 
-LABOUR = 300_000_000  # arcs looked at: about two seconds, which only the largest groups come near to
-ARC_BITS = 24  # a distance and the arc that gives it share an integer, so that one minimum finds both
+LABOUR = (
+    300_000_000  # arcs looked at: about two seconds, which only the largest groups come near to
+)
+ARC_BITS = (
+    24  # a distance and the arc that gives it share an integer, so that one minimum finds both
+)
 NOWHERE = -1
 LOOK_EVERY = 3  # relaxations between two looks for circles
 DOUBLINGS = 7  # steps back along the arcs before a look, as a power of two
 
 
-def improve(group: Group, network: Network, owner: Ints, held: Ints, movable: Bools | None = None) -> None:
+def improve(
+    group: Group, network: Network, owner: Ints, held: Ints, movable: Bools | None = None
+) -> None:
     """Carry out the improving circles, in place; what is not movable stays."""
     if not (nonlocal_at(group, owner).any() or ((held >= 0) & (held != owner)).any()):
         return
-    search = _Search(group, network, held, owner >= 0 if movable is None else movable & (owner >= 0))
+    search = _Search(
+        group, network, held, owner >= 0 if movable is None else movable & (owner >= 0)
+    )
     labour = LABOUR
     while labour > 0 and (circles := search.circles(owner)):
         for circle in circles:
@@ -59,7 +67,9 @@ class _Arcs:
         entered = head[order]
         begin = np.flatnonzero(np.diff(entered, prepend=-1))
         handed = np.full(len(tail), NOWHERE) if partition is None else partition[order]
-        return cls(tail=tail[order], cost=cost[order], partition=handed, begin=begin, head=entered[begin])
+        return cls(
+            tail=tail[order], cost=cost[order], partition=handed, begin=begin, head=entered[begin]
+        )
 
 
 class _Search:
@@ -73,7 +83,9 @@ class _Search:
     def __init__(self, group: Group, network: Network, held: Ints, movable: Bools) -> None:
         self._group, self._network, self._held, self._movable = group, network, held, movable
         members, kinds = len(group.members), len(network.far)
-        self._cost = network.far * np.int64(4 * (members + 1))  # by kind and rack, the unknown one last
+        self._cost = network.far * np.int64(
+            4 * (members + 1)
+        )  # by kind and rack, the unknown one last
         to_seats = _Arcs.of(
             tail=np.repeat(np.arange(kinds), network.width) + members,
             head=network.seats.ravel() + members + kinds,
@@ -89,7 +101,11 @@ class _Search:
 
     def _arcs(self, owner: Ints) -> list[_Arcs]:
         """Who can pass what, on which seats it would be taken, to whom it would return, and whose loads differ by one."""
-        members, kinds, width = len(self._group.members), len(self._network.far), self._network.width
+        members, kinds, width = (
+            len(self._group.members),
+            len(self._network.far),
+            self._network.width,
+        )
         mine = np.flatnonzero(self._movable)
         giver, holder = owner[mine].astype(np.int64), self._held[mine].astype(np.int64)
         kind = self._network.kind[mine]

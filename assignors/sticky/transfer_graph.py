@@ -41,7 +41,10 @@ class Network:
         sample[kind] = keys
         audience, rack_set = np.divmod(sample, max(sets, 1))
         readers = np.diff(group.reader_start)
-        seat = np.repeat(np.arange(audiences), readers) * width + group.member_rack[group.reader] % width
+        seat = (
+            np.repeat(np.arange(audiences), readers) * width
+            + group.member_rack[group.reader] % width
+        )
         order = np.argsort(seat, kind="stable")
         return cls(
             width=width,

@@ -51,7 +51,9 @@ def _claimed_by_others(group: Group, target: Ints) -> Bools:
     np.maximum.at(newest, group.claim_partition, generation)
     counts = generation == newest[group.claim_partition]
     other = (
-        counts & (group.claim_member != target[group.claim_partition]) & (target[group.claim_partition] >= 0)
+        counts
+        & (group.claim_member != target[group.claim_partition])
+        & (target[group.claim_partition] >= 0)
     )
     waits = np.zeros(group.partition_count, dtype=np.bool_)
     waits[group.claim_partition[other]] = True

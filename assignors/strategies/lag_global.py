@@ -118,7 +118,11 @@ class _Desk:
 
     def _deal_one_by_one(self, partitions: Longs) -> None:
         """A heap of those that may get one, the others parked by their counts."""
-        count, load, capacity = self.count.tolist(), self.load.tolist(), self.group.capacity.tolist()
+        count, load, capacity = (
+            self.count.tolist(),
+            self.load.tolist(),
+            self.group.capacity.tolist(),
+        )
         fewest = min(count, default=0)
         parked: dict[int, list[int]] = {}
         at: dict[int, int] = {}
@@ -128,7 +132,9 @@ class _Desk:
                 parked.setdefault(has, []).append(member)
         heap = [(load[m], count[m], m) for m in range(len(count)) if count[m] < fewest + self.skew]
         heapify(heap)
-        for partition, lag in zip(partitions.tolist(), self.group.lag[partitions].tolist(), strict=True):
+        for partition, lag in zip(
+            partitions.tolist(), self.group.lag[partitions].tolist(), strict=True
+        ):
             _, has, member = heappop(heap)
             self.owner[partition] = member
             load[member] += lag / capacity[member]
@@ -160,7 +166,10 @@ class _Desk:
         settled = np.zeros(len(self.count), dtype=np.bool_)
         while not settled.all():
             giver = int(np.argmax(np.where(settled, -1, self.count)))
-            if self.count[giver] - self.count[self.reading].min(initial=self.count[giver]) <= self.skew:
+            if (
+                self.count[giver] - self.count[self.reading].min(initial=self.count[giver])
+                <= self.skew
+            ):
                 break
             mine = np.sort(self.mine[giver])
             step = self._lightest(giver, mine[np.argsort(self.group.lag[mine], kind="stable")])
@@ -168,7 +177,9 @@ class _Desk:
                 settled[giver] = True
             else:
                 self._hand_over(*step)
-                settled &= self.count <= self.count[giver] + self.skew  # others may give to this one now
+                settled &= (
+                    self.count <= self.count[giver] + self.skew
+                )  # others may give to this one now
 
     def _lightest(self, giver: int, mine: Longs) -> tuple[int, int] | None:
         seen: set[int] = set()

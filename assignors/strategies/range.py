@@ -76,7 +76,9 @@ def by_number(group: Group, queue: Ints) -> Ints:
     topic = group.partition_topic
     quota_of, extra_of = quota[topic], extra[topic]
     number = within(sizes)
-    longer = extra_of * (quota_of + 1)  # partitions before this number are in ranges that are one longer
+    longer = extra_of * (
+        quota_of + 1
+    )  # partitions before this number are in ranges that are one longer
     place = np.where(
         number < longer,
         number // (quota_of + 1),
@@ -94,9 +96,13 @@ def _uneven(group: Group) -> Bools:
     Some reader shares a rack with some replica, and not every partition has replicas in all the racks of its topic.
     """
     sets, width = group.near.shape
-    keys = distinct(group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets)
+    keys = distinct(
+        group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets
+    )
     topic, rack_set = np.divmod(keys, max(sets, 1))  # each topic's sets of racks
-    has = np.zeros((len(group.topics), width), dtype=np.bool_)  # by topic and rack: a replica is there
+    has = np.zeros(
+        (len(group.topics), width), dtype=np.bool_
+    )  # by topic and rack: a replica is there
     pair, rack = np.nonzero(group.near[rack_set])
     has[topic[pair], rack] = True
     reads = np.zeros(
@@ -121,7 +127,9 @@ def _together(group: Group, uneven: Bools) -> tuple[list[list[int]], list[int]]:
     ):
         same[key[0], key[1]].append(topic)
     together = [topics for topics in same.values() if len(topics) > 1]
-    return together, [topics[0] for topics in same.values() if len(topics) == 1 and uneven[topics[0]]]
+    return together, [
+        topics[0] for topics in same.values() if len(topics) == 1 and uneven[topics[0]]
+    ]
 
 
 def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
@@ -129,7 +137,9 @@ def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -
     start, end = group.reader_start[group.audience[topics[0]] :][:2]
     size = int(group.topic_start[topics[0] + 1] - group.topic_start[topics[0]])
     ranges = _Ranges(size, int(end - start))
-    ranges.fill_by_partition(_near(group, topics, size), group.member_rack[queue[start:end]].tolist())
+    ranges.fill_by_partition(
+        _near(group, topics, size), group.member_rack[queue[start:end]].tolist()
+    )
     ranges.fill_up()
     theirs = queue[start:end][ranges.place]
     for topic in topics:
@@ -175,7 +185,9 @@ class _Ranges:
     __slots__ = ("extra", "filled", "place", "quota")
 
     def __init__(self, size: int, readers: int) -> None:
-        self.quota, self.extra = divmod(size, readers)  # `extra` falls as ranges grow past the quota
+        self.quota, self.extra = divmod(
+            size, readers
+        )  # `extra` falls as ranges grow past the quota
         self.filled = [0] * readers
         self.place = [NOBODY] * size  # by partition number
 

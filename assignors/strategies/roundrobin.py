@@ -38,7 +38,9 @@ def _unequal(group: Group, circle: Ints) -> Ints:
     sizes = np.diff(group.topic_start)
     entries = np.zeros(len(sizes), dtype=np.int64)
     hand = 0
-    for topic, (audience, size) in enumerate(zip(group.audience.tolist(), sizes.tolist(), strict=True)):
+    for topic, (audience, size) in enumerate(
+        zip(group.audience.tolist(), sizes.tolist(), strict=True)
+    ):
         theirs = seats[bounds[audience] : bounds[audience + 1]]
         if len(theirs) and size:
             entry = int(theirs.searchsorted(hand))

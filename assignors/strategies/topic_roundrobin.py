@@ -36,7 +36,9 @@ def topic_roundrobin(group: Group) -> Assignment:
             hands[container] = int(taken) + 1
             takers.append(group.roster[taken])
         if takers:
-            owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[np.arange(size) % len(takers)]
+            owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[
+                np.arange(size) % len(takers)
+            ]
     return Assignment(owner)
 
 

@@ -26,7 +26,9 @@ def chosen(offers: Iterable[Sequence[str]]) -> str:
     common = set(offered[0]).intersection(*offered[1:]) if offered else set()
     if not common:
         counts = Counter(name for offer in offered for name in set(offer))
-        nearest = ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())) or "nothing"
+        nearest = (
+            ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())) or "nothing"
+        )
         raise InconsistentGroupProtocolError(
             f"strategies: none is offered by all {len(offered)} members (offered: {nearest}); give them one in common"
         )

@@ -71,7 +71,9 @@ def rebalance(
 
 
 @click.command("dead-letters", short_help="List what could not be read.")
-@click.option("--retry", is_flag=True, help="Give the pipeline what the installed version can read now.")
+@click.option(
+    "--retry", is_flag=True, help="Give the pipeline what the installed version can read now."
+)
 @click.option("--topic", metavar="NAME", help="Only the letters of records of this topic.")
 @with_settings
 @format_option
@@ -139,4 +141,6 @@ def record(
         )
     click.echo(done.text, err=True)
     if not done.samples:
-        raise NotFoundError(f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}")
+        raise NotFoundError(
+            f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}"
+        )

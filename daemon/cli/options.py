@@ -27,9 +27,13 @@ def with_settings(command: _Command) -> _Command:
             metavar="KEY=VALUE",
             help="Any setting, e.g. control.min_gain=0.2.",
         ),
-        click.option("--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."),
         click.option(
-            "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings, a TOML file."
+            "--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."
+        ),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The settings, a TOML file.",
         ),
     ):
         command = option(command)
@@ -73,9 +77,13 @@ def read_settings(
         for name in path:
             tree = tree.setdefault(name, {})
             if not isinstance(tree, dict):
-                raise click.BadParameter(f"{pair!r} contradicts a value of {name}", param_hint="--set")
+                raise click.BadParameter(
+                    f"{pair!r} contradicts a value of {name}", param_hint="--set"
+                )
         if isinstance(tree.get(last), dict):
-            raise click.BadParameter(f"{pair!r} contradicts a setting within {last}", param_hint="--set")
+            raise click.BadParameter(
+                f"{pair!r} contradicts a setting within {last}", param_hint="--set"
+            )
         tree[last] = value
     return load(config, overrides)
 

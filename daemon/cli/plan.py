@@ -28,7 +28,9 @@ def assign(problems: Any) -> None:
 
 @click.command(short_help="Score strategies side by side.")
 @click.argument("problems", type=click.File("rb"), required=False)
-@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option(
+    "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
+)
 @click.option(
     "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
 )
@@ -65,7 +67,9 @@ def compare(
 
         settings = read_settings(config, bootstrap, pairs)
         options = options_of(settings.planning_of(group))
-        compared = iter([comparing.compare_group(group, read_group(settings, group), strategies, options)])
+        compared = iter(
+            [comparing.compare_group(group, read_group(settings, group), strategies, options)]
+        )
     shown = []
     for one in compared:
         click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
@@ -77,7 +81,9 @@ def compare(
 
 @click.command(short_help="Say why a partition is where it is.")
 @click.argument("problems", type=click.File("rb"), required=False)
-@click.option("--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file.")
+@click.option(
+    "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
+)
 @click.option("--partition", "place", metavar="TOPIC/N", required=True, help="Which partition.")
 @with_settings
 @format_option
@@ -104,13 +110,19 @@ def explain(
 
         settings = read_settings(config, bootstrap, pairs)
         options = options_of(settings.planning_of(group))
-        told = iter([(explaining.explain_group(read_group(settings, group), partition, options), None)])
+        told = iter(
+            [(explaining.explain_group(read_group(settings, group), partition, options), None)]
+        )
     for explanation, certificate in told:
         if form == "json":
-            whole = explanation.as_json() | {"certificate": certificate.as_json() if certificate else None}
+            whole = explanation.as_json() | {
+                "certificate": certificate.as_json() if certificate else None
+            }
             click.echo(json.dumps(whole, sort_keys=True))
         else:
-            click.echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
+            click.echo(
+                "\n".join((*explanation.lines(), *(certificate.lines() if certificate else ())))
+            )
 
 
 @click.command(short_help="Play a day under several strategies.")
@@ -124,7 +136,9 @@ def explain(
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--partitions", type=click.IntRange(1, 100_000), default=1000, show_default=True)
 @click.option("--members", type=click.IntRange(1, 10_000), default=50, show_default=True)
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), default=24.0, show_default=True)
+@click.option(
+    "--hours", type=click.FloatRange(min=0, min_open=True), default=24.0, show_default=True
+)
 @click.option(
     "--utilisation",
     type=click.FloatRange(0, 10, min_open=True),
@@ -163,7 +177,11 @@ def explain(
     help="Seconds for which no record should wait.",
 )
 @click.option(
-    "--tick", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds a step."
+    "--tick",
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
+    show_default=True,
+    help="Seconds a step.",
 )
 @click.option(
     "--pause",
@@ -185,10 +203,16 @@ def explain(
     help="Draw the comparison: FILE.svg or FILE.png.",
 )
 @click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings whose triggers count."
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The settings whose triggers count.",
 )
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. control.min_gain=0.2."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any setting, e.g. control.min_gain=0.2.",
 )
 @format_option
 def simulate(
@@ -223,7 +247,9 @@ def simulate(
         strategies=command.wanted(names),
         scenario=scenario,
         seed=seed,
-        size=Size(partitions=partitions, members=members, hours=hours, tick=tick, utilisation=utilisation),
+        size=Size(
+            partitions=partitions, members=members, hours=hours, tick=tick, utilisation=utilisation
+        ),
         trace=trace,
         problem=problem,
         group=group,
@@ -234,8 +260,12 @@ def simulate(
     )
     settings = read_settings(config, None, pairs)
     with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
-        simulated = command.run(asked, settings, lambda share: bar.update(round(share * 1000) - bar.pos))
-    click.echo(json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text())
+        simulated = command.run(
+            asked, settings, lambda share: bar.update(round(share * 1000) - bar.pos)
+        )
+    click.echo(
+        json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text()
+    )
     if picture:
         from daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
 

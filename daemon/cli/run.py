@@ -16,9 +16,13 @@ from daemon.telemetry import log_config as logs
 
 @click.command(short_help="Run the daemon.")
 @with_settings
-@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Least severe level."
+    "--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Least severe level.",
 )
 def run(
     config: Path | None,
@@ -39,7 +43,10 @@ def run(
 @click.command(short_help="Run brokers on this machine.")
 @click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True)
 @click.option(
-    "--racks", default="a,b,c", show_default=True, help="Comma-separated, dealt to the brokers in turn."
+    "--racks",
+    default="a,b,c",
+    show_default=True,
+    help="Comma-separated, dealt to the brokers in turn.",
 )
 @click.option(
     "--directory",

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 def _listed(value: object) -> object:
     """The command line gives a list as one text."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    return (
+        [name.strip() for name in value.split(",") if name.strip()]
+        if isinstance(value, str)
+        else value
+    )
 
 
 Names = Annotated[list[str], BeforeValidator(_listed)]

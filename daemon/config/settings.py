@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
@@ -107,7 +112,11 @@ class Settings(BaseSettings):
     """Everything that can be set."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=ENVIRONMENT, env_nested_delimiter="__", env_file=None
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENVIRONMENT,
+        env_nested_delimiter="__",
+        env_file=None,
     )
 
     bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
@@ -174,7 +183,9 @@ class Settings(BaseSettings):
         """Return how a group is planned."""
         section = self.groups.get(group, GroupSection())
         return PlanSettings(
-            strategy=self.strategy_of(group), options=section.options(), record_bytes=section.sizes()
+            strategy=self.strategy_of(group),
+            options=section.options(),
+            record_bytes=section.sizes(),
         )
 
 
@@ -218,7 +229,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     return settings
 
 
-def unknown_keys(tree: Mapping[str, Any], shape: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
+def unknown_keys(
+    tree: Mapping[str, Any], shape: Any, path: str = ""
+) -> Iterator[tuple[str, str | None]]:
     """Yield each key of a tree that its shape (a settings class or dataclass) lacks, with the nearest that it has."""
     known = _fields(shape)
     for key, value in tree.items():
@@ -241,7 +254,9 @@ def _is_section(shape: Any) -> bool:
 
 
 def _fields(shape: Any) -> dict[str, Any]:
-    names = shape.model_fields if hasattr(shape, "model_fields") else [f.name for f in fields(shape)]
+    names = (
+        shape.model_fields if hasattr(shape, "model_fields") else [f.name for f in fields(shape)]
+    )
     hints = get_type_hints(shape)
     return {name: hints[name] for name in names}
 
@@ -262,7 +277,11 @@ def _environment() -> dict[str, Any]:
     known = EnvSettingsSource(Settings)()
     for name in os.environ:
         first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
-        if name.startswith(ENVIRONMENT) and name not in FOR_SETUP and first not in Settings.model_fields:
+        if (
+            name.startswith(ENVIRONMENT)
+            and name not in FOR_SETUP
+            and first not in Settings.model_fields
+        ):
             known[first] = os.environ[name]
     return known
 
@@ -271,5 +290,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     both = dict(under)
     for key, value in over.items():
         old = both.get(key)
-        both[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        both[key] = (
+            _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
     return both

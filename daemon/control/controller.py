@@ -163,11 +163,17 @@ def _recovered(
         if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
     ]
     gone = frozenset(
-        str(key[1]) for (_, key), r in latest.items() if isinstance(r, Tombstone) and key[0] == "topic"
+        str(key[1])
+        for (_, key), r in latest.items()
+        if isinstance(r, Tombstone) and key[0] == "topic"
     )
     topics = {record.topic: record for record in latest.values() if isinstance(record, TopicRecord)}
     state = replace(
-        state, topics=topics, gone=gone, ticked_at=moment.now, planner_epoch=max(planners, default=0) + 1
+        state,
+        topics=topics,
+        gone=gone,
+        ticked_at=moment.now,
+        planner_epoch=max(planners, default=0) + 1,
     )
     plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
     assignments: dict[str, list[MemberAssignment]] = defaultdict(list)
@@ -195,7 +201,9 @@ def _recovered(
         for name in sorted({*plans, *assignments, *members})
     }
     state = replace(state, groups=groups)
-    planner = PlannerRecord(planner_epoch=state.planner_epoch, instance=state.instance, started_at=moment.at)
+    planner = PlannerRecord(
+        planner_epoch=state.planner_epoch, instance=state.instance, started_at=moment.at
+    )
     effects: list[Effect] = [
         Publish(records=(("assignments", planner),)),
         Say("daemon.leading", {"planner_epoch": state.planner_epoch, "groups": len(groups)}),
@@ -227,14 +235,20 @@ def _told(
         return state, []
     group = state.groups.get(name) or group_state.empty(name, state.timers)
     heard, said = _heard(group, record, moment.now)
-    if heard.ledger is group.ledger and heard.changes == group.changes and heard.operator is group.operator:
+    if (
+        heard.ledger is group.ledger
+        and heard.changes == group.changes
+        and heard.operator is group.operator
+    ):
         # Nothing that cannot wait for the next tick: a heartbeat, a sample of lag, a trigger.
         return _after(state, Outcome(state=heard, said=tuple(said)))
     outcome = decide(heard, state.planning_of(name), state.world(moment))
     return _after(state, replace(outcome, said=(*said, *outcome.said)))
 
 
-def _heard(group: GroupState, record: Record | Tombstone, now: float) -> tuple[GroupState, list[Say]]:
+def _heard(
+    group: GroupState, record: Record | Tombstone, now: float
+) -> tuple[GroupState, list[Say]]:
     match record:
         case MemberRecord():
             return group_state.hear_member(group, record, now)

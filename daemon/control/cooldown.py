@@ -47,14 +47,23 @@ class Restraint:
         """Whether a triggered plan must wait."""
         return now < self.until
 
-    def over_budget(self, cause: Cause, moves: int, now: float, settings: RestraintSettings) -> bool:
+    def over_budget(
+        self, cause: Cause, moves: int, now: float, settings: RestraintSettings
+    ) -> bool:
         """Whether these moves would exceed what the cause may move in an hour."""
         limit = settings.moves_per_hour.get(cause)
-        used = sum(moved for at, spender, moved in self.spent if spender is cause and at > now - HOUR)
+        used = sum(
+            moved for at, spender, moved in self.spent if spender is cause and at > now - HOUR
+        )
         return limit is not None and used + moves > limit
 
     def planned(
-        self, cause: Cause, moves: int, promise: Promise | None, now: float, settings: RestraintSettings
+        self,
+        cause: Cause,
+        moves: int,
+        promise: Promise | None,
+        now: float,
+        settings: RestraintSettings,
     ) -> Restraint:
         """Start the cool-down of a plan just published."""
         pause = settings.cool_down if self.pause is None else self.pause

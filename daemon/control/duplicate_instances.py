@@ -34,7 +34,9 @@ class Contest:
 
     def joined(self, incarnation: str, *, replaces: bool, now: float) -> Contest:
         """Take in an incarnation that wants to be admitted."""
-        replaced = tuple(at for at in (*self.replaced, *([now] if replaces else [])) if at > now - WITHIN)
+        replaced = tuple(
+            at for at in (*self.replaced, *([now] if replaces else [])) if at > now - WITHIN
+        )
         since = now if self.since is None and len(replaced) >= REPLACEMENTS else self.since
         heard = {} if since is None else {**self.heard, incarnation: now}
         return Contest(replaced=replaced, since=since, heard=heard)

@@ -29,30 +29,43 @@ def check_liveness(state: GroupState, timers: Timers, now: float) -> tuple[Group
     silence = {who: now - live.heard for who, live in state.live.items()}
     dead = [who for who, seconds in silence.items() if seconds >= timers.dead_after]
     suspects = [
-        who for who, seconds in silence.items() if seconds >= timers.dead_after - 2 * timers.heartbeat
+        who
+        for who, seconds in silence.items()
+        if seconds >= timers.dead_after - 2 * timers.heartbeat
     ]
     most = len(silence) > 1 and 2 * len(suspects) > len(silence)
     freeze = bool(dead) and (most or state.frozen)  # who joins a frozen group does not thaw it
     said: list[Say] = []
     if freeze and not state.frozen:
-        counts = {"silent": len(suspects), "members": len(silence), "for_seconds": timers.revoke_timeout}
+        counts = {
+            "silent": len(suspects),
+            "members": len(silence),
+            "for_seconds": timers.revoke_timeout,
+        }
         said.append(Say("group.frozen", {"group": state.name, **counts}))
     patience = timers.dead_after + (timers.revoke_timeout if freeze else 0)
     late = sorted(state.ledger.overdue(now, timers.revoke_timeout))
     state = replace(state, frozen=freeze, contests=_still_open(state.contests, timers, now))
     for who, why in (
         *((who, f"not heard for {patience:g} s") for who in dead if silence[who] >= patience),
-        *((who, f"did not give up its partitions within {timers.revoke_timeout:g} s") for who in late),
+        *(
+            (who, f"did not give up its partitions within {timers.revoke_timeout:g} s")
+            for who in late
+        ),
     ):
         state, words = evict(state, who, why, now)
         said += words
     return replace(state, ledger=state.ledger.tick(now)), said
 
 
-def _still_open(contests: Mapping[str, Contest], timers: Timers, now: float) -> Mapping[str, Contest]:
+def _still_open(
+    contests: Mapping[str, Contest], timers: Timers, now: float
+) -> Mapping[str, Contest]:
     if not contests:
         return contests
-    checked = {instance: contest.checked(now, timers.dead_after) for instance, contest in contests.items()}
+    checked = {
+        instance: contest.checked(now, timers.dead_after) for instance, contest in contests.items()
+    }
     return {instance: contest for instance, contest in checked.items() if not contest.idle(now)}
 
 

@@ -121,7 +121,9 @@ class GroupState:
         """Return what a plan made now would be made for."""
         members = {instance: Profile.of(record) for instance, record in self.members.items()}
         read = frozenset[str]().union(*(profile.topics for profile in members.values()))
-        return Basis(members, {t: (topics[t].id, topics[t].partitions) for t in sorted(read) if t in topics})
+        return Basis(
+            members, {t: (topics[t].id, topics[t].partitions) for t in sorted(read) if t in topics}
+        )
 
     def owners(self) -> dict[TopicPartition, str]:
         """Who may be using each partition, by instance."""
@@ -129,7 +131,9 @@ class GroupState:
 
     def traits(self) -> dict[Incarnation, Traits]:
         """Return what the readers of an assignment want to know of the live members."""
-        return {who: Traits(live.record.rack, live.record.capacity) for who, live in self.live.items()}
+        return {
+            who: Traits(live.record.rack, live.record.capacity) for who, live in self.live.items()
+        }
 
     def reads(self, topic: str) -> bool:
         """Whether any live member subscribes to a topic."""
@@ -203,17 +207,24 @@ def _planned_basis(state: GroupState, topics: Mapping[str, TopicRecord]) -> Basi
     members = {m.instance: (m.rack, m.capacity) for m in plan.members}
     planned_topics = {name: (t.id, t.partitions) for name, t in plan.topics.items()}
     fits = (
-        members == {i: (p.rack, p.capacity) for i, p in now.members.items()} and planned_topics == now.topics
+        members == {i: (p.rack, p.capacity) for i, p in now.members.items()}
+        and planned_topics == now.topics
     )
     return now if fits else None
 
 
-def hear_member(state: GroupState, record: MemberRecord, now: float) -> tuple[GroupState, list[Say]]:
+def hear_member(
+    state: GroupState, record: MemberRecord, now: float
+) -> tuple[GroupState, list[Say]]:
     """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
     who = Incarnation(record.instance, record.incarnation)
     if record.state == "left":
         state = replace(state, ledger=state.ledger.acknowledge(record))
-        return evict(state, who, "left with partitions", now) if record.owned else leave(state, who, now)
+        return (
+            evict(state, who, "left with partitions", now)
+            if record.owned
+            else leave(state, who, now)
+        )
     if who in state.live:
         return _heartbeat(state, who, record, now)
     holding = state.ledger.holdings.get(who)
@@ -222,7 +233,9 @@ def hear_member(state: GroupState, record: MemberRecord, now: float) -> tuple[Gr
         return replace(state, ledger=state.ledger.acknowledge(record)), []
     if holding is None and record.owned:
         fields = {**_name(state, who), "why": "owns partitions that no record of ours gives it"}
-        return replace(state, ledger=state.ledger.claimed(record, now)), [Say("member.evicted", fields)]
+        return replace(state, ledger=state.ledger.claimed(record, now)), [
+            Say("member.evicted", fields)
+        ]
     return _join(replace(state, ledger=state.ledger.acknowledge(record)), who, record, now)
 
 
@@ -240,12 +253,17 @@ def _join(
     said: list[Say] = []
     for other in older:
         why = (
-            "its instance is contested" if contest.open else "a newer incarnation of its instance has joined"
+            "its instance is contested"
+            if contest.open
+            else "a newer incarnation of its instance has joined"
         )
         state, words = evict(state, other, why, now)
         said += words
     if contest.open:
-        return state, [*said, Say("member.contested", {"group": state.name, "instance": who.instance})]
+        return state, [
+            *said,
+            Say("member.contested", {"group": state.name, "instance": who.instance}),
+        ]
     fields = {**_name(state, who), "rack": record.rack, "topics": list(record.topics)}
     state = replace(state, live={**state.live, who: Live(record, now)})
     return state.changed(Cause.MEMBERSHIP, now).aimed(), [Say("member.joined", fields), *said]
@@ -279,7 +297,9 @@ def leave(state: GroupState, who: Incarnation, now: float) -> tuple[GroupState, 
     return state.changed(Cause.MEMBERSHIP, now).aimed(), [Say("member.left", _name(state, who))]
 
 
-def evict(state: GroupState, who: Incarnation, why: str, now: float) -> tuple[GroupState, list[Say]]:
+def evict(
+    state: GroupState, who: Incarnation, why: str, now: float
+) -> tuple[GroupState, list[Say]]:
     """Take everything from an incarnation; its partitions are free after the wait that the ledger keeps."""
     live = {other: heard for other, heard in state.live.items() if other != who}
     state = replace(state, live=live, ledger=state.ledger.evict(who))
@@ -297,7 +317,9 @@ def hear_trigger(state: GroupState, record: TriggerRecord) -> tuple[GroupState, 
         return state, []
     fields = {"group": state.name, "kind": record.kind, "at": record.at, "since": record.since}
     said = Say("trigger.seen", {**fields, "evidence": record.evidence.value()})
-    return replace(state, turned_down={c: t for c, t in state.turned_down.items() if c is not cause}), [said]
+    return replace(
+        state, turned_down={c: t for c, t in state.turned_down.items() if c is not cause}
+    ), [said]
 
 
 def trigger_ended(state: GroupState, cause: Cause) -> tuple[GroupState, list[Say]]:
@@ -310,7 +332,9 @@ def trigger_ended(state: GroupState, cause: Cause) -> tuple[GroupState, list[Say
     ]
 
 
-def planned(state: GroupState, plan: Plan, record: GroupRecord, basis: Basis, now: float) -> GroupState:
+def planned(
+    state: GroupState, plan: Plan, record: GroupRecord, basis: Basis, now: float
+) -> GroupState:
     """Return the group after a plan was decided: its target is aimed at, all changes are followed."""
     since = state.handover_since if state.handover_since is not None else now
     return replace(

@@ -35,7 +35,9 @@ def of(
 ) -> GroupRecord:
     """The record of a plan that was made of these lags."""
     epoch = next_epoch(state)
-    shares = {instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()}
+    shares = {
+        instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()
+    }
     digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
     topics = {name: topic for name, topic in world.topics.items() if state.reads(name)}
     return GroupRecord(

@@ -84,11 +84,16 @@ def plan(
         )
     held = Assignment.held(group)
     target = {
-        member: frozenset((topic, number) for topic, numbers in held_topics.items() for number in numbers)
+        member: frozenset(
+            (topic, number) for topic, numbers in held_topics.items() for number in numbers
+        )
         for member, held_topics in answer.to_names(group).items()
     }
     moved = sorted(
-        place for member, places in target.items() for place in places if owners.get(place, member) != member
+        place
+        for member, places in target.items()
+        for place in places
+        if owners.get(place, member) != member
     )
     return Plan(
         strategy=wanted.strategy,

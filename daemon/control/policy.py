@@ -84,7 +84,9 @@ def _follow(cause: Cause, state: GroupState, wanted: PlanSettings, world: World)
         if unknown := _unknown_topics(state, world):
             return _held(state, unknown)
     if cause in TRIGGERED and state.restraint.cooling(world.now):
-        return _suppressed(state, cause, "cooling down", None, state.restraint.until - world.now, world)
+        return _suppressed(
+            state, cause, "cooling down", None, state.restraint.until - world.now, world
+        )
     lags = current_lags(state, world)
     try:
         plan = make_plan(
@@ -106,11 +108,15 @@ def _follow(cause: Cause, state: GroupState, wanted: PlanSettings, world: World)
         and plan.after.lag_max_over_mean is not None
     ):
         promise = Promise(before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean)
-    restraint = state.restraint.planned(cause, len(plan.moved), promise, world.now, world.settings.restraint)
+    restraint = state.restraint.planned(
+        cause, len(plan.moved), promise, world.now, world.settings.restraint
+    )
     followed: Changes = ()
     if state.operator is not None:
         followed = (Tombstone(state.operator.key),)  # followed once, also after a restart
-    planned = group_state.planned(replace(state, restraint=restraint), plan, record, basis, world.now)
+    planned = group_state.planned(
+        replace(state, restraint=restraint), plan, record, basis, world.now
+    )
     said = Say("plan.published", plan_record.canonical(record, plan, cause))
     return Outcome(state=planned, records=(record, *followed), said=(said,))
 
@@ -118,7 +124,9 @@ def _follow(cause: Cause, state: GroupState, wanted: PlanSettings, world: World)
 def _unknown_topics(state: GroupState, world: World) -> list[str]:
     """Return the topics of the standing plan that are neither known nor known to be gone: who plans without them revokes."""
     planned = state.plan.topics if state.plan else {}
-    return sorted(t for t in planned if state.reads(t) and t not in world.topics and t not in world.gone)
+    return sorted(
+        t for t in planned if state.reads(t) and t not in world.topics and t not in world.gone
+    )
 
 
 def _held(state: GroupState, unknown: list[str]) -> Outcome:
@@ -189,7 +197,9 @@ def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: Worl
             name: replace(topic, racks=plan_record.racks(now))
             if now is not None and now.id == topic.id
             else topic
-            for name, topic, now in ((n, t, world.topics.get(n)) for n, t in standing.topics.items())
+            for name, topic, now in (
+                (n, t, world.topics.get(n)) for n, t in standing.topics.items()
+            )
         },
     )
     fields = {
@@ -202,7 +212,9 @@ def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: Worl
     later = {**state.turned_down, Cause.RACKS: TurnedDown("confirmed", until)}
     confirmed = replace(state, plan=record, turned_down=later)
     return Outcome(
-        state=confirmed, records=(record,), said=(Say("plan.confirmed", {**fields, "at": trigger.at}),)
+        state=confirmed,
+        records=(record,),
+        said=(Say("plan.confirmed", {**fields, "at": trigger.at}),),
     )
 
 
@@ -211,7 +223,9 @@ def _suppressed(
 ) -> Outcome:
     """Turn a trigger down for a while, and say so if it is for another reason than last time."""
     known = state.turned_down.get(cause)
-    held = replace(state, turned_down={**state.turned_down, cause: TurnedDown(why, world.now + pause)})
+    held = replace(
+        state, turned_down={**state.turned_down, cause: TurnedDown(why, world.now + pause)}
+    )
     if known is not None and known.why == why:
         return Outcome(state=held)
     fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
@@ -225,7 +239,11 @@ def _unsplittable(outcome: Outcome, plan: Plan, lags: Mapping[str, LagRecord]) -
     state = outcome.state
     trigger = state.triggers.get(Cause.SKEW)
     heaviest = max(
-        ((lag, topic, number) for topic, record in lags.items() for number, lag in enumerate(record.lag)),
+        (
+            (lag, topic, number)
+            for topic, record in lags.items()
+            for number, lag in enumerate(record.lag)
+        ),
         default=None,
     )
     threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
@@ -242,7 +260,9 @@ def _unsplittable(outcome: Outcome, plan: Plan, lags: Mapping[str, LagRecord]) -
         "skew": round(plan.heaviest, 3),
     }
     known = replace(state, unsplittable=state.unsplittable | {(topic, number)})
-    return replace(outcome, state=known, said=(*outcome.said, Say("partition.unsplittable", fields)))
+    return replace(
+        outcome, state=known, said=(*outcome.said, Say("partition.unsplittable", fields))
+    )
 
 
 def _judged(state: GroupState, world: World) -> tuple[GroupState, tuple[Say, ...]]:
@@ -283,18 +303,28 @@ def _advanced(outcome: Outcome, world: World) -> Outcome:
     epoch = max(state.ledger.epoch + 1, state.plan.group_epoch if state.plan else 0)
     reason = state.plan.reason if state.plan else ""
     ledger, changes = state.ledger.publish(
-        epoch=epoch, planner_epoch=world.planner_epoch, now=world.now, reason=reason, traits=state.traits()
+        epoch=epoch,
+        planner_epoch=world.planner_epoch,
+        now=world.now,
+        reason=reason,
+        traits=state.traits(),
     )
     state = replace(state, ledger=ledger, advanced=ledger)
     said = list(outcome.said)
     if changes:
         said.append(
-            Say("handover.advanced", {"group": state.name, "group_epoch": epoch, **_under_way(state)})
+            Say(
+                "handover.advanced",
+                {"group": state.name, "group_epoch": epoch, **_under_way(state)},
+            )
         )
     if state.handover_since is not None and ledger.settled:
         seconds = round(world.now - state.handover_since, 3)
         said.append(
-            Say("handover.settled", {"group": state.name, "group_epoch": ledger.epoch, "seconds": seconds})
+            Say(
+                "handover.settled",
+                {"group": state.name, "group_epoch": ledger.epoch, "seconds": seconds},
+            )
         )
         state = replace(state, handover_since=None)
     return Outcome(state=state, records=(*outcome.records, *changes), said=tuple(said))

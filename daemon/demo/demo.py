@@ -119,7 +119,9 @@ class Scene:
             kinds=("lag", "assignments"),
             on_entry=self._heard.put,
         )
-        self._workers = workload.workers(settings.client(), traffic, settings.prefix, narrator.handed_over)
+        self._workers = workload.workers(
+            settings.client(), traffic, settings.prefix, narrator.handed_over
+        )
         self._orders = Orders(
             settings.client(),
             traffic,
@@ -146,7 +148,9 @@ class Scene:
             self._orders.start()
         for part in self._parts:
             if part.failure is not None:
-                raise DemoEndedError(f"{part.name} ended by itself: {part.failure}") from part.failure
+                raise DemoEndedError(
+                    f"{part.name} ended by itself: {part.failure}"
+                ) from part.failure
         while not self._heard.empty():
             entry = self._heard.get()
             self._views.apply(entry.kind, entry.record)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def start_cluster(console: Console, brokers: int, racks: tuple[str, ...], directory: Path) -> Cluster:
+def start_cluster(
+    console: Console, brokers: int, racks: tuple[str, ...], directory: Path
+) -> Cluster:
     """Start brokers, or find the ones of an earlier start again, and show what one waits for.
 
     Raises:
@@ -36,9 +38,14 @@ def start_cluster(console: Console, brokers: int, racks: tuple[str, ...], direct
 
 def stand_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
     """Start a cluster, say where it is, and keep it until SIGINT or SIGTERM."""
-    with signals() as stop, start_cluster(Console(stderr=True), brokers, racks, directory) as cluster:
+    with (
+        signals() as stop,
+        start_cluster(Console(stderr=True), brokers, racks, directory) as cluster,
+    ):
         stop.heeded = True
-        nodes = [{"id": node.id, "rack": node.rack, "address": node.address} for node in cluster.nodes]
+        nodes = [
+            {"id": node.id, "rack": node.rack, "address": node.address} for node in cluster.nodes
+        ]
         if as_json:
             click.echo(json.dumps({"bootstrap": cluster.bootstrap, "brokers": nodes}))
         else:

@@ -72,9 +72,14 @@ class Narrator:
                 | "plan.confirmed"
                 | "group.frozen"
             ):
-                self.say(name.split(".")[0], f"{name.split('.')[1]}: {_fields(event)}", event=dict(event))
+                self.say(
+                    name.split(".")[0], f"{name.split('.')[1]}: {_fields(event)}", event=dict(event)
+                )
             case "handover.settled":
-                self.say("settled", f"every partition is where the plan wants it, after {event['seconds']} s")
+                self.say(
+                    "settled",
+                    f"every partition is where the plan wants it, after {event['seconds']} s",
+                )
             case "daemon.leading":
                 self.say(
                     "daemon",
@@ -91,7 +96,9 @@ class Narrator:
 
     def handed_over(self, worker: str, verb: str, partitions: Sequence[tuple[str, int]]) -> None:
         """Tell what a consumer gained or lost."""
-        places = " ".join(f"{t}:{text}" for t, text in ranges.texts(ranges.by_topic(partitions)).items())
+        places = " ".join(
+            f"{t}:{text}" for t, text in ranges.texts(ranges.by_topic(partitions)).items()
+        )
         self.say("hand-over", f"{worker} {verb} {places}", worker=worker, partitions=places)
 
     def show(self, view: GroupView | None) -> None:
@@ -102,7 +109,8 @@ class Narrator:
         lags, skew = view.member_lags(), view.skew
         most = max([*lags.values(), 1])
         bars = "  ".join(
-            f"{name.rpartition('-')[2]} {_bar(lag / most)} {lag:>6,}" for name, lag in sorted(lags.items())
+            f"{name.rpartition('-')[2]} {_bar(lag / most)} {lag:>6,}"
+            for name, lag in sorted(lags.items())
         )
         skewed = "-" if skew is None else f"{skew:.2f}"
         self.say(

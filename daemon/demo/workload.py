@@ -116,7 +116,9 @@ class Orders(Part):
         seed: int = 1,
     ) -> None:
         super().__init__("orders")
-        self._producer = clients.producer(client, {"linger.ms": 20, "partitioner": "murmur2_random"})
+        self._producer = clients.producer(
+            client, {"linger.ms": 20, "partitioner": "murmur2_random"}
+        )
         self._traffic = traffic
         self._owned = owned
         self._tell = tell
@@ -161,7 +163,9 @@ class Orders(Part):
             name: sorted(number for t, number in places if t == topic)
             for name, places in self._owned().items()
         }
-        name, numbers = max(by_consumer.items(), key=lambda item: (len(item[1]), self._random.random()))
+        name, numbers = max(
+            by_consumer.items(), key=lambda item: (len(item[1]), self._random.random())
+        )
         hot = numbers[: self._traffic.hot_partitions]
         self._tell(f"the crowd gathers on {topic} {', '.join(map(str, hot))}, all of them {name}'s")
         return Crowd.gathered_on(frozenset((topic, number) for number in hot), self._traffic)
@@ -248,7 +252,9 @@ def create_topics(client: Mapping[str, Any], timeout: float) -> None:
     try:
         cluster = admin.list_topics(timeout=timeout)
         new = [
-            NewTopic(t, n, min(2, len(cluster.brokers))) for t, n in TOPICS.items() if t not in cluster.topics
+            NewTopic(t, n, min(2, len(cluster.brokers)))
+            for t, n in TOPICS.items()
+            if t not in cluster.topics
         ]
         for made in admin.create_topics(new).values() if new else ():
             made.result(timeout)

@@ -46,7 +46,9 @@ class Compared:
 
     def as_text(self) -> str:
         """The comparison as people read it."""
-        return f"{self.title}\n{table(self.rows) if self.error is None else f'error: {self.error}'}\n"
+        return (
+            f"{self.title}\n{table(self.rows) if self.error is None else f'error: {self.error}'}\n"
+        )
 
 
 def wanted(names: str | None) -> tuple[str, ...] | None:
@@ -66,7 +68,9 @@ def wanted(names: str | None) -> tuple[str, ...] | None:
     return listed
 
 
-def compare_lines(lines: Iterable[str | bytes], strategies: Sequence[str] | None) -> Iterator[Compared]:
+def compare_lines(
+    lines: Iterable[str | bytes], strategies: Sequence[str] | None
+) -> Iterator[Compared]:
     """Compare the strategies on each problem; blank lines are passed over."""
     for number, line in enumerate(lines, start=1):
         if line.strip():

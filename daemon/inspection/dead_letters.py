@@ -112,7 +112,11 @@ def standing(entries: Iterable[DeadLetter | Tombstone], topic: str | None) -> li
 def judge(letter: DeadLetter, found: Found, topics: Topics, now: int) -> Judged:
     """Hold a letter against what stands at its place today."""
     raw = found.records.get(letter.offset)
-    same = raw is not None and _begins(raw.key, letter.raw_key) and _begins(raw.value, letter.raw_value)
+    same = (
+        raw is not None
+        and _begins(raw.key, letter.raw_key)
+        and _begins(raw.value, letter.raw_value)
+    )
     if raw is None or not same:  # compacted away; or the topic was deleted and made anew
         return Judged(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
     if raw.key is not None and found.newest[raw.key] > raw.offset:
@@ -147,7 +151,9 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
         NotFoundError: there is no topic of letters.
         ClusterUnavailableError: no answer in time.
     """
-    read = read_to_end(settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout)
+    read = read_to_end(
+        settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout
+    )
     entries = [entry.record for entry in read if isinstance(entry, Entry)]
     return standing((e for e in entries if isinstance(e, DeadLetter | Tombstone)), topic)
 
@@ -166,7 +172,9 @@ def look_up(settings: Settings, letters: Sequence[DeadLetter]) -> list[Judged]:
     ]
 
 
-def _find(settings: Settings, places: Mapping[tuple[str, int], set[int]]) -> dict[tuple[str, int], Found]:
+def _find(
+    settings: Settings, places: Mapping[tuple[str, int], set[int]]
+) -> dict[tuple[str, int], Found]:
     timeout = settings.topic.timeout
     stable: dict[tuple[str, int], int] = {}
     for name in {name for name, _ in places}:
@@ -191,10 +199,14 @@ def _find(settings: Settings, places: Mapping[tuple[str, int], set[int]]) -> dic
                 if error is None and message.offset() < found[place].end:
                     found[place].note(_raw(message), wanted[place])
                 elif error is not None and not is_end(error):
-                    raise ClusterUnavailableError(f"{place[0]}/{place[1]} cannot be read: {error.str()}")
+                    raise ClusterUnavailableError(
+                        f"{place[0]}/{place[1]} cannot be read: {error.str()}"
+                    )
                 ends.note(message)
             if time.monotonic() > until:
-                raise ClusterUnavailableError(f"no progress in {timeout:g} s reading {sorted(ends.missing)}")
+                raise ClusterUnavailableError(
+                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
+                )
     finally:
         consumer.close()
     return found
@@ -238,14 +250,14 @@ def summary(judged: Sequence[Judged], *, retried: bool) -> str:
         count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
     )
     if retried:
-        later = "; a letter that stands on in a while was overtaken: try it again" if readable else ""
+        later = (
+            "; a letter that stands on in a while was overtaken: try it again" if readable else ""
+        )
         return (
             f"{readable} given to the pipeline again, {outdated} outdated and ended, "
             f"{unreadable_still} still unreadable{later}"
         )
-    return (
-        f"{readable} readable now, {outdated} outdated, {unreadable_still} unreadable; --retry to act on it"
-    )
+    return f"{readable} readable now, {outdated} outdated, {unreadable_still} unreadable; --retry to act on it"
 
 
 def show(judged: Sequence[Judged]) -> None:
@@ -253,9 +265,13 @@ def show(judged: Sequence[Judged]) -> None:
     if not judged:
         return
     now = time.time_ns() // 1_000_000
-    table = columns(("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False))
+    table = columns(
+        ("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)
+    )
     for one in judged:
         letter = one.letter
         place = f"{letter.partition}/{letter.offset}"
-        table.add_row(letter.topic, place, age(max(now - letter.at, 0) / 1000), one.verdict.value, one.reason)
+        table.add_row(
+            letter.topic, place, age(max(now - letter.at, 0) / 1000), one.verdict.value, one.reason
+        )
     output().print(table)

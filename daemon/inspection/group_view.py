@@ -48,7 +48,9 @@ class GroupView:
     plan: GroupRecord | None = None
     lags: dict[str, LagRecord] = field(default_factory=dict)
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
-    members: dict[tuple[str, str], MemberRecord] = field(default_factory=dict)  # by instance and incarnation
+    members: dict[tuple[str, str], MemberRecord] = field(
+        default_factory=dict
+    )  # by instance and incarnation
     assigned: dict[tuple[str, str], MemberAssignment] = field(default_factory=dict)
 
     @property
@@ -73,7 +75,9 @@ class GroupView:
     def member_lags(self) -> dict[str, int]:
         """Records behind, by instance."""
         owners = self.owners()
-        lags = dict.fromkeys((i for (i, _), record in self.assigned.items() if record.state == "active"), 0)
+        lags = dict.fromkeys(
+            (i for (i, _), record in self.assigned.items() if record.state == "active"), 0
+        )
         for topic, record in self.lags.items():
             for number, lag in enumerate(record.lag):
                 if owner := owners.get((topic, number)):
@@ -208,7 +212,9 @@ def known(views: Mapping[str, GroupView], name: str) -> GroupView:
         )
     near = get_close_matches(name, views, n=FEW)
     hint = (
-        f"the nearest of {len(views):,} are {', '.join(near)}" if near else f"none of {len(views):,} is near"
+        f"the nearest of {len(views):,} are {', '.join(near)}"
+        if near
+        else f"none of {len(views):,} is near"
     )
     raise NotFoundError(f"no group {name!r} is known here; {hint}")
 
@@ -222,7 +228,9 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
     views = Views()
     console = Console(stderr=True)
     with console.status(f"reading {settings.prefix}* from {settings.bootstrap}"):
-        for entry in read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout):
+        for entry in read_to_end(
+            settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout
+        ):
             if isinstance(entry, Entry):
                 views.apply(entry.kind, entry.record)
     return views.groups

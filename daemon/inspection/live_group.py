@@ -62,7 +62,9 @@ def group_of(
     view = known(views.groups, name)
     members = _present(view)
     if not members:
-        raise NotFoundError(f"group {name!r} has no members that levelwind manages: there is nothing to plan")
+        raise NotFoundError(
+            f"group {name!r} has no members that levelwind manages: there is nothing to plan"
+        )
     return planning.build(members, topics, view.lags, view.owners(), record_bytes)
 
 

@@ -102,7 +102,9 @@ def record_lag(
             if ends.done and seconds is not None and now >= begun + seconds:
                 break
             if not ends.done and now > heard + timeout:
-                raise ClusterUnavailableError(f"no progress in {timeout:g} s reading {sorted(ends.missing)}")
+                raise ClusterUnavailableError(
+                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
+                )
             for message in polled(consumer, 0.2):
                 heard = now
                 if (sample := _sample(topics, message, group)) is not None:

@@ -76,7 +76,9 @@ def consumer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Consumer
     return _made(Consumer, config, required)
 
 
-def _made(make: Callable[..., Client], config: Mapping[str, Any], required: Mapping[str, Any]) -> Client:
+def _made(
+    make: Callable[..., Client], config: Mapping[str, Any], required: Mapping[str, Any]
+) -> Client:
     try:
         return make({**PREFERRED, **config, **required}, logger=LIBRARY)
     except KafkaException as exception:

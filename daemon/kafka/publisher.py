@@ -69,7 +69,12 @@ class Publisher:
     """The one producer of the assignments; for one thread."""
 
     def __init__(
-        self, client_config: Mapping[str, Any], topics: Topics, *, timeout: float = 30.0, log: Any = None
+        self,
+        client_config: Mapping[str, Any],
+        topics: Topics,
+        *,
+        timeout: float = 30.0,
+        log: Any = None,
     ) -> None:
         self._timeout = timeout
         self._log = log or structlog.get_logger()
@@ -202,7 +207,9 @@ class Publisher:
         if error.txn_requires_abort():
             return _AbortError(error.str())
         if error.code() in clients.REFUSED:
-            return ClusterUnavailableError(f"{what}: no right to publish under {self._id}: {error.str()}")
+            return ClusterUnavailableError(
+                f"{what}: no right to publish under {self._id}: {error.str()}"
+            )
         if error.retriable():
             return _AgainError(error.str())
         return ClusterUnavailableError(f"{what}: {error.str()}")

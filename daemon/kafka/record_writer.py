@@ -51,7 +51,14 @@ def give(
     )
     for place, replay in said:
         topic = topics.dead_letters if replay is None else topics.replays
-        _send(producer, topic, counts[topic], place, None if replay is None else encode(replay)[1], failures)
+        _send(
+            producer,
+            topic,
+            counts[topic],
+            place,
+            None if replay is None else encode(replay)[1],
+            failures,
+        )
     if producer.flush(within) or failures:
         raise ClusterUnavailableError(
             f"not everything was taken: {failures[0] if failures else 'no answer'}; what was taken need not be sent again"
@@ -77,12 +84,18 @@ def _send(
     while True:
         try:
             producer.produce(
-                topic, value, key, partition=partition_for(key.decode(), partitions), on_delivery=delivered
+                topic,
+                value,
+                key,
+                partition=partition_for(key.decode(), partitions),
+                on_delivery=delivered,
             )
         except BufferError:
             producer.poll(0.1)  # until the queue has room; what is in it times out
         except KafkaException as exception:
-            failures.append(f"{name}/{partition} at offset {offset}: {clients.kafka_error(exception).str()}")
+            failures.append(
+                f"{name}/{partition} at offset {offset}: {clients.kafka_error(exception).str()}"
+            )
             return
         else:
             producer.poll(0)

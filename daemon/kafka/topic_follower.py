@@ -47,7 +47,14 @@ class LogReader:
 
     client_config: Mapping[str, Any]
     topics: Topics
-    kinds: tuple[TopicKind, ...] = ("members", "assignments", "lag", "triggers", "metadata", "control")
+    kinds: tuple[TopicKind, ...] = (
+        "members",
+        "assignments",
+        "lag",
+        "triggers",
+        "metadata",
+        "control",
+    )
     samples: bool = False
     """Whether the samples of offsets in `metadata` are wanted."""
     on_entry: Callable[[Entry], None]

@@ -12,7 +12,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
@@ -146,14 +152,18 @@ def _asked(
     client: AdminClient, known: Mapping[str, Any], names: Sequence[str], timeout: float
 ) -> dict[tuple[str, int], int]:
     if absent := [name for name in names if name not in known]:
-        raise NotFoundError(f"the cluster has no topic {', '.join(absent)}, or does not show it to us")
+        raise NotFoundError(
+            f"the cluster has no topic {', '.join(absent)}, or does not show it to us"
+        )
     wanted = {
         TopicPartition(name, number): OffsetSpec.latest()
         for name in names
         for number in known[name].partitions
     }
     ends: dict[tuple[str, int], int] = {}
-    for place, answer in clients.offsets(client, wanted, IsolationLevel.READ_COMMITTED, timeout).items():
+    for place, answer in clients.offsets(
+        client, wanted, IsolationLevel.READ_COMMITTED, timeout
+    ).items():
         name = f"{place.topic}/{place.partition}"
         try:
             offset = answer.result().offset
@@ -202,7 +212,9 @@ def read_to_end(
                     yield judge(topics, message)
                 ends.note(message)
             if time.monotonic() > until:
-                raise ClusterUnavailableError(f"no progress in {timeout:g} s reading {sorted(ends.missing)}")
+                raise ClusterUnavailableError(
+                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
+                )
     finally:
         consumer.close()
 

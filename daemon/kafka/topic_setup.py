@@ -51,7 +51,10 @@ def ensure(
     created = _create(client, missing, topics.prefix, settings.timeout)
     for shape in created:
         log.info(
-            "topics.created", topic=shape.name, partitions=shape.partitions, replication=shape.replication
+            "topics.created",
+            topic=shape.name,
+            partitions=shape.partitions,
+            replication=shape.replication,
         )
     if missing:
         names = [shape.name for shape in missing]
@@ -62,7 +65,11 @@ def ensure(
         expected = next(shape for shape in existing if shape.name == found.name)
         for one in differences(expected, found):
             log.warning(
-                "topics.drifted", topic=one.topic, setting=one.setting, expected=one.expected, found=one.found
+                "topics.drifted",
+                topic=one.topic,
+                setting=one.setting,
+                expected=one.expected,
+                found=one.found,
             )
     return _counts(cluster, topics)
 
@@ -75,7 +82,9 @@ def partition_counts(
     Raises:
         ClusterUnavailableError: no answer in time.
     """
-    return _counts(clients.listed(clients.admin(client_config), client_config, settings.timeout), topics)
+    return _counts(
+        clients.listed(clients.admin(client_config), client_config, settings.timeout), topics
+    )
 
 
 def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
@@ -84,7 +93,9 @@ def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
     return {name: len(known[name].partitions) for name in names}
 
 
-def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings, group: str) -> int:
+def offsets_partitions(
+    client_config: Mapping[str, Any], settings: TopicSettings, group: str
+) -> int:
     """Make sure that `__consumer_offsets` exists and tell how many partitions it has.
 
     Args:
@@ -102,9 +113,13 @@ def offsets_partitions(client_config: Mapping[str, Any], settings: TopicSettings
         for attempt in _patiently(settings.timeout):
             with attempt:
                 _look_up(asking, group, min(settings.timeout, 5.0))
-                found = clients.listed(asking, client_config, settings.timeout).topics.get(CONSUMER_OFFSETS)
+                found = clients.listed(asking, client_config, settings.timeout).topics.get(
+                    CONSUMER_OFFSETS
+                )
                 if found is None or not found.partitions:
-                    raise _NotYetError(f"{CONSUMER_OFFSETS} is not there, or may not be described by us")
+                    raise _NotYetError(
+                        f"{CONSUMER_OFFSETS} is not there, or may not be described by us"
+                    )
     finally:
         asking.close()
     return len(found.partitions)
@@ -164,7 +179,9 @@ def _create(
                 refused.append(shape)
                 reason = error.str()
             elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ClusterUnavailableError(f"{shape.name} was not created: {error.str()}") from exception
+                raise ClusterUnavailableError(
+                    f"{shape.name} was not created: {error.str()}"
+                ) from exception
     if refused:
         raise ClusterUnavailableError(refusal(refused, prefix, reason))
     return made
@@ -174,7 +191,11 @@ def _found(
     client: AdminClient, cluster: Any, shapes: Iterable[TopicShape], timeout: float, log: Any
 ) -> list[TopicShape]:
     resources = {shape.name: ConfigResource(ResourceType.TOPIC, shape.name) for shape in shapes}
-    answers = client.describe_configs(list(resources.values()), request_timeout=timeout) if resources else {}
+    answers = (
+        client.describe_configs(list(resources.values()), request_timeout=timeout)
+        if resources
+        else {}
+    )
     found: list[TopicShape] = []
     for name, resource in resources.items():
         try:
@@ -186,7 +207,9 @@ def _found(
         partitions = cluster.topics[name].partitions
         replication = min((len(one.replicas) for one in partitions.values()), default=0)
         found.append(
-            TopicShape(name=name, partitions=len(partitions), replication=replication, settings=settings)
+            TopicShape(
+                name=name, partitions=len(partitions), replication=replication, settings=settings
+            )
         )
     return found
 
@@ -199,12 +222,16 @@ def _await_leaders(
             cluster = clients.listed(client, client_config, timeout)
             known = cluster.topics
             for name in names:
-                if name not in known or any(one.leader < 0 for one in known[name].partitions.values()):
+                if name not in known or any(
+                    one.leader < 0 for one in known[name].partitions.values()
+                ):
                     raise _NotYetError(f"{name} was created but has no leaders")
     return cluster
 
 
-def _await_everywhere(client_config: Mapping[str, Any], cluster: Any, names: Sequence[str], log: Any) -> None:
+def _await_everywhere(
+    client_config: Mapping[str, Any], cluster: Any, names: Sequence[str], log: Any
+) -> None:
     """Wait until every broker knows the topics: what asks for them next may ask any."""
     for broker in cluster.brokers.values():
         host = f"[{broker.host}]" if ":" in broker.host else broker.host

@@ -67,7 +67,9 @@ def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[Topic
     """Say what our topics should be in a cluster of so many brokers."""
     replication = settings.replication or min(3, max(brokers, 1))
 
-    def shape(name: str, base: Mapping[str, str], partitions: int = settings.partitions) -> TopicShape:
+    def shape(
+        name: str, base: Mapping[str, str], partitions: int = settings.partitions
+    ) -> TopicShape:
         return TopicShape(
             name=name,
             partitions=partitions,
@@ -78,7 +80,13 @@ def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[Topic
     return (
         *(
             shape(name, COMPACTED)
-            for name in (topics.metadata, topics.lag, topics.triggers, topics.members, topics.assignments)
+            for name in (
+                topics.metadata,
+                topics.lag,
+                topics.triggers,
+                topics.members,
+                topics.assignments,
+            )
         ),
         shape(topics.control, COMPACTED, 1),
         shape(topics.dead_letters, KEPT),

@@ -13,7 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 
 from daemon.kafka import clients
@@ -83,7 +89,9 @@ def look(
         if brokers != {number: one.rack for number, one in known.brokers.items() if one.online}:
             whole = True  # a topic's record names the racks of its replicas
         asked = _to_describe(listed, selection, known, whole=whole)
-        described = client.describe_topics(TopicCollection(asked), request_timeout=timeout) if asked else {}
+        described = (
+            client.describe_topics(TopicCollection(asked), request_timeout=timeout) if asked else {}
+        )
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     topics: dict[str, ObservedTopic] = {}
@@ -105,7 +113,9 @@ def look(
             for partition in description.partitions:
                 # A broker that came between the two answers: its rack is not to be missed.
                 brokers |= {
-                    node.id: node.rack for node in partition.replicas if node.host and node.id not in brokers
+                    node.id: node.rack
+                    for node in partition.replicas
+                    if node.host and node.id not in brokers
                 }
     return Observation(
         at=at,
@@ -144,7 +154,9 @@ def _to_describe(
     return [
         name
         for name in names
-        if name not in listed or name not in known.topics or not _same(listed[name], known.topics[name])
+        if name not in listed
+        or name not in known.topics
+        or not _same(listed[name], known.topics[name])
     ]
 
 
@@ -231,7 +243,9 @@ def read_offsets(
     )
 
 
-def _answers(asked: Mapping[TopicPartition, Any], failed: dict[Place, str]) -> tuple[dict[Place, int], bool]:
+def _answers(
+    asked: Mapping[TopicPartition, Any], failed: dict[Place, str]
+) -> tuple[dict[Place, int], bool]:
     """The offsets as they come, and whether any was refused; why there is none for the others goes into `failed`."""
     offsets: dict[Place, int] = {}
     refused = False

@@ -104,7 +104,10 @@ def diff(previous: ClusterState, observed: Observation) -> tuple[ClusterState, t
     }
     topics = {
         **{name: known for name, known in previous.topics.items() if name not in observed.gone},
-        **{name: _record(name, topic, observed.at, brokers) for name, topic in observed.topics.items()},
+        **{
+            name: _record(name, topic, observed.at, brokers)
+            for name, topic in observed.topics.items()
+        },
     }
     brokers = _settled(previous.brokers, brokers, observed.at)
     topics = _settled(previous.topics, topics, observed.at)
@@ -117,7 +120,9 @@ def diff(previous: ClusterState, observed: Observation) -> tuple[ClusterState, t
     return ClusterState(brokers=brokers, topics=topics), news
 
 
-def _record(name: str, topic: ObservedTopic, at: int, brokers: Mapping[int, BrokerRecord]) -> TopicRecord:
+def _record(
+    name: str, topic: ObservedTopic, at: int, brokers: Mapping[int, BrokerRecord]
+) -> TopicRecord:
     return TopicRecord(
         topic=name,
         at=at,
@@ -134,7 +139,9 @@ def _racks(replicas: Iterable[int], brokers: Mapping[int, BrokerRecord]) -> tupl
     return tuple(sorted(rack for rack in racks if rack is not None))
 
 
-def _settled(previous: Mapping[Name, Seen], records: Mapping[Name, Seen], at: int) -> dict[Name, Seen]:
+def _settled(
+    previous: Mapping[Name, Seen], records: Mapping[Name, Seen], at: int
+) -> dict[Name, Seen]:
     """Put records in order; one that only says again what was published stays the published one, with its time.
 
     What differs is later than what it follows, though the clock was set back: plans and the pipeline tell by these times
@@ -180,7 +187,10 @@ def moved_racks(before: TopicRecord | None, topic: TopicRecord) -> set[tuple[str
 def never_seen(state: ClusterState) -> frozenset[int]:
     """Brokers that hold replicas but were away whenever we looked: nothing is known of their racks."""
     holders = {
-        number for topic in state.topics.values() for replicas in topic.replicas for number in replicas
+        number
+        for topic in state.topics.values()
+        for replicas in topic.replicas
+        for number in replicas
     }
     return frozenset(holders - state.brokers.keys())
 
@@ -208,21 +218,28 @@ def sample(
         begin=tuple(begin),
         stable=tuple(stable),
         high=tuple(
-            max(one, least) if one != UNKNOWN else UNKNOWN for one, least in zip(high, stable, strict=True)
+            max(one, least) if one != UNKNOWN else UNKNOWN
+            for one, least in zip(high, stable, strict=True)
         ),
         data=tuple(data) if any(end != UNKNOWN for end in data) else None,
         commits=tuple(commits) or None,
     )
 
 
-def moved_since(told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]) -> list[OffsetsRecord]:
+def moved_since(
+    told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]
+) -> list[OffsetsRecord]:
     """The samples that say more than that time has passed since the last ones, by topic."""
     return [
-        one for one in samples if (before := told.get(one.topic)) is None or replace(before, at=one.at) != one
+        one
+        for one in samples
+        if (before := told.get(one.topic)) is None or replace(before, at=one.at) != one
     ]
 
 
-def settled(told: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]) -> dict[tuple[str, int], int]:
+def settled(
+    told: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]
+) -> dict[tuple[str, int], int]:
     """Where the last samples of these very topics saw the stable offset at the high watermark, by topic and partition."""
     return {
         (topic.topic, number): high

@@ -138,7 +138,9 @@ class Tails:
         return self._consumer
 
 
-def last_records(consumer: Consumer, starts: Mapping[Place, int], timeout: float) -> dict[Place, int | None]:
+def last_records(
+    consumer: Consumer, starts: Mapping[Place, int], timeout: float
+) -> dict[Place, int | None]:
     """By partition the offset of the last record at or after a start, None for none; those that could be read to their end."""
     until = time.monotonic() + timeout
     last: dict[Place, int | None] = {}

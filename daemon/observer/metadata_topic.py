@@ -69,7 +69,10 @@ class MetadataTopic:
         for change in changes:
             if isinstance(change, Tombstone):
                 self._produce(
-                    change.key, encode_key(change.key), None, lambda error, _: outcomes.append(error)
+                    change.key,
+                    encode_key(change.key),
+                    None,
+                    lambda error, _: outcomes.append(error),
                 )
             else:
                 key, value = encode(change)
@@ -78,7 +81,9 @@ class MetadataTopic:
         if failed := [error for error in outcomes if error is not None]:
             raise UnansweredError(f"{len(failed)} changes were not published: {failed[0].str()}")
         if len(outcomes) < len(changes):
-            raise UnansweredError(f"{len(changes) - len(outcomes)} changes were not acknowledged in time")
+            raise UnansweredError(
+                f"{len(changes) - len(outcomes)} changes were not acknowledged in time"
+            )
 
     def offer(self, samples: Iterable[OffsetsRecord]) -> None:
         """Send samples without waiting; raises `UnansweredError` if one of those before them was lost."""
@@ -105,7 +110,11 @@ class MetadataTopic:
         try:
             partition = partition_for(str(place(key)), self._count(producer))
             producer.produce(
-                self._topics.metadata, key=raw_key, value=value, partition=partition, on_delivery=delivered
+                self._topics.metadata,
+                key=raw_key,
+                value=value,
+                partition=partition,
+                on_delivery=delivered,
             )
         except BufferError as full:
             raise UnansweredError("the producer's queue is full") from full
@@ -119,7 +128,9 @@ class MetadataTopic:
 
     def _count(self, producer: Producer) -> int:
         if not self._partitions:
-            described = producer.list_topics(self._topics.metadata, timeout=5).topics[self._topics.metadata]
+            described = producer.list_topics(self._topics.metadata, timeout=5).topics[
+                self._topics.metadata
+            ]
             if not described.partitions:
                 raise UnansweredError(f"{self._topics.metadata} is not there")
             self._partitions = len(described.partitions)

@@ -89,7 +89,9 @@ class Observer:
         self._ticked = ticked
         self._settings = settings
         self._log = log or structlog.get_logger()
-        self._selection = Selection.of(settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*"))
+        self._selection = Selection.of(
+            settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*")
+        )
         self._client = clients.admin(client_config)
         self._topic = MetadataTopic(client_config, topics, self._log)
         self._scheduler: BaseScheduler | None = None
@@ -118,7 +120,9 @@ class Observer:
     def schedule(self, scheduler: BaseScheduler) -> None:
         """Put both jobs into a scheduler; the first ticks are due at once."""
         self._scheduler = scheduler
-        scheduler.add_listener(self._on_job, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED | EVENT_JOB_ERROR)
+        scheduler.add_listener(
+            self._on_job, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED | EVENT_JOB_ERROR
+        )
         for job, tick, interval in (
             (METADATA_JOB, self.tick_metadata, self._settings.metadata_interval),
             (OFFSETS_JOB, self.tick_offsets, self._settings.offsets_interval),
@@ -185,12 +189,16 @@ class Observer:
     def _observe(self) -> None:
         if self._state is None:
             recovered = self._topic.recover()
-            self._log.info("observer.recovered", brokers=len(recovered.brokers), topics=len(recovered.topics))
+            self._log.info(
+                "observer.recovered", brokers=len(recovered.brokers), topics=len(recovered.topics)
+            )
         else:
             recovered = self._state
         whole = self._shrunk or self._looks % self._settings.whole_every == 0
         self._shrunk = False
-        observed = look(self._client, self._selection, recovered, _now(), self._settings.timeout, whole=whole)
+        observed = look(
+            self._client, self._selection, recovered, _now(), self._settings.timeout, whole=whole
+        )
         self._looks += 1
         state, news = diff(recovered, observed)
         if news:
@@ -207,7 +215,9 @@ class Observer:
                 case BrokerRecord(online=True):
                     self._log.info("observer.broker_online", broker=change.broker, rack=change.rack)
                 case BrokerRecord():
-                    self._log.warning("observer.broker_offline", broker=change.broker, rack=change.rack)
+                    self._log.warning(
+                        "observer.broker_offline", broker=change.broker, rack=change.rack
+                    )
                 case TopicRecord():
                     self._log.debug(
                         "observer.topic_changed",
@@ -238,7 +248,9 @@ class Observer:
         unreadable = self._unreadable
         readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
         self._samples += 1
-        due = begins_due(readable, self._begins, all_=self._samples % self._settings.begin_every == 0)
+        due = begins_due(
+            readable, self._begins, all_=self._samples % self._settings.begin_every == 0
+        )
         led = [
             (leader, topic.topic, number)
             for topic in readable
@@ -291,7 +303,9 @@ class Observer:
     def _tell_of_unknown(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:
         """Say what could not be read twice in a row: an election is over by the second time, and no news."""
         missed = {
-            (topic.topic, number): "no leader" if leader == UNKNOWN else offsets.failed[topic.topic, number]
+            (topic.topic, number): "no leader"
+            if leader == UNKNOWN
+            else offsets.failed[topic.topic, number]
             for topic in topics
             for number, leader in enumerate(topic.leader)
             if leader == UNKNOWN or (topic.topic, number) in offsets.failed
@@ -313,19 +327,26 @@ class Observer:
         tick = event.job_id.rpartition(".")[2]
         if event.code == EVENT_JOB_ERROR:
             self._log.error(
-                "observer.tick_failed", tick=tick, error=repr(event.exception), traceback=event.traceback
+                "observer.tick_failed",
+                tick=tick,
+                error=repr(event.exception),
+                traceback=event.traceback,
             )
             return
         # While the cluster is away a tick takes as long as its time-out: that has been said.
         if self._outages[event.job_id].since is None:
             held = self._skips.allows(tick, time.monotonic())
             if held is not None:
-                reason = "late" if event.code == EVENT_JOB_MISSED else "the one before is still at work"
+                reason = (
+                    "late" if event.code == EVENT_JOB_MISSED else "the one before is still at work"
+                )
                 self._log.warning("observer.tick_skipped", tick=tick, reason=reason, held_back=held)
 
 
 def _known(
-    topics: Mapping[str, TopicRecord], before: Mapping[tuple[str, int], int], read: Mapping[Place, int]
+    topics: Mapping[str, TopicRecord],
+    before: Mapping[tuple[str, int], int],
+    read: Mapping[Place, int],
 ) -> dict[tuple[str, int], int]:
     """The offsets that are known after a reading, of the topics that there are."""
     ids = {topic.id for topic in topics.values()}

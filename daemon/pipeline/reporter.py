@@ -72,7 +72,9 @@ class Teller:
     def set_aside(self, former: SetAside) -> None:
         """Say that the state is built anew, and why."""
         self._rebuilt = True
-        log.warning("pipeline.checkpoint_set_aside", moved_to=str(former.place), reason=former.reason)
+        log.warning(
+            "pipeline.checkpoint_set_aside", moved_to=str(former.place), reason=former.reason
+        )
 
     def tell(self, news: Progress | Terminated) -> None:
         """Take in a batch, or the end."""
@@ -93,7 +95,9 @@ class Teller:
         elif failure.blame is Blame.UNKNOWN and not self._batches:
             condemned = checkpoint.strike(self._checkpoint, failure.summary)
         log.debug("pipeline.trace", error=error)
-        log.error("pipeline.failed", error=failure.summary, blame=failure.blame.value, rebuild=condemned)
+        log.error(
+            "pipeline.failed", error=failure.summary, blame=failure.blame.value, rebuild=condemned
+        )
 
     def _progress(self, batch: Progress) -> None:
         if not self._batches:

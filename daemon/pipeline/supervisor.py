@@ -117,7 +117,10 @@ class PipelineChild:
         command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
         self._child = guard.start(command, grace=STOP_WITHIN, output=subprocess.PIPE)
         threading.Thread(
-            target=relay, args=(self._child.process.stdout, self._hear), name="pipeline-log", daemon=True
+            target=relay,
+            args=(self._child.process.stdout, self._hear),
+            name="pipeline-log",
+            daemon=True,
         ).start()
 
     def ask_to_stop(self) -> None:
@@ -132,7 +135,9 @@ class PipelineChild:
             self._child = None
 
 
-def relay(lines: Iterable[bytes] | None, hear: Callable[[Mapping[str, Any]], None] = lambda _: None) -> None:
+def relay(
+    lines: Iterable[bytes] | None, hear: Callable[[Mapping[str, Any]], None] = lambda _: None
+) -> None:
     """Say the child's events as ours; what is none is a word of Spark's, or of a runtime that crashes."""
     for line in lines or ():
         text = line.decode(errors="replace").strip()
@@ -149,4 +154,6 @@ def relay(lines: Iterable[bytes] | None, hear: Callable[[Mapping[str, Any]], Non
             try:
                 hear({"event": name, **event})
             except Exception as error:  # noqa: BLE001 - a child whose output nobody reads on stands still, for want of a figure
-                log.info("library.said", library="metrics", text=f"{name} was not counted: {error!r}")
+                log.info(
+                    "library.said", library="metrics", text=f"{name} was not counted: {error!r}"
+                )

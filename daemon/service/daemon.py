@@ -97,7 +97,10 @@ def run(settings: Settings) -> None:
         LevelwindError: it cannot start or go on; it has been logged, and its text says whose fault it is.
     """
     log.info(
-        "daemon.started", bootstrap=settings.bootstrap, prefix=settings.prefix, version=version("levelwind")
+        "daemon.started",
+        bootstrap=settings.bootstrap,
+        prefix=settings.prefix,
+        version=version("levelwind"),
     )
     try:
         with signals() as stop, ExitStack() as stack:
@@ -119,7 +122,9 @@ def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
         stack.callback(served.close)
         log.info("metrics.listening", address=served.address)
     partitions = our_topics.ensure(client, settings.topics, settings.topic, log)
-    our_topics.offsets_partitions(client, settings.topic, f"{settings.prefix}probe")  # makes sure of it
+    our_topics.offsets_partitions(
+        client, settings.topic, f"{settings.prefix}probe"
+    )  # makes sure of it
 
     # Started first, since it takes longest; it needs nothing of what follows.
     child = PipelineChild(
@@ -150,7 +155,10 @@ def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
 
 
 def _loop(
-    daemon: Daemon, mailbox: Mailbox[Event | BaseException], child: PipelineChild, stop: threading.Event
+    daemon: Daemon,
+    mailbox: Mailbox[Event | BaseException],
+    child: PipelineChild,
+    stop: threading.Event,
 ) -> None:
     ticked_at = float("-inf")
     while not stop.is_set():
@@ -300,7 +308,11 @@ class Daemon:
         match effect:
             case Publish(records=records):
                 self._publish(
-                    [message for kind, record in records for message in self._outgoing(kind, record)]
+                    [
+                        message
+                        for kind, record in records
+                        for message in self._outgoing(kind, record)
+                    ]
                 )
             case Say(event, fields):
                 self._metrics.said(event, fields)
@@ -321,10 +333,14 @@ class Daemon:
                 before_sleep=_say_retry,
             )(self._publisher.publish, outgoing)
         except RetryError:
-            log.warning("publisher.left_open", error="asked to stop while the cluster did not answer")
+            log.warning(
+                "publisher.left_open", error="asked to stop while the cluster did not answer"
+            )
 
     def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[Outgoing]:
-        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        key, value = (
+            (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        )
         topic = self._topics.name(kind)
         count = self._partitions[topic]
         name = place(record.key)  # None: the planner's own record, of which each partition has one

@@ -29,7 +29,9 @@ class Mailbox(Generic[T]):
     def put(self, key: Hashable, event: T) -> None:
         """Post an event; one of the same key that is still unread is replaced. Dropped once the mailbox is closed."""
         with self._changed:
-            while key not in self._events and len(self._events) >= self._capacity and not self._closed:
+            while (
+                key not in self._events and len(self._events) >= self._capacity and not self._closed
+            ):
                 self._changed.wait()
             if not self._closed:
                 self._events[key] = event

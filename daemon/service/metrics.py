@@ -69,7 +69,9 @@ class Metrics:
 
     def _pipeline_metrics(self) -> None:
         self._up = self._gauge("pipeline_up", "Whether the pipeline's query runs.")
-        self._deaths = self._counter("pipeline_deaths", "Times that the pipeline's process has ended.")
+        self._deaths = self._counter(
+            "pipeline_deaths", "Times that the pipeline's process has ended."
+        )
         self._set_aside = self._counter(
             "pipeline_checkpoints_set_aside", "Checkpoints that could not be gone on from."
         )
@@ -78,19 +80,25 @@ class Metrics:
             "pipeline_phase_seconds", "Time that batches spent, by Spark's phase.", ("phase",)
         )
         self._records = self._counter("pipeline_records", "Kafka records read.")
-        self._behind = self._gauge("pipeline_behind_records", "Records that the last batch left unread.")
+        self._behind = self._gauge(
+            "pipeline_behind_records", "Records that the last batch left unread."
+        )
         self._caught_up = self._gauge(
-            "pipeline_caught_up_ratio", "Share of the backlog that is read; 1 when the query keeps pace."
+            "pipeline_caught_up_ratio",
+            "Share of the backlog that is read; 1 when the query keeps pace.",
         )
         self._delay = self._histogram(
             "pipeline_delay_seconds", "Age of a batch's newest record at the batch's end."
         )
         self._newest = self._gauge(
-            "pipeline_newest_timestamp_seconds", "Time of the newest record read: the query's event time."
+            "pipeline_newest_timestamp_seconds",
+            "Time of the newest record read: the query's event time.",
         )
         self._newest.set(float("nan"))  # of none yet: it is no time, and old by no rule
         self._state_rows = self._gauge("pipeline_state_rows", "Keys in the query's state.")
-        self._state_bytes = self._gauge("pipeline_state_bytes", "Memory of the query's state stores.")
+        self._state_bytes = self._gauge(
+            "pipeline_state_bytes", "Memory of the query's state stores."
+        )
         self._rejected = self._counter(
             "pipeline_rejected_records", "Records that could not be read, by reason.", ("reason",)
         )
@@ -99,12 +107,20 @@ class Metrics:
         )
 
     def _control_metrics(self) -> None:
-        self._ticks = self._histogram("observer_tick_seconds", "Duration of the observer's ticks.", ("tick",))
-        self._unanswered = self._counter(
-            "observer_unanswered_ticks", "Ticks of the observer that the cluster did not answer.", ("tick",)
+        self._ticks = self._histogram(
+            "observer_tick_seconds", "Duration of the observer's ticks.", ("tick",)
         )
-        self._decisions = self._counter("decisions", "What the control decided.", ("outcome", "reason"))
-        self._moves = self._counter("moved_partitions", "Partitions moved by plans, by cause.", ("reason",))
+        self._unanswered = self._counter(
+            "observer_unanswered_ticks",
+            "Ticks of the observer that the cluster did not answer.",
+            ("tick",),
+        )
+        self._decisions = self._counter(
+            "decisions", "What the control decided.", ("outcome", "reason")
+        )
+        self._moves = self._counter(
+            "moved_partitions", "Partitions moved by plans, by cause.", ("reason",)
+        )
         self._handover = self._histogram(
             "handover_seconds", "From a plan to every partition being where it wants it."
         )
@@ -235,7 +251,9 @@ def families(groups: Iterable[GroupState], now: float) -> Iterator[Metric]:
     """Give the gauges of some groups at a time, seconds since the epoch."""
     lag = _family("lag_records", "Records behind, over all partitions.")
     age = _family("lag_age_seconds", "How old the group's oldest sample of lag is.")
-    share = _family("largest_member_share_ratio", "The most loaded member's share of the group's lag.")
+    share = _family(
+        "largest_member_share_ratio", "The most loaded member's share of the group's lag."
+    )
     skew = _family("skew_ratio", "The most loaded member's lag over its capacity, over the mean.")
     members = _family("members", "Live members of a managed group.")
     moving = _family("pending_handover", "Whether partitions are still being handed over.")

@@ -55,7 +55,9 @@ def contender(text: str) -> Contender:
         option, equals, value = pair.partition("=")
         if not equals or option not in known:
             there = ", ".join(known) or "none"
-            raise ProblemError(f"strategy {text!r}: {option!r} is no option of {name}; there are {there}")
+            raise ProblemError(
+                f"strategy {text!r}: {option!r} is no option of {name}; there are {there}"
+            )
         options[option] = _value(value)
     return Contender(name=text.strip(), eager=name in EAGER, plan=strategy_named(name, options))
 

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from daemon.config.settings import Settings
     from daemon.simulation.fleet import World
 
-USUAL = ("optimal", "lag", "lag-global", "sticky", "cooperative-sticky", "uniform", "range", "roundrobin")
+USUAL = (
+    "optimal",
+    "lag",
+    "lag-global",
+    "sticky",
+    "cooperative-sticky",
+    "uniform",
+    "range",
+    "roundrobin",
+)
 """What is compared where nothing is named; `failover`, which gives one member everything, is no rival."""
 MOST = 100_000_000
 """Partitions times ticks; an hour of it has to be in memory, and somebody waits for it."""
@@ -93,7 +102,11 @@ class Simulated:
 
     def as_text(self) -> str:
         """As people read it."""
-        stops = "eager strategies stop the group" if self.asked.classic else "only what moves stands still"
+        stops = (
+            "eager strategies stop the group"
+            if self.asked.classic
+            else "only what moves stands still"
+        )
         return (
             f"{self.title}\n"
             f"target: no record waits for longer than {self.asked.target:g} s; a member of capacity 1 reads "
@@ -156,7 +169,9 @@ def run(asked: Asked, settings: Settings, progress: Callable[[float], None]) -> 
         ConfigurationError: as `world_of`.
     """
     world = world_of(asked)
-    course = Course(rules=rules_of(settings), target=asked.target, pause=asked.pause, classic=asked.classic)
+    course = Course(
+        rules=rules_of(settings), target=asked.target, pause=asked.pause, classic=asked.classic
+    )
     return Simulated(
         asked=asked, world=world, rows=simulate(world, asked.strategies, course, progress=progress)
     )
@@ -190,7 +205,10 @@ def _replayed(asked: Asked, path: Path) -> World:
     else:
         with _readable(asked.problem), asked.problem.open("rb") as lines:
             readers = readers_of(
-                next((line for line in iter(lambda: lines.readline(MAX_LINE), b"") if line.strip()), b"{}")
+                next(
+                    (line for line in iter(lambda: lines.readline(MAX_LINE), b"") if line.strip()),
+                    b"{}",
+                )
             )
     return replayed(
         trace,

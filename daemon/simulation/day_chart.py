@@ -43,7 +43,11 @@ BARS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float], str]
     ("time above target", lambda row: row.above, lambda value: f"{value:.2%}"),
     ("mean wait", lambda row: row.wait, lambda value: f"{value:,.1f} s"),
     ("p99 lag", lambda row: row.lag["p99"], _short),
-    ("read across racks", lambda row: row.cross_bytes if row.cross_share is not None else None, in_bytes),
+    (
+        "read across racks",
+        lambda row: row.cross_bytes if row.cross_share is not None else None,
+        in_bytes,
+    ),
     ("moves", lambda row: row.moves, lambda value: f"{value:,.0f}"),
 )
 
@@ -57,7 +61,9 @@ def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: P
     width = 1.5 + COURSE + BAR * len(BARS)
     with sheet(path, width=width, height=ENDS + LINE * len(rows)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        grid = figure.add_gridspec(len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)])
+        grid = figure.add_gridspec(
+            len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)]
+        )
         top = max(float(row.course.max(initial=0)) for row in rows) or 1.0
         least = min(row.lag["p99"] for row in rows)
         first: Axes | None = None
@@ -97,7 +103,12 @@ def _course(axes: Axes, row: Figures, seconds: float, top: float, *, best: bool)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", which="minor", length=0, labelleft=False)
     axes.set_ylabel(
-        row.strategy, rotation=0, ha="right", va="center", color=INK, fontweight="bold" if best else "normal"
+        row.strategy,
+        rotation=0,
+        ha="right",
+        va="center",
+        color=INK,
+        fontweight="bold" if best else "normal",
     )
 
 
@@ -115,7 +126,9 @@ def _unit(seconds: float) -> tuple[str, float]:
     return ("hours", 3600.0) if seconds > 2 * 3600 else ("minutes", 60.0)
 
 
-def _bars(axes: Axes, name: str, values: Sequence[float | None], shown: Callable[[float], str]) -> None:
+def _bars(
+    axes: Axes, name: str, values: Sequence[float | None], shown: Callable[[float], str]
+) -> None:
     known = [value for value in values if value is not None]
     least, most = min(known, default=0), max(known, default=0) or 1
     for line, value in enumerate(values):

@@ -76,4 +76,6 @@ def simulate(
             for run in runs:
                 run.tick(first + offset, records, recent)
         progress((first + len(block)) / world.ticks)
-    return tuple(figures(name, run, arrived, world.tick) for name, run in zip(strategies, runs, strict=True))
+    return tuple(
+        figures(name, run, arrived, world.tick) for name, run in zip(strategies, runs, strict=True)
+    )

@@ -72,7 +72,9 @@ class Control:
 
     def sampled(self, now: float, *, skew: float, lag: int, seconds: float) -> None:
         """Take note of a sample of lag, and hold the last plan against its promise once its cool-down is over."""
-        self.run = judge(self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds)
+        self.run = judge(
+            self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
+        )
         if self.restraint.promise is not None and not self.restraint.cooling(now):
             self.restraint = self.restraint.judged(skew, now, self.rules.control.restraint)
 

@@ -104,7 +104,9 @@ def figures(strategy: str, run: Run, arrived: int, tick: float) -> Figures:
 def _of(column: np.ndarray) -> dict[str, float]:
     # Values that were there, none in between.
     p50, p99 = np.percentile(column, [50, 99], method="higher").tolist()
-    return {name: round(float(v), 6) for name, v in (("p50", p50), ("p99", p99), ("max", column.max()))}
+    return {
+        name: round(float(v), 6) for name, v in (("p50", p50), ("p99", p99), ("max", column.max()))
+    }
 
 
 COLUMNS = (

@@ -42,13 +42,17 @@ class Mix:
     daily: float = 0.0  # how far the day's course swings about its mean
     bursts: float = 0.0  # an hour, of one topic
     hot: float = 0.0  # the share of all records that goes to a few partitions, which change
-    slow: float = 0.0  # of the consumers, the share that has half the capacity; as many slow down unannounced
+    slow: float = (
+        0.0  # of the consumers, the share that has half the capacity; as many slow down unannounced
+    )
     churn: float = 0.0  # consumers an hour that stop and come back
     racks: int = 0  # how often replicas are moved
 
 
 SCENARIOS: Mapping[str, Mix] = {
-    "day": Mix(spread=0.6, drift=0.5, daily=0.3, bursts=0.25, hot=0.05, slow=0.1, churn=0.5, racks=2),
+    "day": Mix(
+        spread=0.6, drift=0.5, daily=0.3, bursts=0.25, hot=0.05, slow=0.1, churn=0.5, racks=2
+    ),
     "steady": Mix(),
     "drift": Mix(spread=0.6, drift=0.8, daily=0.3),
     "bursts": Mix(spread=0.3, bursts=1.0),

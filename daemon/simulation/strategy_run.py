@@ -175,7 +175,9 @@ class Run:
                 self._speeds()
             case Moved(racks=racks):
                 self._place(racks)
-                self.control.laid_out(tuple(self._racks), known=bool(self._racked[self.known].any()))
+                self.control.laid_out(
+                    tuple(self._racks), known=bool(self._racked[self.known].any())
+                )
                 self._cross = None
 
     def _place(self, racks: Mapping[int, tuple[str, ...]]) -> None:
@@ -239,7 +241,10 @@ class Run:
         rates = recent.rates()
         topics = {}
         for topic, begin, end in zip(
-            fleet.topics, fleet.topic_start[:-1].tolist(), fleet.topic_start[1:].tolist(), strict=True
+            fleet.topics,
+            fleet.topic_start[:-1].tolist(),
+            fleet.topic_start[1:].tolist(),
+            strict=True,
         ):
             topics[topic] = Topic(
                 partitions=end - begin,

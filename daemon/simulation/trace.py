@@ -99,7 +99,9 @@ class _Reader:
             if NEVER not in {at, end}:
                 self.sample(at, record.topic, partition, end, lag)
         if any(record.racks):
-            self.racks[record.topic][record.at] = tuple(tuple(sorted(set(one))) for one in record.racks)
+            self.racks[record.topic][record.at] = tuple(
+                tuple(sorted(set(one))) for one in record.racks
+            )
 
     def sample(self, at: int, topic: str, partition: int, end: int, lag: int | None) -> None:
         self.ends[topic].setdefault(partition, {})[at] = end
@@ -211,7 +213,11 @@ def _row(columns: list[str], text: str) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(columns, cells, strict=True))
     for name in ("at", "partition", "end", "lag"):
         if (cell := row.get(name)) is not None:
-            row[name] = int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 20 else cell or None
+            row[name] = (
+                int(cell)
+                if cell.isascii() and cell.isdecimal() and len(cell) < 20
+                else cell or None
+            )
     return row
 
 
@@ -229,7 +235,10 @@ def _checked(reader: _Reader) -> Trace:
             ends.setdefault(topic, {})[partition] = list(zip(times, rising, strict=True))
     trace = Trace(
         ends=ends,
-        lags={t: {p: lag for p, (_, lag) in sorted(one.items())} for t, one in sorted(reader.lags.items())},
+        lags={
+            t: {p: lag for p, (_, lag) in sorted(one.items())}
+            for t, one in sorted(reader.lags.items())
+        },
         racks={topic: _changes(sorted(one.items())) for topic, one in sorted(reader.racks.items())},
         went_back=went_back,
     )

@@ -70,11 +70,21 @@ def _consumer(member: Member) -> Consumer:
 def readers_alike(count: int, trace: Trace) -> Readers:
     """So many members that are alike, dealt to the trace's racks."""
     names = sorted(
-        {r for layouts in trace.racks.values() for _, racks in layouts for one in racks for r in one}
+        {
+            r
+            for layouts in trace.racks.values()
+            for _, racks in layouts
+            for one in racks
+            for r in one
+        }
     )
     return Readers(
         consumers=tuple(
-            Consumer(id=f"member-{number:04}", topics="*", rack=names[number % len(names)] if names else None)
+            Consumer(
+                id=f"member-{number:04}",
+                topics="*",
+                rack=names[number % len(names)] if names else None,
+            )
             for number in range(count)
         ),
         topics={},
@@ -83,7 +93,13 @@ def readers_alike(count: int, trace: Trace) -> Readers:
 
 
 def replayed(
-    trace: Trace, readers: Readers, *, name: str, tick: float, speed: float | None, utilisation: float
+    trace: Trace,
+    readers: Readers,
+    *,
+    name: str,
+    tick: float,
+    speed: float | None,
+    utilisation: float,
 ) -> World:
     """The world of a trace.
 
@@ -104,7 +120,9 @@ def replayed(
     for member, owned in readers.owned.items():
         for topic, numbers in owned.items():
             if topic in counts and any(not 0 <= number < counts[topic] for number in numbers):
-                raise ProblemError(f"member {member!r}: owns a partition of {topic!r} that is not there")
+                raise ProblemError(
+                    f"member {member!r}: owns a partition of {topic!r} that is not there"
+                )
     fleet = Fleet.made(
         topics=counts,
         consumers=readers.consumers,
@@ -134,7 +152,12 @@ def replayed(
 def _counts(trace: Trace, readers: Readers) -> dict[str, int]:
     """By topic that anybody reads, how many partitions it has."""
     everything = any(consumer.topics == "*" for consumer in readers.consumers)
-    read = {topic for consumer in readers.consumers if consumer.topics != "*" for topic in consumer.topics}
+    read = {
+        topic
+        for consumer in readers.consumers
+        if consumer.topics != "*"
+        for topic in consumer.topics
+    }
     counts = {topic: one.partitions for topic, one in readers.topics.items()}
     for topic, count in trace.partitions().items():
         if everything or topic in read:

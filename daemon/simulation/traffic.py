@@ -31,7 +31,9 @@ class Recent:
 
     def __init__(self, partitions: int, tick: float, longest: float) -> None:
         self._tick = tick
-        self._ends = np.zeros((max(ceil(longest / tick), ceil(MINUTE / tick)) + 1, partitions), np.int64)
+        self._ends = np.zeros(
+            (max(ceil(longest / tick), ceil(MINUTE / tick)) + 1, partitions), np.int64
+        )
         self.ticks = 0
 
     def arrive(self, records: Longs) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 LogFormat = Literal["auto", "json", "console"]
 
 
-def configure(*, level: str = "info", form: LogFormat = "auto", stream: TextIO | None = None) -> None:
+def configure(
+    *, level: str = "info", form: LogFormat = "auto", stream: TextIO | None = None
+) -> None:
     """Set the process's logging once, before anything logs.
 
     Args:
@@ -29,7 +31,9 @@ def configure(*, level: str = "info", form: LogFormat = "auto", stream: TextIO |
     out = stream or sys.stderr
     as_json = form == "json" or (form == "auto" and not out.isatty())
     render: Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
     )
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,

@@ -19,7 +19,9 @@ class Event:
 
 
 def _events(level: str, *rows: tuple[str, str, str]) -> tuple[Event, ...]:
-    return tuple(Event(name, level, tuple(fields.split()), meaning) for name, fields, meaning in rows)
+    return tuple(
+        Event(name, level, tuple(fields.split()), meaning) for name, fields, meaning in rows
+    )
 
 
 VOCABULARY: tuple[Event, ...] = (
@@ -32,7 +34,8 @@ VOCABULARY: tuple[Event, ...] = (
     ),
     *_events("info", ("metrics.listening", "address", "Metrics are served there, for Prometheus.")),
     *_events(
-        "error", ("daemon.failed", "error", "It stops because it cannot go on; the text says what to do.")
+        "error",
+        ("daemon.failed", "error", "It stops because it cannot go on; the text says what to do."),
     ),
     # What the control decides.
     *_events(
@@ -57,7 +60,11 @@ VOCABULARY: tuple[Event, ...] = (
             "group promised brought kept cool_down",
             "At the end of its cool-down: whether a plan brought what it promised.",
         ),
-        ("trigger.seen", "group kind at since evidence", "The pipeline found a cause to plan a group anew."),
+        (
+            "trigger.seen",
+            "group kind at since evidence",
+            "The pipeline found a cause to plan a group anew.",
+        ),
         ("trigger.ended", "group kind", "The cause no longer stands."),
         ("member.joined", "group instance incarnation rack topics", "A member announced itself."),
         ("member.left", "group instance incarnation", "A member left in good order."),
@@ -66,12 +73,24 @@ VOCABULARY: tuple[Event, ...] = (
             "group group_epoch granted revoking pending",
             "Partitions were granted or taken back; what is still under way.",
         ),
-        ("handover.settled", "group group_epoch seconds", "Every partition is where the plan wants it."),
+        (
+            "handover.settled",
+            "group group_epoch seconds",
+            "Every partition is where the plan wants it.",
+        ),
     ),
     *_events(
         "warning",
-        ("member.evicted", "group instance incarnation why", "A member is gone, stuck, or was replaced."),
-        ("member.refused", "group instance incarnation code epoch", "A member could not apply a record."),
+        (
+            "member.evicted",
+            "group instance incarnation why",
+            "A member is gone, stuck, or was replaced.",
+        ),
+        (
+            "member.refused",
+            "group instance incarnation code epoch",
+            "A member could not apply a record.",
+        ),
         (
             "plan.held",
             "group topics",
@@ -103,11 +122,16 @@ VOCABULARY: tuple[Event, ...] = (
     ),
     # The observer.
     *_events(
-        "debug", ("observer.topic_changed", "topic id partitions", "A topic's layout was published anew.")
+        "debug",
+        ("observer.topic_changed", "topic id partitions", "A topic's layout was published anew."),
     ),
     *_events(
         "info",
-        ("observer.recovered", "brokers topics", "What was published before this start was read back."),
+        (
+            "observer.recovered",
+            "brokers topics",
+            "What was published before this start was read back.",
+        ),
         ("observer.broker_online", "broker rack", "A broker is there."),
         ("observer.racks_changed", "topics partitions examples", "Replicas moved to other racks."),
         ("observer.topic_gone", "topic", "A topic was deleted."),
@@ -121,7 +145,11 @@ VOCABULARY: tuple[Event, ...] = (
     ),
     *_events(
         "warning",
-        ("observer.broker_offline", "broker rack", "A broker is away; its last known rack is kept."),
+        (
+            "observer.broker_offline",
+            "broker rack",
+            "A broker is away; its last known rack is kept.",
+        ),
         (
             "observer.topic_unreadable",
             "topic error",
@@ -137,7 +165,11 @@ VOCABULARY: tuple[Event, ...] = (
             "brokers",
             "Replicas are on brokers that were never seen: their racks are unknown.",
         ),
-        ("observer.tick_skipped", "tick reason held_back", "A tick was still at work when the next was due."),
+        (
+            "observer.tick_skipped",
+            "tick reason held_back",
+            "A tick was still at work when the next was due.",
+        ),
         (
             "observer.unreachable",
             "tick error",
@@ -160,7 +192,11 @@ VOCABULARY: tuple[Event, ...] = (
         ("topics.created", "topic partitions replication", "A topic of ours was made."),
         ("log_reader.caught_up", "records seconds", "All that stood in our topics was read."),
         ("log_reader.resumed", "seconds", "The cluster answers again, after so long."),
-        ("publisher.ready", "transactional_id", "This daemon is the planner; any older one is fenced."),
+        (
+            "publisher.ready",
+            "transactional_id",
+            "This daemon is the planner; any older one is fenced.",
+        ),
     ),
     *_events(
         "warning",
@@ -169,7 +205,11 @@ VOCABULARY: tuple[Event, ...] = (
             "topic setting expected found",
             "A topic of ours is not set as it should be; it is left as it is.",
         ),
-        ("topics.not_everywhere", "broker error", "A broker does not know a new topic of ours yet."),
+        (
+            "topics.not_everywhere",
+            "broker error",
+            "A broker does not know a new topic of ours yet.",
+        ),
         ("topics.unchecked", "topic error", "The settings of a topic of ours may not be read."),
         (
             "record.rejected",
@@ -181,10 +221,26 @@ VOCABULARY: tuple[Event, ...] = (
             "topic partition name",
             "A record stands in another partition than its name's: passed over; its writer counts partitions wrongly.",
         ),
-        ("log_reader.unreachable", "error", "The cluster does not answer; what is known stays in force."),
-        ("log_reader.troubled", "error code topic partition held_back", "Reading met an error and goes on."),
-        ("publisher.aborted", "transactional_id", "A transaction was aborted; nothing of it is seen."),
-        ("publisher.left_open", "error", "At the end a transaction was left for the brokers to abort."),
+        (
+            "log_reader.unreachable",
+            "error",
+            "The cluster does not answer; what is known stays in force.",
+        ),
+        (
+            "log_reader.troubled",
+            "error code topic partition held_back",
+            "Reading met an error and goes on.",
+        ),
+        (
+            "publisher.aborted",
+            "transactional_id",
+            "A transaction was aborted; nothing of it is seen.",
+        ),
+        (
+            "publisher.left_open",
+            "error",
+            "At the end a transaction was left for the brokers to abort.",
+        ),
         (
             "publisher.retrying",
             "error again_in",
@@ -247,7 +303,11 @@ VOCABULARY: tuple[Event, ...] = (
             "error blame rebuild",
             "The query ended: of what, whose fault it is, and whether its checkpoint is given up.",
         ),
-        ("pipeline.died", "exit_code attempt restart_in", "Its process ended; it is started again."),
+        (
+            "pipeline.died",
+            "exit_code attempt restart_in",
+            "Its process ended; it is started again.",
+        ),
         ("pipeline.gave_up", "attempts window", "It died too often; the daemon stops."),
     ),
     *_events(

@@ -120,9 +120,9 @@ def from_arrow(array: Any) -> Bytes:
     count = len(array)
     bounds = np.zeros(1, np.int64)
     if offsets is not None and count:
-        bounds = np.frombuffer(offsets, width, count + 1, array.offset * np.dtype(width).itemsize).astype(
-            np.int64
-        )
+        bounds = np.frombuffer(
+            offsets, width, count + 1, array.offset * np.dtype(width).itemsize
+        ).astype(np.int64)
     size = np.diff(bounds)
     if validity is not None and array.null_count:
         size = np.where(np.asarray(array.is_null()), -1, size)

@@ -117,7 +117,9 @@ class Resolved:
     topics: tuple[str, ...]
 
 
-Value: TypeAlias = GroupEpoch | GroupPartitions | MemberMetadata | TargetEpoch | Target | Current | Resolved
+Value: TypeAlias = (
+    GroupEpoch | GroupPartitions | MemberMetadata | TargetEpoch | Target | Current | Resolved
+)
 
 
 def read_key(key: bytes) -> Key:

@@ -70,7 +70,9 @@ class Packed:
     reason: list[str | None] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
 
-    def add(self, route: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0) -> None:
+    def add(
+        self, route: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0
+    ) -> None:
         """One row more."""
         self.route.append(route)
         self.kind.append(kind)
@@ -142,7 +144,9 @@ def read(batch: pa.RecordBatch, names: Mapping[str, Any]) -> Records:
         name: np.asarray(batch.column(names[name]), dtype=np.int64)
         for name in ("partition", "offset", "timestamp")
     }
-    return Records(**{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints)
+    return Records(
+        **{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints
+    )
 
 
 def pack_batch(records: Records, topics: Topics) -> Packed:
@@ -211,10 +215,14 @@ def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> N
         _pack_commits(packed, records, decoded.commits, until)
 
 
-def _pack_commits(packed: Packed, records: Records, commits: offsets_topic.Commits, until: int) -> None:
+def _pack_commits(
+    packed: Packed, records: Records, commits: offsets_topic.Commits, until: int
+) -> None:
     sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED
     gone = commits.offset == commit_values.TOMBSTONE
-    at = np.where(gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at)
+    at = np.where(
+        gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
+    )
     kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
     if "" in commits.groups:
         nameless = commits.group == commits.groups.index("")
@@ -263,7 +271,9 @@ def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> Non
         return
     if isinstance(record, GroupRecord):
         for topic in record.topics:
-            packed.add(TOPIC_ROUTE + topic, Kind.READS, Reads(group=record.group, at=raw.timestamp).pack())
+            packed.add(
+                TOPIC_ROUTE + topic, Kind.READS, Reads(group=record.group, at=raw.timestamp).pack()
+            )
     route = _route(record)
     if route is None:
         kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND

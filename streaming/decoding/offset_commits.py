@@ -93,7 +93,9 @@ class _TopicIds:
         self.fits = none | one
         self.index = np.where(one, index, -1)
         names = list(found)
-        for row in np.flatnonzero(tagged & ~self.fits).tolist():  # a newer broker's: rare, so one by one
+        for row in np.flatnonzero(
+            tagged & ~self.fits
+        ).tolist():  # a newer broker's: rare, so one by one
             try:
                 topic_id = _topic_id(values.slice(row, int(start[row])))
             except WireError:

@@ -148,16 +148,22 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
     of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
     known = _read_keys(from_arrow(distinct.dictionary))
     values_bytes = from_arrow(values)
-    version = np.where(of_key < 0, -1, known.version[of_key] if known.version.size else -1)  # by row
+    version = np.where(
+        of_key < 0, -1, known.version[of_key] if known.version.size else -1
+    )  # by row
 
     out = _Out()
     out.rejected.update(dict.fromkeys(np.flatnonzero(of_key < 0).tolist(), NO_KEY))
     bad = np.isin(of_key, np.fromiter(known.reason, np.int64, len(known.reason))) & (of_key >= 0)
-    out.rejected.update({row: known.reason[int(of_key[row])] for row in np.flatnonzero(bad).tolist()})
+    out.rejected.update(
+        {row: known.reason[int(of_key[row])] for row in np.flatnonzero(bad).tolist()}
+    )
     good = ~bad & (of_key >= 0)
 
     for row in np.flatnonzero(good & (version == GROUP_METADATA)).tolist():
-        _read_group(out, row, GROUP_METADATA, known.groups[int(known.group[of_key[row]])], values_bytes)
+        _read_group(
+            out, row, GROUP_METADATA, known.groups[int(known.group[of_key[row]])], values_bytes
+        )
     for row in np.flatnonzero(good & np.isin(version, consumer_group.KEYS)).tolist():
         _read_group(out, row, int(version[row]), known.consumer[int(of_key[row])], values_bytes)
     others = good & (version > GROUP_METADATA) & ~np.isin(version, consumer_group.KEYS)
@@ -184,7 +190,9 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         topics=known.topics,
         topic_ids=read.topic_ids,
     )
-    return Decoded(commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected)
+    return Decoded(
+        commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected
+    )
 
 
 def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) -> None:
@@ -223,11 +231,17 @@ def _read_keys(keys: Bytes) -> _Keys:
 
     groups, group = keys.intern(np.where(fits, group_at, 0), np.where(fits, group_size, 0))
     named_topic = fits & commit
-    topics, topic = keys.intern(np.where(named_topic, topic_at, 0), np.where(named_topic, topic_size, 0))
+    topics, topic = keys.intern(
+        np.where(named_topic, topic_at, 0), np.where(named_topic, topic_size, 0)
+    )
     fits &= (group >= 0) & (topic >= 0)  # -1: not UTF-8
 
-    reason = dict.fromkeys(np.flatnonzero(grouped & ~fits | (keys.size < 2)).tolist(), MALFORMED_KEY)
-    consumer = _read_consumer_keys(keys, np.flatnonzero(np.isin(version, consumer_group.KEYS)), reason)
+    reason = dict.fromkeys(
+        np.flatnonzero(grouped & ~fits | (keys.size < 2)).tolist(), MALFORMED_KEY
+    )
+    consumer = _read_consumer_keys(
+        keys, np.flatnonzero(np.isin(version, consumer_group.KEYS)), reason
+    )
     unknown = (keys.size >= 2) & ((version < 0) | (version > max(SKIPPED)))
     reason.update(dict.fromkeys(np.flatnonzero(unknown).tolist(), UNKNOWN_KEY))
     return _Keys(version, group, topic, partition, consumer, reason, groups, topics)

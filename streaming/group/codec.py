@@ -39,7 +39,9 @@ def pack(state: GroupState) -> bytes:
         "by_plan": sorted(state.by_plan),
         "ids": dict(state.ids),
         "layouts": {
-            name: [[layout.at, _numbered(layout.racks, palette), layout.planned] for layout in known]
+            name: [
+                [layout.at, _numbered(layout.racks, palette), layout.planned] for layout in known
+            ]
             for name, known in state.layouts.items()
         },
         "palette": list(palette),
@@ -52,7 +54,9 @@ def pack(state: GroupState) -> bytes:
         "planned_at": state.planned_at,
         "moment": state.moment,
         "run": [state.run.since, state.run.judged, state.run.standing],
-        "racks": None if state.racks is None else [state.racks.since, _changes_value(state.racks.evidence)],
+        "racks": None
+        if state.racks is None
+        else [state.racks.since, _changes_value(state.racks.evidence)],
     }
     lags = {f"lag{place}": state.lags[topic].lag for place, topic in enumerate(topics)}
     owners = {
@@ -85,7 +89,9 @@ def unpack(value: bytes) -> GroupState:
             for name, known in meta["layouts"].items()
         },
         racks_source=meta["racks_source"],
-        managed={(instance, incarnation): _owner(said) for instance, incarnation, said in meta["managed"]},
+        managed={
+            (instance, incarnation): _owner(said) for instance, incarnation, said in meta["managed"]
+        },
         classic=tuple(map(_owner, meta["classic"])),
         consumer=dict(map(_consumer, meta["consumer"])),
         heard=meta["heard"],
@@ -110,21 +116,32 @@ def _lag_value(topic: str, lag: TopicLag) -> list[object]:
 
 def _lag(said: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
     _, at, seconds, committed_at, source, members = said
-    ownership = Ownership(members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64))
+    ownership = Ownership(
+        members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64)
+    )
     return TopicLag(
-        at=at, lag=lag, seconds=seconds, committed_at=committed_at, source=source, ownership=ownership
+        at=at,
+        lag=lag,
+        seconds=seconds,
+        committed_at=committed_at,
+        source=source,
+        ownership=ownership,
     )
 
 
 def _consumer_value(name: str, member: ConsumerMember) -> list[object]:
-    owned = None if member.owned is None else {key: ranges.format(p) for key, p in member.owned.items()}
+    owned = (
+        None if member.owned is None else {key: ranges.format(p) for key, p in member.owned.items()}
+    )
     return [name, member.introduced, member.instance_id, member.rack, owned]
 
 
 def _consumer(said: list[Any]) -> tuple[str, ConsumerMember]:
     name, introduced, instance_id, rack, owned = said
     partitions = None if owned is None else {key: ranges.parse(text) for key, text in owned.items()}
-    return name, ConsumerMember(introduced=introduced, instance_id=instance_id, rack=rack, owned=partitions)
+    return name, ConsumerMember(
+        introduced=introduced, instance_id=instance_id, rack=rack, owned=partitions
+    )
 
 
 def _owner_value(owner: Owner) -> list[object]:
@@ -157,5 +174,7 @@ def _changes_value(evidence: RacksEvidence) -> list[list[object]]:
 def _changes(said: list[list[Any]]) -> RacksEvidence:
     topics: dict[str, dict[int, RackChange]] = {}
     for topic, partition, before, after in said:
-        topics.setdefault(topic, {})[partition] = RackChange(before=tuple(before), after=tuple(after))
+        topics.setdefault(topic, {})[partition] = RackChange(
+            before=tuple(before), after=tuple(after)
+        )
     return RacksEvidence(topics=topics)

@@ -82,7 +82,10 @@ def assigned(state: GroupState, record: MemberAssignment) -> GroupState:
     if record.state == "evicted":
         return replace(state, managed=others)
     owner = Owner(
-        name=record.instance, rack=record.rack, capacity=record.capacity, assigned=dict(record.assigned)
+        name=record.instance,
+        rack=record.rack,
+        capacity=record.capacity,
+        assigned=dict(record.assigned),
     )
     return replace(state, managed={**others, key: owner})
 
@@ -90,7 +93,9 @@ def assigned(state: GroupState, record: MemberAssignment) -> GroupState:
 def left(state: GroupState, instance: str, incarnation: str) -> GroupState:
     """Our own planner is done with an incarnation."""
     gone = (instance, incarnation)
-    return replace(state, managed={key: owner for key, owner in state.managed.items() if key != gone})
+    return replace(
+        state, managed={key: owner for key, owner in state.managed.items() if key != gone}
+    )
 
 
 def said(state: GroupState, raw: Raw) -> GroupState:

@@ -53,15 +53,21 @@ def laid_out(state: GroupState, row: RacksRow) -> GroupState:
 
 def planned(state: GroupState, record: GroupRecord) -> GroupState:
     """A plan was published, or held against newer metadata."""
-    planned_at = max(state.planned_at, NOTHING if record.metadata_at is None else record.metadata_at)
+    planned_at = max(
+        state.planned_at, NOTHING if record.metadata_at is None else record.metadata_at
+    )
     layouts, ids = {}, dict(state.ids)
     for topic, known in state.layouts.items():
         seen = sum(1 for layout in known if layout.at <= planned_at)
         layouts[topic] = known if known[0].planned else known[max(seen - 1, 0) :]
     for topic, covered in record.topics.items():
-        if (based := _based(covered, state.ids.get(topic), state.layouts.get(topic, ()))) is not None:
+        if (
+            based := _based(covered, state.ids.get(topic), state.layouts.get(topic, ()))
+        ) is not None:
             layouts[topic], ids[topic] = based, covered.id
-    return replace(state, planned_at=planned_at, by_plan=frozenset(record.topics), layouts=layouts, ids=ids)
+    return replace(
+        state, planned_at=planned_at, by_plan=frozenset(record.topics), layouts=layouts, ids=ids
+    )
 
 
 def _based(

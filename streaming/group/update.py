@@ -100,7 +100,9 @@ def advance(
 class _Turn:
     """One batch of one group."""
 
-    def __init__(self, group: str, state: GroupState, rule: SkewRule, ours: Mapping[str, TopicKind]) -> None:
+    def __init__(
+        self, group: str, state: GroupState, rule: SkewRule, ours: Mapping[str, TopicKind]
+    ) -> None:
         self._state = state
         self._before = frozenset(state.lags)
         self._committed = state.committed
@@ -143,11 +145,17 @@ class _Turn:
     ) -> Outcome:
         """What the batch has come to; `lags` is by topic, `doubted` the keys of what may be published though nobody stands by it."""
         committed = frozenset(topic for topic, row in lags.items() if row.committed)
-        self._state = state = replace(self._state, committed=self._state.committed - lags.keys() | committed)
+        self._state = state = replace(
+            self._state, committed=self._state.committed - lags.keys() | committed
+        )
         for topic in sorted(self._committed - state.committed - state.by_plan):
             self._forget(topic)  # its lag may have been told without any moment
         self._forget_unread()
-        kept = {topic: row for topic, row in lags.items() if topic in committed or topic in state.by_plan}
+        kept = {
+            topic: row
+            for topic, row in lags.items()
+            if topic in committed or topic in state.by_plan
+        }
         if self._outlived(kept):
             self._gone |= self._before
             self._state, kept = GroupState(), {}
@@ -179,7 +187,9 @@ class _Turn:
         state = self._state
         now = max([state.moment, *(row.at for row in lags.values())])
         committed = [row.committed_at for row in lags.values()]
-        heard = max([state.heard, *(known.committed_at for known in state.lags.values()), *committed])
+        heard = max(
+            [state.heard, *(known.committed_at for known in state.lags.values()), *committed]
+        )
         return now - heard > TTL and not self.owners
 
     def _ownership(self, row: LagRow) -> Ownership:
@@ -257,7 +267,11 @@ class _Turn:
         self._state = replace(state, racks=Standing(since=since, evidence=evidence))
         self._out.append(
             TriggerRecord(
-                group=self._group, at=at, since=since, evidence=evidence, source=dict(state.racks_source)
+                group=self._group,
+                at=at,
+                since=since,
+                evidence=evidence,
+                source=dict(state.racks_source),
             )
         )
 
@@ -265,7 +279,10 @@ class _Turn:
 
     def _record(self, at: int, raw: Raw) -> None:
         kind = self._ours.get(raw.topic)
-        seen = {**self._state.seen, _place(raw): max(raw.offset, self._state.seen.get(_place(raw), NOTHING))}
+        seen = {
+            **self._state.seen,
+            _place(raw): max(raw.offset, self._state.seen.get(_place(raw), NOTHING)),
+        }
         state = replace(self._state, heard=max(self._state.heard, at), seen=seen)
         if kind is None:
             self._state = group_owners.said(state, raw)
@@ -288,7 +305,9 @@ class _Turn:
     def _forget_unread(self) -> None:
         """Neither a plan nor a commit speaks of these topics any more."""
         state = self._state
-        for topic in sorted((state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan):
+        for topic in sorted(
+            (state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan
+        ):
             self._forget(topic)
 
     def _forget(self, topic: str) -> None:

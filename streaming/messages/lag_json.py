@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     )
 
 
-text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode
+text = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True
+).encode
 """Any JSON document, canonically."""
 
 

@@ -67,7 +67,9 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
         meta = json.loads(value[HEAD.size : first])
     except ValueError as error:
         raise PackingError(f"unreadable head: {error}") from error
-    return meta, {name: np.frombuffer(value, dtype, count, start + at) for name, dtype, count, at in places}
+    return meta, {
+        name: np.frombuffer(value, dtype, count, start + at) for name, dtype, count, at in places
+    }
 
 
 @lru_cache(maxsize=SHAPES)

@@ -101,7 +101,9 @@ class Raw:
             "until": self.until,
         }
         parts = {"key": self.key, "value": self.value}
-        return pack(meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None})
+        return pack(
+            meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None}
+        )
 
     @classmethod
     def unpack(cls, payload: bytes) -> Raw:
@@ -198,7 +200,9 @@ class LagRow:
 
     def pack(self) -> bytes:
         """The payload: a line of JSON, and a line for each field."""
-        return "\n".join([json.dumps([getattr(self, name) for name in _LAG]), *self.fields]).encode()
+        return "\n".join(
+            [json.dumps([getattr(self, name) for name in _LAG]), *self.fields]
+        ).encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRow:
@@ -226,7 +230,9 @@ class RacksRow:
 
     def pack(self) -> bytes:
         """The payload."""
-        meta: dict[str, Any] = {name: getattr(self, name) for name in ("topic", "id", "at", "told", "racks")}
+        meta: dict[str, Any] = {
+            name: getattr(self, name) for name in ("topic", "id", "at", "told", "racks")
+        }
         return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
 
     @classmethod

@@ -47,7 +47,9 @@ def skew_of(loads: Floats) -> float:
     return float(loads.max()) / mean if mean > 0 else 1.0
 
 
-def judge(rule: SkewRule, run: SkewRun, *, at: int, skew: float, lag: int, seconds: float = 0.0) -> SkewRun:
+def judge(
+    rule: SkewRule, run: SkewRun, *, at: int, skew: float, lag: int, seconds: float = 0.0
+) -> SkewRun:
     """The run after one more moment; `seconds`: for how long the record has waited that has waited longest."""
     if skew < rule.threshold or (lag < rule.floor and seconds < rule.floor_seconds):
         return SkewRun(judged=at)

@@ -52,12 +52,17 @@ class Backlog:
         if self.over:
             if not behind:
                 return self, None
-            return Backlog(begun=now - seconds).batch(rows=rows, behind=behind, seconds=seconds, now=now)
+            return Backlog(begun=now - seconds).batch(
+                rows=rows, behind=behind, seconds=seconds, now=now
+            )
         after = replace(self, rows=self.rows + rows)
         if not behind:
             return replace(after, over=True), CaughtUp(seconds=now - self.begun, rows=after.rows)
         if self.first is None:
-            speed, nearer = rows / seconds if seconds > 0 else 0.0, rows / seconds if seconds > 0 else 0.0
+            speed, nearer = (
+                rows / seconds if seconds > 0 else 0.0,
+                rows / seconds if seconds > 0 else 0.0,
+            )
             after = replace(after, first=(now, after.rows, behind))
         else:
             at, read, left = self.first

@@ -46,7 +46,9 @@ MAX_STRIKES = 2
 """So often in a row a query may die for an unknown reason before its first batch; then its checkpoint is to blame."""
 
 
-STATE = ".".join(map(str, (STATE_VERSION, packing.VERSION, topic_state.VERSION, group_codec.VERSION)))
+STATE = ".".join(
+    map(str, (STATE_VERSION, packing.VERSION, topic_state.VERSION, group_codec.VERSION))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,9 @@ def prepare(
     try:
         return _prepare(directory, shape, now, written or {})
     except OSError as error:
-        raise PipelineError(f"the checkpoint in {directory} cannot be written: {error.strerror}") from error
+        raise PipelineError(
+            f"the checkpoint in {directory} cannot be written: {error.strerror}"
+        ) from error
 
 
 def _prepare(directory: Path, shape: Shape, now: str, written: Mapping[str, int]) -> Checkpoint:
@@ -119,7 +123,11 @@ def _prepare(directory: Path, shape: Shape, now: str, written: Mapping[str, int]
 
 def _unusable(query: Path, marker: Any, shape: Shape, condemned: Any) -> str | None:
     if condemned is not None:
-        return str(condemned.get("reason", "condemned")) if isinstance(condemned, dict) else "condemned"
+        return (
+            str(condemned.get("reason", "condemned"))
+            if isinstance(condemned, dict)
+            else "condemned"
+        )
     if not isinstance(marker, dict):
         return "it does not say whose it is"
     for name, mine in asdict(shape).items():
@@ -141,7 +149,9 @@ def strike(directory: Path, reason: str) -> bool:
     """Note that a query died before its first batch and nobody knows why; whether that condemned the checkpoint."""
     file = directory / STRIKES
     known = _read(file)
-    count = 1 + (known["count"] if isinstance(known, dict) and isinstance(known.get("count"), int) else 0)
+    count = 1 + (
+        known["count"] if isinstance(known, dict) and isinstance(known.get("count"), int) else 0
+    )
     if count >= MAX_STRIKES:
         condemn(directory, f"{count} queries in a row died before their first batch: {reason}")
         return True

@@ -69,7 +69,11 @@ def _partitions(admin: Any, jvm: Any, topic: str, deadline: float) -> int:
     names.add(topic)
     while True:
         try:
-            return int(_answer(admin.describeTopics(names).topicNameValues().get(topic)).partitions().size())
+            return int(
+                _answer(admin.describeTopics(names).topicNameValues().get(topic))
+                .partitions()
+                .size()
+            )
         except TopicMissing:
             if time.monotonic() > deadline:
                 raise TopicMissing(f"topic {topic} does not exist") from None

@@ -45,7 +45,9 @@ _RULES: tuple[tuple[Blame, str, re.Pattern[str]], ...] = (
     (
         Blame.MACHINE,
         "the files of the checkpoint cannot be written: see to its file system and rights",
-        re.compile(r"Read-only file system|Permission denied|Too many open files|Input/output error"),
+        re.compile(
+            r"Read-only file system|Permission denied|Too many open files|Input/output error"
+        ),
     ),
     (
         Blame.MACHINE,
@@ -96,7 +98,9 @@ def root(error: str) -> str:
     """The line of a stack trace that says most: the innermost cause, or what a Python worker raised."""
     lines = [line.strip() for line in error.splitlines()]
     for prefix in ("Caused by: ", ""):
-        found = [line for line in lines if line.startswith(prefix) and line and not _FRAME.match(line)]
+        found = [
+            line for line in lines if line.startswith(prefix) and line and not _FRAME.match(line)
+        ]
         if found:
             line = found[-1] if prefix else found[0]
             return line.removeprefix(prefix)[:_LONGEST]

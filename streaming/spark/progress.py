@@ -51,7 +51,9 @@ class Terminated:
     error: str | None
 
 
-def listener(tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]) -> Any:
+def listener(
+    tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
+) -> Any:
     """Spark's listener that tells each batch of a query that is about to be started, and its end.
 
     Args:
@@ -128,7 +130,8 @@ def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
         state_rows=sum(operator["numRowsTotal"] for operator in operators),
         state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         behind=sum(
-            behind(source.get("endOffset"), source.get("latestOffset")) for source in progress["sources"]
+            behind(source.get("endOffset"), source.get("latestOffset"))
+            for source in progress["sources"]
         )
         if "latestOffset" in durations
         else None,

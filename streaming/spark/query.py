@@ -65,7 +65,8 @@ READ_DEFAULTS = {
 def pack(records: DataFrame, topics: Topics) -> DataFrame:
     """Kafka's records as rows for the operators, and what was rejected or skipped, counted."""
     names = {
-        name: getattr(Kafka, name) for name in ("topic", "partition", "offset", "timestamp", "key", "value")
+        name: getattr(Kafka, name)
+        for name in ("topic", "partition", "offset", "timestamp", "key", "value")
     }
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,7 +77,8 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
                 newest = int(records.timestamp.max())
                 packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
             yield pa.RecordBatch.from_pydict(
-                {name: getattr(packed, name) for name in PACKED.fieldNames()}, schema=_arrow_schema()
+                {name: getattr(packed, name) for name in PACKED.fieldNames()},
+                schema=_arrow_schema(),
             )
 
     packed = records.mapInArrow(decode, PACKED)
@@ -138,7 +140,9 @@ def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, places: Places) ->
     )
 
 
-def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]) -> DataFrame:
+def source(
+    spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]
+) -> DataFrame:
     """The records of all partitions of some topics, from their beginning.
 
     Of replays only what comes from now on: a query that begins anew reads the records themselves, and to an old replay of
@@ -149,10 +153,14 @@ def source(spark: SparkSession, settings: PipelineSettings, partitions: Mapping[
     """
     assigned = {topic: list(range(count)) for topic, count in partitions.items()}
     first = {
-        topic: dict.fromkeys(map(str, places), LATEST if topic == settings.topics.replays else EARLIEST)
+        topic: dict.fromkeys(
+            map(str, places), LATEST if topic == settings.topics.replays else EARLIEST
+        )
         for topic, places in assigned.items()
     }
-    kafka = {f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()}
+    kafka = {
+        f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()
+    }
     # The columns are chosen before the partitions are joined: so Spark copies each record once, not twice.
     return (
         spark.readStream.format("kafka")
@@ -206,8 +214,12 @@ def start(
         triggers=cluster.partitions[topics.triggers],
         dead_letters=cluster.partitions[topics.dead_letters],
     )
-    rows = pack(source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics)
-    rows = by_topic(rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), place.query)
+    rows = pack(
+        source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics
+    )
+    rows = by_topic(
+        rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), place.query
+    )
     records = by_group(rows, settings.skew, topics, places)
     return (
         records.writeStream.format("kafka")

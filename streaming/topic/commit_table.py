@@ -131,7 +131,8 @@ class CommitTable:
     def followed_by(self, later: CommitTable) -> CommitTable:
         """These entries and some others, which have the same numbers and more names."""
         both: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in (*COLUMNS, *MARKS)
+            name: np.concatenate([getattr(self, name), getattr(later, name)])
+            for name in (*COLUMNS, *MARKS)
         }
         return replace(later, **both)
 

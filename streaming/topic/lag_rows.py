@@ -120,7 +120,11 @@ class Lags:
     def at(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
         """The same as of a later state, None if commits or samples have come in between, or for other groups."""
         before = self.state
-        same = before.commits is state.commits and before.history is state.history and before.id == state.id
+        same = (
+            before.commits is state.commits
+            and before.history is state.history
+            and before.id == state.id
+        )
         return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
@@ -140,7 +144,9 @@ def moments(topic: str, lags: Lags) -> Iterator[tuple[int, Moment]]:
         yield number, moment
 
 
-def lag_rows(topic: str, lags: Lags, sampled: TopicState, rule: LagRule) -> Iterator[tuple[int, LagRow]]:
+def lag_rows(
+    topic: str, lags: Lags, sampled: TopicState, rule: LagRule
+) -> Iterator[tuple[int, LagRow]]:
     """By number, each group's lag as it is published; its velocity is as of the sample, with the commits counted then."""
     state, wanted = lags.state, np.array(lags.numbers, np.int64)
     cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, wanted)
@@ -171,7 +177,11 @@ def lag_rows(topic: str, lags: Lags, sampled: TopicState, rule: LagRule) -> Iter
     common = [lag_text.field(name, value) for name, value in shared.items() if value is not None]
     newest = lags.committed_at.max(axis=1, initial=NONE).tolist()
     for row, number in enumerate(lags.numbers):
-        mine = [lag_text.field(name, value) for name, of in own.items() if (value := of[row]) is not None]
+        mine = [
+            lag_text.field(name, value)
+            for name, of in own.items()
+            if (value := of[row]) is not None
+        ]
         told = LagRow(
             topic=topic,
             at=state.at,
@@ -222,5 +232,8 @@ def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
     sources = [sampled] * numbers.size
     for row in np.flatnonzero(first < last).tolist():
         entry = newest[last[row] - 1]
-        sources[row] = {f"{OFFSETS_TOPIC}/{commits.source[entry]}": int(commits.position[entry]), **sampled}
+        sources[row] = {
+            f"{OFFSETS_TOPIC}/{commits.source[entry]}": int(commits.position[entry]),
+            **sampled,
+        }
     return sources

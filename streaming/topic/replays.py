@@ -35,7 +35,10 @@ class Due(Enum):
 
 
 def of_commit(
-    replay: Commits, tables: Iterable[CommitTable], batches: Iterable[Commits], buried: Mapping[str, int]
+    replay: Commits,
+    tables: Iterable[CommitTable],
+    batches: Iterable[Commits],
+    buried: Mapping[str, int],
 ) -> Due:
     """What a replayed commit is due.
 
@@ -59,7 +62,9 @@ def of_commit(
     return Due.UNSURE if buried.get(str(source), -1) >= replay.until else Due.COUNTS
 
 
-def of_observed(replay: Raw, sampled: tuple[str, int] | None, laid_out: tuple[str, int] | None) -> Due:
+def of_observed(
+    replay: Raw, sampled: tuple[str, int] | None, laid_out: tuple[str, int] | None
+) -> Due:
     """What a replayed record of the observer is due; the places are those of the newest ones."""
     record = decode("metadata", replay.key, replay.value)
     match record:
@@ -70,7 +75,9 @@ def of_observed(replay: Raw, sampled: tuple[str, int] | None, laid_out: tuple[st
         case _:  # a tombstone
             newest = [sampled, laid_out]
     here = f"{replay.topic}/{replay.partition}"
-    later = any(place is not None and place[0] == here and place[1] > replay.offset for place in newest)
+    later = any(
+        place is not None and place[0] == here and place[1] > replay.offset for place in newest
+    )
     return Due.OUTDATED if later else Due.COUNTS
 
 

@@ -112,11 +112,15 @@ class TopicState:
     @property
     def blank(self) -> bool:
         """Whether there is nothing to keep."""
-        return not (self.id or self.commits.code.size or self.pending.code.size or self.readers or self.held)
+        return not (
+            self.id or self.commits.code.size or self.pending.code.size or self.readers or self.held
+        )
 
     def compact(self) -> TopicState:
         """Without names that nothing uses."""
-        pending = replace(self.pending, groups=self.commits.groups, topic_ids=self.commits.topic_ids)
+        pending = replace(
+            self.pending, groups=self.commits.groups, topic_ids=self.commits.topic_ids
+        )
         commits, pending = compacted(self.commits, pending)
         return replace(self, commits=commits, pending=pending)
 
@@ -160,7 +164,9 @@ class TopicState:
             pending=CommitTable.of(*names, arrays, "pending_"),
             held=tuple(held[first:last] for first, last in itertools.pairwise(bounds)),
             history=Ends.of(arrays),
-            marks=tuple(Mark(at=at, end=arrays[f"mark{number}"]) for number, at in enumerate(meta["marks"])),
+            marks=tuple(
+                Mark(at=at, end=arrays[f"mark{number}"]) for number, at in enumerate(meta["marks"])
+            ),
         )
 
 

@@ -106,7 +106,9 @@ def advance(
 class _Turn:
     """One batch of one topic."""
 
-    def __init__(self, topic: str, state: TopicState, rule: LagRule, read: Mapping[int, int] | None) -> None:
+    def __init__(
+        self, topic: str, state: TopicState, rule: LagRule, read: Mapping[int, int] | None
+    ) -> None:
         self._topic = topic
         self._state = state
         self._rule = rule
@@ -171,7 +173,9 @@ class _Turn:
         return [raw for raw in raws if raw not in outdated]
 
     def _settle(self, topic: str, partition: int, offset: int) -> None:
-        raw = Raw(topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None)
+        raw = Raw(
+            topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None
+        )
         self._out.append(Row(f"{PASSING_ROUTE}{partition}", Kind.SETTLED, raw.pack()))
 
     def end(self) -> tuple[TopicState | None, list[Row]]:
@@ -245,7 +249,9 @@ class _Turn:
         if record.commits is None:
             self._count(self._effective <= record.at)
             return
-        cut = np.array([*record.commits, 0], np.int64)  # the last: of a partition that was not there yet
+        cut = np.array(
+            [*record.commits, 0], np.int64
+        )  # the last: of a partition that was not there yet
         source = np.minimum(self._news.source, cut.size - 1)
         self._count(self._news.position < cut[source], record.at)
 
@@ -269,7 +275,9 @@ class _Turn:
             self._tell_gone(number, before[number], int(last[number]))
         if self._state.racks_at != UNKNOWN:
             # Also of one that read the topic by plan alone: that it has a commit now is news.
-            for number in sorted((self._visible.keys() - before.keys()) | (self._committed - committed)):
+            for number in sorted(
+                (self._visible.keys() - before.keys()) | (self._committed - committed)
+            ):
                 self._tell_racks(number, int(last[number]))
 
     # -- what the observer saw
@@ -318,7 +326,9 @@ class _Turn:
     def _lay_out(self, record: TopicRecord, place: tuple[str, int]) -> None:
         state = self._state
         if state.racks_at != UNKNOWN and record.id == state.id and record.racks != state.racks:
-            self._count(self._effective <= record.at)  # who came before the change is to be told what it was
+            self._count(
+                self._effective <= record.at
+            )  # who came before the change is to be told what it was
         self._begin_anew(record.id, record.at)
         self._observed = True
         self._state = replace(self._state, racks=record.racks, racks_at=record.at, laid_out=place)
@@ -341,7 +351,11 @@ class _Turn:
     def _sample(self, record: OffsetsRecord, place: tuple[str, int]) -> None:
         state = self._state
         if record.id == state.id:
-            told = state.sampled is not None and state.sampled[0] == place[0] and state.sampled[1] >= place[1]
+            told = (
+                state.sampled is not None
+                and state.sampled[0] == place[0]
+                and state.sampled[1] >= place[1]
+            )
             if told or 0 <= state.at - record.at < JUMP:
                 return  # said already, or late
         self._begin_anew(record.id, record.at)
@@ -377,7 +391,11 @@ class _Turn:
             self._keep(state.at + 1 if state.at != UNKNOWN else at, gone=False)
             commits = self._state.commits
         self._state = replace(
-            TopicState.empty(), id=topic_id, commits=commits, readers=state.readers, buried=state.buried
+            TopicState.empty(),
+            id=topic_id,
+            commits=commits,
+            readers=state.readers,
+            buried=state.buried,
         )
         self._visible = self._visible_now()
 
@@ -427,13 +445,21 @@ def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:
     by_plan = [n for n, name in enumerate(commits.groups) if name in readers] if readers else []
     mine = commits.group[commits.of_topic(state.id)] if state.id else commits.group
     committed = frozenset(used([mine], len(commits.groups)).tolist())
-    return committed, {number: commits.groups[number] for number in sorted(committed.union(by_plan))}
+    return committed, {
+        number: commits.groups[number] for number in sorted(committed.union(by_plan))
+    }
 
 
-def _sampled(state: TopicState, record: OffsetsRecord, place: tuple[str, int], rule: LagRule) -> TopicState:
+def _sampled(
+    state: TopicState, record: OffsetsRecord, place: tuple[str, int], rule: LagRule
+) -> TopicState:
     """With a sample more, which counts the commits that the state has."""
     read = np.array(record.stable if rule.end_kind == "stable" else record.high, np.int64) >= 0
-    data = np.full(read.size, UNKNOWN, np.int64) if record.data is None else np.array(record.data, np.int64)
+    data = (
+        np.full(read.size, UNKNOWN, np.int64)
+        if record.data is None
+        else np.array(record.data, np.int64)
+    )
     state = replace(
         state,
         at=record.at,

@@ -42,7 +42,9 @@ def test_it_is_exactly_kafkas_answer(kafka, seeds, name):
     for seed in seeds:
         problem = seeded(seed, Shape(lags=False))
         ours = STRATEGIES[name](problem.group).to_names(problem.group)
-        assert ours == kafka.assign(name, problem.topics, problem.members), f"seed {seed}: {problem}"
+        assert ours == kafka.assign(name, problem.topics, problem.members), (
+            f"seed {seed}: {problem}"
+        )
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
@@ -50,10 +52,14 @@ def test_sticky_from_scratch_is_exactly_kafkas_answer_on_equal_subscriptions(kaf
     for seed in seeds:
         problem = seeded(seed, Shape(equal=True, claims=False, lags=False, missing=False))
         ours = STRATEGIES[name](problem.group).to_names(problem.group)
-        assert ours == kafka.assign(name, problem.topics, problem.members), f"seed {seed}: {problem}"
+        assert ours == kafka.assign(name, problem.topics, problem.members), (
+            f"seed {seed}: {problem}"
+        )
 
 
-@pytest.mark.parametrize("equal", [True, False], ids=["equal subscriptions", "unequal subscriptions"])
+@pytest.mark.parametrize(
+    "equal", [True, False], ids=["equal subscriptions", "unequal subscriptions"]
+)
 @pytest.mark.parametrize("claims", [True, False], ids=["with claims", "from scratch"])
 def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
     """Balance, then far partitions, then moves: each at most Kafka's where the ones before are equal.
@@ -91,7 +97,9 @@ def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, told
     """After some members of a balanced group went and others came; the coordinator is blind to racks."""
     tally = Tally()
     for seed in seeds:
-        problem = changed(seeded(seed, Shape(lags=False, claims=False, missing=False)), Random(seed))
+        problem = changed(
+            seeded(seed, Shape(lags=False, claims=False, missing=False)), Random(seed)
+        )
         group = problem.group
         ours = STRATEGIES["uniform"](group)
         assert violations(group, ours) == (), f"seed {seed}: {problem}"

@@ -27,7 +27,15 @@ def test_each_strategy_is_scored_on_the_same_group():
 
 def test_the_table_stars_the_best_figure_where_they_differ():
     lines = table(compare(GROUP, ["range", "lag"])).splitlines()
-    assert lines[0].split() == ["strategy", "spread", "cross-rack", "moved", "lag", "max/mean", "µs"]
+    assert lines[0].split() == [
+        "strategy",
+        "spread",
+        "cross-rack",
+        "moved",
+        "lag",
+        "max/mean",
+        "µs",
+    ]
     assert lines[1].split()[:5] == ["range", "1", "-", "0", "1.52381"]
     assert lines[2].split()[:5] == ["lag", "1", "-", "0", "1.04762*"]
     assert len({len(line) for line in lines}) == 1

@@ -50,7 +50,10 @@ def test_options_reach_the_strategies_that_know_them():
     assert even["score"]["spread"] == 1
     assert free["score"]["spread"] == 1
     assert even["assignment"] == {"m1": {"t0": [1, 2]}, "m0": {"t0": [0]}}
-    assert solved(line(strategy="lag", lags=lags, options={"max_count_skew": 0}))[0]["strategy"] == "lag"
+    assert (
+        solved(line(strategy="lag", lags=lags, options={"max_count_skew": 0}))[0]["strategy"]
+        == "lag"
+    )
 
 
 def test_repeats_are_summed_up():

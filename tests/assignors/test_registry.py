@@ -42,7 +42,10 @@ def test_the_order_of_the_input_does_not_matter(name, problem, seed):
         )
         for name, topic in topics.items()
     }
-    group, other = problem.group, Group.build(topics, shuffle.sample(problem.members, len(problem.members)))
+    group, other = (
+        problem.group,
+        Group.build(topics, shuffle.sample(problem.members, len(problem.members))),
+    )
     strategy = STRATEGIES[name]
     assert strategy(group).to_names(group) == strategy(other).to_names(other)
     assert strategy(group).owner.tolist() == strategy(group).owner.tolist()
@@ -61,7 +64,9 @@ STICKY = ["cooperative-sticky", "sticky", "uniform"]
 
 def following(problem, names, generation=9):
     """The same problem when every member has what the names say."""
-    members = [replace(member, owned=names[member.id], generation=generation) for member in problem.members]
+    members = [
+        replace(member, owned=names[member.id], generation=generation) for member in problem.members
+    ]
     return problem._replace(members=members)
 
 

@@ -42,7 +42,10 @@ def test_the_largest_flow_comes_with_the_side_of_the_cut_that_the_source_is_on()
 
 
 def test_costs_that_sixty_four_bits_do_not_hold_are_refused():
-    for cost in (MAX_COST // 4, MAX_COST // 4 - 1):  # one that we refuse, and one that the library does
+    for cost in (
+        MAX_COST // 4,
+        MAX_COST // 4 - 1,
+    ):  # one that we refuse, and one that the library does
         with pytest.raises(OverflowError, match="over 3 nodes"):
             cheapest(arcs((0, 1, 3, cost)), np.array([1, -1, 0]))
     assert cheapest(arcs((0, 1, 3, MAX_COST // 64)), np.array([1, -1, 0])).tolist() == [1]
@@ -51,5 +54,9 @@ def test_costs_that_sixty_four_bits_do_not_hold_are_refused():
 @pytest.mark.parametrize("name", ["min_cost_flow", "max_flow"])
 def test_a_solver_that_is_not_installed_is_named_with_the_extra_that_brings_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, f"ortools.graph.python.{name}", None)
-    with pytest.raises(SolverMissingError, match=r"OR-tools.*not installed; install levelwind\[solver\]"):
-        cheapest(TWO_WAYS, np.array([4, -4, 0])) if name == "min_cost_flow" else fullest(TWO_WAYS, 0, 1)
+    with pytest.raises(
+        SolverMissingError, match=r"OR-tools.*not installed; install levelwind\[solver\]"
+    ):
+        cheapest(TWO_WAYS, np.array([4, -4, 0])) if name == "min_cost_flow" else fullest(
+            TWO_WAYS, 0, 1
+        )

@@ -167,16 +167,22 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cells", type=listed, default=listed(CELLS), help=f"of {GRID}, or any")
-    parser.add_argument("--whole", action="store_true", help="the whole grid, and patience with Kafka")
+    parser.add_argument(
+        "--whole", action="store_true", help="the whole grid, and patience with Kafka"
+    )
     parser.add_argument("--strategies", type=listed, default=listed(COMPARED))
     parser.add_argument("--topics", type=listed, default=listed("all,1/5"), help="of each member")
-    parser.add_argument("--racks", type=lambda text: [int(one) for one in listed(text)], default=[2, 3])
+    parser.add_argument(
+        "--racks", type=lambda text: [int(one) for one in listed(text)], default=[2, 3]
+    )
     parser.add_argument("--states", type=listed, default=listed("scratch,one left"))
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument(
         "--once", type=float, default=5.0, help="seconds of a call of Kafka's that is not repeated"
     )
-    parser.add_argument("--limit", type=float, default=10.0, help="seconds after which one is given up")
+    parser.add_argument(
+        "--limit", type=float, default=10.0, help="seconds after which one is given up"
+    )
     arguments = parser.parse_args()
     if arguments.whole:
         arguments.cells, arguments.limit = listed(GRID), max(arguments.limit, 60.0)
@@ -187,7 +193,9 @@ def listed(text: str) -> list[str]:
     return text.split(",")
 
 
-def cases(cells: list[str], wishes: list[str], racks: list[int], states: list[str]) -> Iterator[Case]:
+def cases(
+    cells: list[str], wishes: list[str], racks: list[int], states: list[str]
+) -> Iterator[Case]:
     for cell in cells:
         for wish in wishes:
             for count in racks:
@@ -197,7 +205,10 @@ def cases(cells: list[str], wishes: list[str], racks: list[int], states: list[st
                 if "one left" in states:
                     group = Group.build(topics, people)
                     owned = STRATEGIES["sticky"](group).to_names(group)
-                    stayed = [replace(member, owned=owned[member.id], generation=1) for member in people[1:]]
+                    stayed = [
+                        replace(member, owned=owned[member.id], generation=1)
+                        for member in people[1:]
+                    ]
                     yield Case(cell, wish, count, "one left", topics, stayed)
 
 
@@ -207,7 +218,8 @@ def problem(cell: str, wish: str, racks: int) -> tuple[dict[str, Topic], list[Me
     names = [f"topic-{number:04}" for number in range(topics)]
     described = {
         name: Topic(
-            partitions=partitions, replica_racks=[draw.sample(RACKS, racks) for _ in range(partitions)]
+            partitions=partitions,
+            replica_racks=[draw.sample(RACKS, racks) for _ in range(partitions)],
         )
         for name in names
     }
@@ -223,18 +235,28 @@ def problem(cell: str, wish: str, racks: int) -> tuple[dict[str, Topic], list[Me
 
 
 def report(
-    java: Java, case: Case, name: str, arguments: argparse.Namespace, slow: dict[tuple[str, str, str], int]
+    java: Java,
+    case: Case,
+    name: str,
+    arguments: argparse.Namespace,
+    slow: dict[tuple[str, str, str], int],
 ) -> str:
     """Measure and print one line; the answer is its mark."""
     strategy, catalogue = STRATEGIES[name], Catalogue.of(case.topics)
     group = Group.build(catalogue, case.members)
     kind = name, case.wishes, case.state
     given_up_at = slow.get(kind)
-    calls = None if given_up_at is not None and given_up_at <= size(case.cell) else java.calls(name, case)
+    calls = (
+        None
+        if given_up_at is not None and given_up_at <= size(case.cell)
+        else java.calls(name, case)
+    )
     theirs = "unrun" if calls is None else ""
     plan, names, kafka, kafka_names = [], [], [], []
     begun = perf_counter()
-    while len(plan) < arguments.repeat or (len(plan) < MOST_REPEATS and perf_counter() - begun < ENOUGH):
+    while len(plan) < arguments.repeat or (
+        len(plan) < MOST_REPEATS and perf_counter() - begun < ENOUGH
+    ):
         plan.append(timed(lambda: strategy(group)))
         names.append(timed(lambda: names_to_names(strategy, catalogue, case.members)))
         if calls is None or (kafka and min(kafka) > 1000 * arguments.once):

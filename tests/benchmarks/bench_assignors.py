@@ -26,7 +26,8 @@ def main() -> None:
     draw = random.Random(5337)
     topics = {
         f"topic-{t:03}": Topic(
-            partitions=PARTITIONS, lags=[int(draw.paretovariate(2) * 100) for _ in range(PARTITIONS)]
+            partitions=PARTITIONS,
+            lags=[int(draw.paretovariate(2) * 100) for _ in range(PARTITIONS)],
         )
         for t in range(TOPICS)
     }
@@ -44,7 +45,9 @@ def main() -> None:
     print(f"  score: spread {figures.spread}, most lag over mean {figures.lag_max_over_mean}")
 
 
-def names_to_names(topics: dict[str, Topic], members: list[Member]) -> dict[str, dict[str, list[int]]]:
+def names_to_names(
+    topics: dict[str, Topic], members: list[Member]
+) -> dict[str, dict[str, list[int]]]:
     group = Group.build(topics, members)
     return lag(group).to_names(group)
 

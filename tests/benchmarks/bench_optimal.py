@@ -70,7 +70,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--case", default="fresh,left,drifted")
     parser.add_argument("--strategies", default=",".join(["optimal", *BASELINES]))
-    parser.add_argument("--growth", default="31250,1000000", help="from and to so many partitions, doubling")
+    parser.add_argument(
+        "--growth", default="31250,1000000", help="from and to so many partitions, doubling"
+    )
     parser.add_argument("--cells", default=CELLS, help="members x topics x partitions of a topic")
     parser.add_argument("--lags", default="pareto", help="pareto, uniform; of the grid also few")
     arguments = parser.parse_args()
@@ -121,7 +123,9 @@ def growth(arguments: argparse.Namespace) -> None:
             times.append(row.processor)
             factors = f"{'':>17}"
             if len(times) > 1:
-                factors = f"{times[-1] / times[-2]:>8.2f}{_grown(partitions // 2, partitions):>9.2f}"
+                factors = (
+                    f"{times[-1] / times[-2]:>8.2f}{_grown(partitions // 2, partitions):>9.2f}"
+                )
             print(
                 f"{case:9}{partitions:>11,}{partitions // 100:>9,}{row.names:>10.0f}{row.processor:>8.0f}{factors}{row.more:>10.0f}",
                 flush=True,
@@ -150,7 +154,9 @@ def grid(cells: list[str], lags: list[str]) -> None:
             better = [name for name, worth in theirs.items() if worth.beats(ours)]
             rest = "; ".join(f"{name} {_told(worth)}" for name, worth in theirs.items())
             verdict = f"DOMINATED by {', '.join(better)}" if better else "undominated"
-            print(f"{case} {lag:>8}{took:>7.0f}  optimal {_told(ours)}; {rest}: {verdict}", flush=True)
+            print(
+                f"{case} {lag:>8}{took:>7.0f}  optimal {_told(ours)}; {rest}: {verdict}", flush=True
+            )
 
 
 def _told(worth: tuple[int, float, float, int]) -> str:
@@ -192,7 +198,9 @@ def _measured(name: str, put: Problem, repeat: int) -> Row:
         plan.append((planned - built) * 1000)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     told = optimal_plan(group).certificate.lines() if name == "optimal" else ()
-    return Row(min(whole), min(processor), min(plan), score(group, assignment), peak, peak - start, told)
+    return Row(
+        min(whole), min(processor), min(plan), score(group, assignment), peak, peak - start, told
+    )
 
 
 def fleet(partitions: int, members: int, lags: str) -> Problem:
@@ -214,7 +222,9 @@ def fleet(partitions: int, members: int, lags: str) -> Problem:
         for number in range(count)
     }
     names = list(topics)
-    return topics, [Member(id=f"member-{n:05}", topics=names, rack=RACKS[n % 3]) for n in range(members)]
+    return topics, [
+        Member(id=f"member-{n:05}", topics=names, rack=RACKS[n % 3]) for n in range(members)
+    ]
 
 
 def fresh(topics: dict[str, Topic], members: list[Member]) -> Problem:

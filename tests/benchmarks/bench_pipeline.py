@@ -69,15 +69,22 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=50)
     parser.add_argument(
-        "--rate", type=int, default=200, help="commits a second while latency is taken; 0: not taken"
+        "--rate",
+        type=int,
+        default=200,
+        help="commits a second while latency is taken; 0: not taken",
     )
     parser.add_argument(
         "--load", type=int, default=20_000, help="commits a second over all keys; 0: not taken"
     )
-    parser.add_argument("--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too")
+    parser.add_argument(
+        "--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long latency is taken")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds of the same load before")
-    parser.add_argument("--rounds", type=int, default=3, help="backlogs that are read; medians are printed")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="backlogs that are read; medians are printed"
+    )
     parser.add_argument("--max-offsets", type=int, help="records a batch")
     parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
@@ -88,7 +95,9 @@ def main() -> None:
         # A fresh directory in memory, as the other figures of this project: ratios, not disks, are compared.
         memory = Path("/dev/shm")  # noqa: S108 - a fresh directory in it
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-            settings = {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
+            settings = (
+                {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
+            )
             spark = session.create(
                 classpath("spark"), spark=dict(pair.split("=", 1) for pair in options.spark)
             )
@@ -151,7 +160,9 @@ class Bench:
         figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
         for _ in range(rounds):
             took = timed(lambda: self.writer.backlog(load))
-            print(f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s")
+            print(
+                f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s"
+            )
             for name, read in rows.items():
                 before = processes.usage()
                 readings = read(load)
@@ -159,7 +170,9 @@ class Bench:
                 each = cpu / sum(reading.rows for reading in readings) * 1e6
                 figures[name].append((per_second(readings), once_begun(readings), each))
         # CPU beside it: it holds on a machine that others use, too.
-        print(f"{f'records/s, medians of {rounds}':<34}{'whole':>12}{'once begun':>12}{'CPU us each':>13}")
+        print(
+            f"{f'records/s, medians of {rounds}':<34}{'whole':>12}{'once begun':>12}{'CPU us each':>13}"
+        )
         for name, measured in figures.items():
             whole, later, each = map(statistics.median, zip(*measured, strict=True))
             print(f"{name:<34}{whole:>12,.0f}{later:>12,.0f}{each:>13.2f}", flush=True)
@@ -173,7 +186,9 @@ class Bench:
                 "isolation.level": "read_committed",
             }
         )
-        places = [TopicPartition(offsets_topic.TOPIC, place, 0) for place in range(OFFSETS_PARTITIONS)]
+        places = [
+            TopicPartition(offsets_topic.TOPIC, place, 0) for place in range(OFFSETS_PARTITIONS)
+        ]
         ends = sum(consumer.get_watermark_offsets(place)[1] for place in places)
         consumer.assign(places)
         begun, count = time.perf_counter(), 0
@@ -184,7 +199,9 @@ class Bench:
         return [Reading(count, seconds)]
 
     def read_by_spark(self, _load: Load) -> list[Reading]:
-        stream = pipeline.source(self.spark, self.settings, {offsets_topic.TOPIC: OFFSETS_PARTITIONS})
+        stream = pipeline.source(
+            self.spark, self.settings, {offsets_topic.TOPIC: OFFSETS_PARTITIONS}
+        )
         with tempfile.TemporaryDirectory() as directory:
             query = (
                 stream.writeStream.format("noop")
@@ -194,13 +211,20 @@ class Bench:
             )
             query.awaitTermination()
             batches = [batch for batch in query.recentProgress if batch.numInputRows]
-        return [Reading(batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in batches]
+        return [
+            Reading(batch.numInputRows, batch.durationMs["triggerExecution"] / 1000)
+            for batch in batches
+        ]
 
     def read_by_pipeline(self, load: Load) -> list[Reading]:
         with self.query() as told:
-            batches = wait_for(lambda: told if sum(batch.rows for batch in told) >= load.commits else None)
+            batches = wait_for(
+                lambda: told if sum(batch.rows for batch in told) >= load.commits else None
+            )
         for batch in batches:
-            phases = " ".join(f"{name} {took}" for name, took in sorted(batch.durations.items()) if took)
+            phases = " ".join(
+                f"{name} {took}" for name, took in sorted(batch.durations.items()) if took
+            )
             print(f"    batch {batch.batch}: {batch.rows:,} records, ms: {phases}")
         return [Reading(batch.rows, batch.batch_ms / 1000) for batch in batches]
 
@@ -225,12 +249,18 @@ class Bench:
         with self.query() as told:
             wait_for(lambda: told)
             write = (
-                (self.press, (rate, load, returned, over)) if load else (self.pace, (rate, returned, over))
+                (self.press, (rate, load, returned, over))
+                if load
+                else (self.pace, (rate, returned, over))
             )
             observed = load.named if load else ()
             threads = [
                 threading.Thread(target=work, args=arguments)
-                for work, arguments in (write, (self.watch, (shown, over)), (self.observe, (over, observed)))
+                for work, arguments in (
+                    write,
+                    (self.watch, (shown, over)),
+                    (self.observe, (over, observed)),
+                )
             ]
             for thread in threads:
                 thread.start()
@@ -243,14 +273,19 @@ class Bench:
             for thread in threads:
                 thread.join()
             batches = told[before:]
-        delays = [shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown]
-        print(f"commit to levelwind.lag at {rate} commits/s, {len(delays)} of {last - first - 1} seen")
+        delays = [
+            shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown
+        ]
+        print(
+            f"commit to levelwind.lag at {rate} commits/s, {len(delays)} of {last - first - 1} seen"
+        )
         if delays:
             print(f"    {quantiles(delays)}")
         if batches:
             names = sorted({name for batch in batches for name in batch.durations})
             medians = {
-                name: statistics.median(batch.durations.get(name, 0) for batch in batches) for name in names
+                name: statistics.median(batch.durations.get(name, 0) for batch in batches)
+                for name in names
             }
             print(
                 f"    {len(batches)} batches, median ms: "
@@ -279,14 +314,18 @@ class Bench:
             time.sleep(max(due - time.perf_counter(), 0))
         consumer.close()
 
-    def press(self, rate: int, load: Load, returned: dict[int, float], over: threading.Event) -> None:
+    def press(
+        self, rate: int, load: Load, returned: dict[int, float], over: threading.Event
+    ) -> None:
         """Commits over all keys, written in steps of 20 ms; each step ends with one of which is told when it was taken."""
         keys, number, offset = commit_keys(load), 0, 10**6
         probes = [commit_key(PACED, PACED, partition) for partition in range(PROBES)]
         raw = base64.urlsafe_b64decode(self.writer.ids[PACED] + "==")
 
         def taken(offset: int) -> Callable[[Any, Any], None]:
-            return lambda error, _: returned.update({offset: time.perf_counter()}) if error is None else None
+            return lambda error, _: (
+                returned.update({offset: time.perf_counter()}) if error is None else None
+            )
 
         due = time.perf_counter()
         while not over.is_set():
@@ -296,7 +335,9 @@ class Bench:
                 self.writer.write(key, commit_value(number, at), place)
                 number += 1
             offset += 1
-            self.writer.write(probes[offset % PROBES], commit_value(offset, at, raw), 0, taken(offset))
+            self.writer.write(
+                probes[offset % PROBES], commit_value(offset, at, raw), 0, taken(offset)
+            )
             self.writer.producer.poll(0)
             due += 0.02
             time.sleep(max(due - time.perf_counter(), 0))
@@ -313,7 +354,11 @@ class Bench:
         last = 0
         while not over.is_set():
             message = consumer.poll(0.05)
-            if message is None or message.error() is not None or f'"{PACED}"'.encode() not in message.key():
+            if (
+                message is None
+                or message.error() is not None
+                or f'"{PACED}"'.encode() not in message.key()
+            ):
                 continue
             record = decode("lag", message.key(), message.value())
             seen = time.perf_counter()

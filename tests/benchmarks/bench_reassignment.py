@@ -81,7 +81,10 @@ def measured(
         daemon.wait_for("its end", lambda: daemon.said("handover.settled", group=GROUP))
         daemon.wait_for("the pipeline", lambda: daemon.said("pipeline.caught_up"), 180)
         time.sleep(10)  # it is warm then, and has heard of the group's commits
-        return [one_round(bootstrap, daemon, admin, number, partitions) for number in range(1, rounds + 1)]
+        return [
+            one_round(bootstrap, daemon, admin, number, partitions)
+            for number in range(1, rounds + 1)
+        ]
     finally:
         for follower in followers:
             follower.stop()
@@ -109,13 +112,17 @@ def one_round(
     plan = daemon.wait_for("the plan", plans)[0]
     at = datetime.fromisoformat(plan["time"]).timestamp()
     print(
-        f"    round {number}: {at - asked:.2f} s since asked, {at - seen[0]:.2f} s since placed", flush=True
+        f"    round {number}: {at - asked:.2f} s since asked, {at - seen[0]:.2f} s since placed",
+        flush=True,
     )
-    daemon.wait_for("the hand-over", lambda: len(daemon.said("handover.settled", group=GROUP)) > settled)
+    daemon.wait_for(
+        "the hand-over", lambda: len(daemon.said("handover.settled", group=GROUP)) > settled
+    )
     daemon.wait_for(
         "the trigger's end",
         lambda: (
-            len(daemon.said("trigger.ended", group=GROUP)) >= len(daemon.said("trigger.seen", group=GROUP))
+            len(daemon.said("trigger.ended", group=GROUP))
+            >= len(daemon.said("trigger.seen", group=GROUP))
         ),
     )
     return at - asked, at - seen[0]

@@ -33,7 +33,11 @@ from levelwind_testing.processes.daemon_process import DaemonProcess
 
 AT_ONCE = 20
 """Topics, or topics' commits, a request."""
-BROKER = {"num.io.threads": "2", "offsets.topic.num.partitions": "4", "log.index.size.max.bytes": "4096"}
+BROKER = {
+    "num.io.threads": "2",
+    "offsets.topic.num.partitions": "4",
+    "log.index.size.max.bytes": "4096",
+}
 HEAP = ("-Xms512m", "-Xmx2g", "-XX:+UseSerialGC")
 
 
@@ -41,7 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--topics", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--groups", type=int, default=1, help="groups that have committed in all of them")
+    parser.add_argument(
+        "--groups", type=int, default=1, help="groups that have committed in all of them"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long is measured")
     parser.add_argument("--settle", type=float, default=60.0, help="seconds before, of the same")
     parser.add_argument(
@@ -61,7 +67,10 @@ def main() -> None:
         for number in range(options.groups):
             commit(cluster.bootstrap, f"group-{number}", names, options.partitions)
         count = options.topics * options.partitions
-        print(f"{count:,} partitions, {options.groups} groups, {options.seconds:.0f} s at rest", flush=True)
+        print(
+            f"{count:,} partitions, {options.groups} groups, {options.seconds:.0f} s at rest",
+            flush=True,
+        )
         alone(cluster.bootstrap, options.settle / 2, options.seconds)
         daemon(cluster.bootstrap, Path(directory), options.settle, options.seconds, options.set)
 
@@ -75,7 +84,9 @@ def create(bootstrap: str, names: list[str], partitions: int) -> None:
 
 
 def commit(bootstrap: str, group: str, names: list[str], partitions: int) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    )
     for first in range(0, len(names), AT_ONCE):
         some = names[first : first + AT_ONCE]
         places = [TopicPartition(name, number, 0) for name in some for number in range(partitions)]
@@ -126,7 +137,9 @@ def daemon(bootstrap: str, state: Path, settle: float, seconds: float, settings:
         process.wait_for("the first batches", lambda: process.said("pipeline.caught_up"), 180)
         print("the daemon\n" + measured(process.child.process.pid, settle, seconds), flush=True)
         progress = process.said("pipeline.progress")
-        print(f"    batches in the log's last two lines of progress: {[e['batch'] for e in progress[-2:]]}")
+        print(
+            f"    batches in the log's last two lines of progress: {[e['batch'] for e in progress[-2:]]}"
+        )
     finally:
         process.stop()
 
@@ -141,7 +154,11 @@ def measured(root: int, settle: float, seconds: float) -> str:
             return "the pipeline's JVM"
         if "pyspark.daemon" in process.command:
             return "the pipeline's driver and workers"
-        return "the process itself" if process.name.startswith(("python", "levelwind")) else process.name
+        return (
+            "the process itself"
+            if process.name.startswith(("python", "levelwind"))
+            else process.name
+        )
 
     time.sleep(settle)
     before, begun = processes.usage(root, name, stop=""), time.monotonic()

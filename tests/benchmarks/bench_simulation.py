@@ -52,7 +52,10 @@ def main() -> None:
                 utilisation=arguments.utilisation,
             )
             asked = Asked(
-                strategies=tuple(arguments.strategies.split(",")), scenario=scenario, seed=seed, size=size
+                strategies=tuple(arguments.strategies.split(",")),
+                scenario=scenario,
+                seed=seed,
+                size=size,
             )
             simulated = run(asked, settings, lambda _: None)
             print(simulated.as_text(), end="")
@@ -72,7 +75,9 @@ def beaten(rows: Sequence[Figures]) -> str:
         if better:
             said = ", ".join(f"{row.strategy} {shown(of(row))}" for row in sorted(better, key=of))
             lines.append(f"{name}: {OURS} {shown(of(ours))}, less under {said}")
-    above = [row.strategy for row in others if all(of(row) <= of(ours) for of, _ in FIGURES.values())]
+    above = [
+        row.strategy for row in others if all(of(row) <= of(ours) for of, _ in FIGURES.values())
+    ]
     lines.append(f"no worse in all of these than {OURS}: {', '.join(above) or 'none'}")
     return "\n".join(lines)
 

@@ -32,7 +32,11 @@ def told(groups: int, partitions: int, *, managed: bool) -> LocalPipeline:
         for place, share in enumerate(shares):
             if managed:
                 story.member(
-                    1, group, f"instance-{place}", {"a-topic-of-some-length": share}, rack="abc"[place]
+                    1,
+                    group,
+                    f"instance-{place}",
+                    {"a-topic-of-some-length": share},
+                    rack="abc"[place],
                 )
         if managed:
             plan = plan_of(racks, 0)
@@ -58,7 +62,8 @@ def main() -> None:
         managed, plain = (told(groups, partitions, managed=yes) for yes in (True, False))
         figures = (size(managed.topics, keys), size(managed.groups, keys), size(plain.groups, keys))
         print(
-            f"{groups:4} groups x {partitions:5} partitions: " + " · ".join(f"{one:7.1f}" for one in figures)
+            f"{groups:4} groups x {partitions:5} partitions: "
+            + " · ".join(f"{one:7.1f}" for one in figures)
         )
 
 

@@ -118,7 +118,11 @@ def measure(size: Size, coordinator: StreamsCoordinator) -> None:
         runs.append(alone(tasks, now, replace(plain, rack_strategy="min_traffic")))
         runs.append(alone(tasks, now, replace(plain, rack_strategy="balance_subtopology")))
         runs.append(
-            alone(tasks, now, replace(plain, rack_strategy="balance_subtopology", rack_aware_tags=("zone",)))
+            alone(
+                tasks,
+                now,
+                replace(plain, rack_strategy="balance_subtopology", rack_aware_tags=("zone",)),
+            )
         )
         for _ in range(REPEAT):
             runs[0]()  # warms the JVM up
@@ -136,7 +140,9 @@ def measure(size: Size, coordinator: StreamsCoordinator) -> None:
         )
 
 
-def alone(tasks: Sequence[Task], people: Sequence[Process], settings: Settings) -> Callable[[], object]:
+def alone(
+    tasks: Sequence[Task], people: Sequence[Process], settings: Settings
+) -> Callable[[], object]:
     """The plan without building its columns."""
     app = Application.build(tasks, people, settings)
     return lambda: planned(app, settings)

@@ -18,7 +18,9 @@ class Said:
         self.events = []
 
     def __getattr__(self, level):
-        return lambda event, **fields: self.events.append({"event": event, "level": level, **fields})
+        return lambda event, **fields: self.events.append(
+            {"event": event, "level": level, **fields}
+        )
 
     def of(self, event):
         return [one for one in self.events if one["event"] == event]

@@ -24,7 +24,11 @@ def row(strategy, *, violations=(), **figures):
     return Row(strategy=strategy, score=Score(**figures), plan_micros=7, violations=violations)
 
 
-ROWS = [row("lag", spread=10), row("range", spread=20), row("broken", spread=5, violations=("t0-0 twice",))]
+ROWS = [
+    row("lag", spread=10),
+    row("range", spread=20),
+    row("broken", spread=5, violations=("t0-0 twice",)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +47,26 @@ def widths(path, colour):
     found = []
     for shape in ET.parse(path).iter(f"{SVG}path"):  # noqa: S314 - our own words
         if f"fill: {colour}" in shape.get("style", ""):
-            numbers = [float(word) for word in shape.get("d").split() if word.replace(".", "").isdigit()]
+            numbers = [
+                float(word) for word in shape.get("d").split() if word.replace(".", "").isdigit()
+            ]
             found.append(max(numbers[::2]) - min(numbers[::2]))
     return found[:-1]
 
 
 def test_names_figures_and_titles_are_text_as_they_were_given(drawn):
     said = texts(drawn)
-    assert {"cheap at $3 <& more>", "lag", "range", "spread", "moved", "10", "20", "1.50", "-"} <= set(said)
+    assert {
+        "cheap at $3 <& more>",
+        "lag",
+        "range",
+        "spread",
+        "moved",
+        "10",
+        "20",
+        "1.50",
+        "-",
+    } <= set(said)
 
 
 def test_one_that_breaks_an_invariant_says_so_and_is_never_the_best(drawn):
@@ -76,5 +92,8 @@ def test_a_png_is_drawn_too(tmp_path):
 
 @pytest.mark.parametrize("name", ["plain", "picture.pdf", "nowhere/picture.svg"])
 def test_a_file_that_cannot_be_drawn_is_the_callers_to_mend(tmp_path, name):
-    with pytest.raises(ConfigurationError, match="picture"), sheet(tmp_path / name, width=1, height=1):
+    with (
+        pytest.raises(ConfigurationError, match="picture"),
+        sheet(tmp_path / name, width=1, height=1),
+    ):
         pass

@@ -8,7 +8,10 @@ from deploy.broker import Node, java_command, meta_properties, new_id, propertie
 
 
 def nodes(count):
-    return [Node(id=i + 1, rack="abc"[i % 3], port=100 + i, controller_port=200 + i) for i in range(count)]
+    return [
+        Node(id=i + 1, rack="abc"[i % 3], port=100 + i, controller_port=200 + i)
+        for i in range(count)
+    ]
 
 
 def told(count, overrides=None, data=Path("/data")):
@@ -19,7 +22,9 @@ def told(count, overrides=None, data=Path("/data")):
 @pytest.mark.parametrize(
     ("count", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")]
 )
-def test_internal_topics_have_as_many_copies_as_there_are_brokers_up_to_three(count, copies, in_sync):
+def test_internal_topics_have_as_many_copies_as_there_are_brokers_up_to_three(
+    count, copies, in_sync
+):
     settings = told(count)
     assert settings["offsets.topic.replication.factor"] == copies
     assert settings["transaction.state.log.replication.factor"] == copies
@@ -52,7 +57,12 @@ def test_backslashes_in_a_path_are_kept():
 
 def test_storage_is_named_by_node_and_cluster():
     text = meta_properties(nodes(2)[1], "cluster", "directory")
-    assert text.splitlines() == ["version=1", "cluster.id=cluster", "node.id=2", "directory.id=directory"]
+    assert text.splitlines() == [
+        "version=1",
+        "cluster.id=cluster",
+        "node.id=2",
+        "directory.id=directory",
+    ]
 
 
 def test_ids_are_such_as_kafka_prints():
@@ -62,7 +72,9 @@ def test_ids_are_such_as_kafka_prints():
 
 
 def test_a_program_of_the_brokers_is_run_with_their_jars_and_log():
-    command = java_command(Path("/java"), [Path("/a.jar"), Path("/b.jar")], ["-Xmx1m"], "kafka.Kafka", "x")
+    command = java_command(
+        Path("/java"), [Path("/a.jar"), Path("/b.jar")], ["-Xmx1m"], "kafka.Kafka", "x"
+    )
     assert command[:2] == ["/java", "-Xmx1m"]
     assert command[-4:] == ["-cp", "/a.jar:/b.jar", "kafka.Kafka", "x"]
     assert any(option.startswith("-Dlog4j2.configurationFile=file:") for option in command)

@@ -38,7 +38,10 @@ def racks_of(cluster):
     def described():
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)
         with contextlib.suppress(KafkaException):
-            return {node.id: node.rack for node in admin.describe_cluster(request_timeout=5).result().nodes}
+            return {
+                node.id: node.rack
+                for node in admin.describe_cluster(request_timeout=5).result().nodes
+            }
 
     return eventually(described)
 
@@ -64,12 +67,18 @@ def write(cluster, topic, values):
 
 def read(cluster, topic, count):
     consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+        }
         | QUIET
     )
     consumer.subscribe([topic])
     values = set()
-    eventually(lambda: values.update(m.value() for m in consumer.consume(100, 1.0)) or len(values) >= count)
+    eventually(
+        lambda: values.update(m.value() for m in consumer.consume(100, 1.0)) or len(values) >= count
+    )
     consumer.close()
     return values
 
@@ -88,9 +97,12 @@ def test_a_topics_replicas_show_their_racks(cluster, fresh):
     topic = fresh("racks")
     create(cluster, topic, num_partitions=3, replication_factor=3)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (description,) = [future.result() for future in admin.describe_topics(TopicCollection([topic])).values()]
+    (description,) = [
+        future.result() for future in admin.describe_topics(TopicCollection([topic])).values()
+    ]
     assert all(
-        {node.rack for node in partition.replicas} == {"a", "b", "c"} for partition in description.partitions
+        {node.rack for node in partition.replicas} == {"a", "b", "c"}
+        for partition in description.partitions
     )
 
 
@@ -119,7 +131,9 @@ def test_a_second_start_finds_what_the_first_one_kept(tmp_path):
         assert read(second, "kept", len(values)) == values
 
 
-def test_a_start_after_a_crash_finds_what_was_acknowledged_and_moves_to_ports_that_are_free(tmp_path):
+def test_a_start_after_a_crash_finds_what_was_acknowledged_and_moves_to_ports_that_are_free(
+    tmp_path,
+):
     values = {str(i).encode() for i in range(1000)}
     first = Cluster.start(1, directory=tmp_path)
     create(first, "kept", num_partitions=4, replication_factor=1)
@@ -158,12 +172,16 @@ def test_nothing_is_left_when_the_parent_is_killed_and_its_directory_can_be_used
         print("ready", flush=True)
         time.sleep(600)
     """
-    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE
+    )
     try:
         assert parent.stdout.readline() == b"ready\n"
         assert len(brokers_in(tmp_path)) == 2  # the broker and its guard
         parent.send_signal(signal.SIGKILL)
-        with Cluster.start(1, directory=tmp_path) as cluster:  # waits for the guards of the other to be gone
+        with Cluster.start(
+            1, directory=tmp_path
+        ) as cluster:  # waits for the guards of the other to be gone
             assert cluster.running == {1}
     finally:
         parent.kill()
@@ -190,14 +208,18 @@ def test_a_directory_is_not_made_into_a_cluster_of_another_size(tmp_path):
 
 
 def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
-    with pytest.raises(ClusterError, match=r"Invalid value many for configuration num\.io\.threads"):
+    with pytest.raises(
+        ClusterError, match=r"Invalid value many for configuration num\.io\.threads"
+    ):
         Cluster.start(1, directory=tmp_path, settings={"num.io.threads": "many"})
 
 
 def test_a_broker_that_fails_is_quoted(tmp_path):
     # The storage tool does not care for it, the broker does.
     settings = {"authorizer.class.name": "no.such.Authorizer"}
-    with pytest.raises(ClusterError, match=r"(?s)broker 1 ended while starting.*no\.such\.Authorizer"):
+    with pytest.raises(
+        ClusterError, match=r"(?s)broker 1 ended while starting.*no\.such\.Authorizer"
+    ):
         Cluster.start(1, directory=tmp_path, settings=settings)
     assert not brokers_in(tmp_path)
 

@@ -134,7 +134,9 @@ def test_nothing_is_left_of_a_parent_that_was_killed(parent):
     eventually(lambda: is_gone(guarding) and is_gone(child))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no signal for a parent's death")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other kernels have no signal for a parent's death"
+)
 def test_nothing_is_left_when_parent_and_guard_are_killed_together(parent):
     guarding = only_child(parent)
     child = only_child(guarding)
@@ -152,7 +154,9 @@ def test_an_interrupt_from_the_terminal_reaches_the_parent_alone(parent):
 
 
 def test_as_a_program_it_holds_its_child_until_its_input_ends():
-    process = subprocess.Popen([sys.executable, "-m", "deploy.guard", "--", *SLEEPER], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy.guard", "--", *SLEEPER], stdin=subprocess.PIPE
+    )
     only_child(process)
     assert process.poll() is None
     process.stdin.close()

@@ -14,7 +14,9 @@ from deploy.errors import SetupError
 from deploy.jars import Jar
 
 CONTENT = b"a jar, as it were"
-JAR = Jar(group="org.example", artifact="thing", version="1.0", sha256=hashlib.sha256(CONTENT).hexdigest())
+JAR = Jar(
+    group="org.example", artifact="thing", version="1.0", sha256=hashlib.sha256(CONTENT).hexdigest()
+)
 
 
 @pytest.fixture
@@ -48,7 +50,8 @@ def test_a_jar_is_fetched_once(registry):
 def test_a_download_that_is_not_what_the_lock_names_is_refused(registry):
     registry.content = b"something else"
     with pytest.raises(
-        SetupError, match=r"org\.example:thing:1\.0: what was downloaded is not what jars\.lock names"
+        SetupError,
+        match=r"org\.example:thing:1\.0: what was downloaded is not what jars\.lock names",
     ):
         jars.classpath("brokers")
     registry.content = CONTENT
@@ -136,12 +139,14 @@ def test_every_python_package_is_locked_with_its_digest():
     lock = Path(__file__).parents[2] / "requirements.lock"
     for requirement in re.split(r"\n(?=\S)", lock.read_text()):
         if not requirement.startswith("#"):
-            assert re.match(r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", requirement, re.DOTALL), (
-                requirement[:60]
-            )
+            assert re.match(
+                r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", requirement, re.DOTALL
+            ), requirement[:60]
 
 
 def test_pyspark_is_pinned_where_its_connector_is_published():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    pinned = [name for name in project["optional-dependencies"]["daemon"] if name.startswith("pyspark")]
+    pinned = [
+        name for name in project["optional-dependencies"]["daemon"] if name.startswith("pyspark")
+    ]
     assert pinned == [f"pyspark=={properties_of_the_pom()['spark.version']}"]

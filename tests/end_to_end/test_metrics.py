@@ -23,14 +23,20 @@ def scrape(address):
     }
 
 
-def test_one_scrape_tells_of_observer_pipeline_and_control_and_forgets_a_group_that_is_gone(tmp_path):
+def test_one_scrape_tells_of_observer_pipeline_and_control_and_forgets_a_group_that_is_gone(
+    tmp_path,
+):
     with Cluster.start(1) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)
         daemon = DaemonProcess(cluster.bootstrap, tmp_path, "metrics.listen=127.0.0.1:0")
         try:
-            address = daemon.wait_for("the metrics", lambda: daemon.said("metrics.listening"))[0]["address"]
-            reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watched", "log_level": 0})
+            address = daemon.wait_for("the metrics", lambda: daemon.said("metrics.listening"))[0][
+                "address"
+            ]
+            reader = Consumer(
+                {"bootstrap.servers": cluster.bootstrap, "group.id": "watched", "log_level": 0}
+            )
             reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
             reader.close()
             lag = ("levelwind_group_lag_records", "watched")

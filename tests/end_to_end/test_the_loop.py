@@ -82,10 +82,14 @@ class Loop:
 
     def ends(self, topic, partitions):
         wanted = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-        return {p.partition: f.result(10).offset for p, f in self.admin.list_offsets(wanted).items()}
+        return {
+            p.partition: f.result(10).offset for p, f in self.admin.list_offsets(wanted).items()
+        }
 
     def committed(self, group, topic, partitions):
-        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, n) for n in range(partitions)])
+        wanted = ConsumerGroupTopicPartitions(
+            group, [TopicPartition(topic, n) for n in range(partitions)]
+        )
         answer = self.admin.list_consumer_group_offsets([wanted])[group].result(10)
         return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
 
@@ -102,7 +106,9 @@ class Loop:
         )
         records, until = {}, time.monotonic() + within
         try:
-            count = len(self.admin.list_topics(PREFIX + topic, timeout=10).topics[PREFIX + topic].partitions)
+            count = len(
+                self.admin.list_topics(PREFIX + topic, timeout=10).topics[PREFIX + topic].partitions
+            )
             reader.assign([TopicPartition(PREFIX + topic, n, 0) for n in range(count)])
             while not done(records):
                 assert time.monotonic() < until, f"not in {topic}: {list(records)[-20:]}"
@@ -144,7 +150,9 @@ def loop(tmp_path_factory) -> Iterator[Loop]:
 def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     loop.create("skewed", [[1, 2], [2, 3], [3, 1]] * 2)
     followers = loop.follow("by-lag", "skewed", "abc", rate=60)
-    loop.daemon.wait_for("the first plan's partitions", lambda: all(len(f.owned) == 2 for f in followers))
+    loop.daemon.wait_for(
+        "the first plan's partitions", lambda: all(len(f.owned) == 2 for f in followers)
+    )
     loaded = followers[0]
     hot = set(loaded.owned)
     for number in range(6):
@@ -156,7 +164,9 @@ def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     assert loop.daemon.said("trigger.seen", group="by-lag", kind="skew")
     loop.daemon.wait_for(
         "the hot partitions with two followers",
-        lambda: all(len(f.owned) == 2 for f in followers) and not any(hot <= f.owned for f in followers),
+        lambda: (
+            all(len(f.owned) == 2 for f in followers) and not any(hot <= f.owned for f in followers)
+        ),
     )
     loop.all_is_done("by-lag", "skewed", followers)
     for follower in followers:
@@ -172,7 +182,9 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     def owners():
         return {rack: set(follower.owned) for rack, follower in followers.items()}
 
-    loop.daemon.wait_for("local partitions", lambda: owners() == {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}})
+    loop.daemon.wait_for(
+        "local partitions", lambda: owners() == {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}}
+    )
     # The pipeline knows a group from its first commit on, and only changes of racks after that.
     loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
     reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
@@ -185,7 +197,8 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
         loop.produce("racked", number, 100)
     loop.all_is_done("by-rack", "racked", list(followers.values()))
     loop.daemon.wait_for(
-        "the end of the trigger", lambda: loop.daemon.said("trigger.ended", group="by-rack", kind="racks")
+        "the end of the trigger",
+        lambda: loop.daemon.said("trigger.ended", group="by-rack", kind="racks"),
     )
     for follower in followers.values():
         follower.stop()

@@ -66,7 +66,9 @@ def watched(number, raw, read):
     finally:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert peak <= AT_ALL + A_BYTE * len(raw), f"{peak} bytes for {raw[:200].hex()} of {len(raw)}"
+        assert peak <= AT_ALL + A_BYTE * len(raw), (
+            f"{peak} bytes for {raw[:200].hex()} of {len(raw)}"
+        )
 
 
 def read_consumer_protocol(kind):
@@ -104,7 +106,12 @@ def read_membership(raw):
         read = classic_group.read(raw)
     except (WireError, UnknownVersion):
         return False
-    assert all(number >= 0 for member in read.members for held in member.assigned.values() for number in held)
+    assert all(
+        number >= 0
+        for member in read.members
+        for held in member.assigned.values()
+        for number in held
+    )
     return True
 
 
@@ -135,7 +142,11 @@ def through_the_offsets_topic(draw, count):
         rows = [draw.choice(corpus.OFFSETS) for _ in range(BATCH)]
         batch = [
             (
-                None if not draw.randrange(50) else key if draw.randrange(3) else damaged(draw, keys),
+                None
+                if not draw.randrange(50)
+                else key
+                if draw.randrange(3)
+                else damaged(draw, keys),
                 value if value is None or not draw.randrange(9) else damaged(draw, seeds),
             )
             for key, value in rows

@@ -89,19 +89,28 @@ class World:
             self.producers[name].init_transactions(30)
         return self.producers[name]
 
-    def send_offsets(self, producer: Producer, group: str, topic: str, offsets: dict[int, int]) -> None:
+    def send_offsets(
+        self, producer: Producer, group: str, topic: str, offsets: dict[int, int]
+    ) -> None:
         if group not in self.readers:
             self.readers[group] = self.client(group)
         places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-        producer.send_offsets_to_transaction(places, self.readers[group].consumer_group_metadata(), 30)
+        producer.send_offsets_to_transaction(
+            places, self.readers[group].consumer_group_metadata(), 30
+        )
 
     # -- the truth
 
     def spans(self, topic: str) -> list[tuple[int, int]]:
         """Of each partition, where its records begin, and where those end that can be read."""
-        reader = self.client("truth", **{"isolation.level": "read_committed", "enable.partition.eof": True})
+        reader = self.client(
+            "truth", **{"isolation.level": "read_committed", "enable.partition.eof": True}
+        )
         count = len(reader.list_topics(topic, timeout=10).topics[topic].partitions)
-        begins = [reader.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[0] for p in range(count)]
+        begins = [
+            reader.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[0]
+            for p in range(count)
+        ]
         reader.assign([TopicPartition(topic, p, begin) for p, begin in enumerate(begins)])
         ends, open_ = list(begins), set(range(count))
         while open_:
@@ -129,7 +138,8 @@ class World:
             spans = self.spans(topic)
             high = self.client("truth")
             stable = [
-                high.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in range(len(spans))
+                high.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1]
+                for p in range(len(spans))
             ]
             high.close()
             for group in groups:
@@ -183,7 +193,9 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     lw = Installation(bootstrap=cluster.bootstrap, prefix=f"truth-lw-{now()}.")
     stem = f"truth-{now()}"
     observer = Observer(
@@ -228,7 +240,10 @@ def test_a_consumer_that_assigns_itself(world: World) -> None:
 def test_commits_of_transactions_count_once_they_are_committed(world: World) -> None:
     topic, group = world.topic("commits", 1, [20]), f"{world.stem}-commits"
     producer = world.transactional("commits")
-    for offset, end, lag in ((7, producer.commit_transaction, 13), (11, producer.abort_transaction, 13)):
+    for offset, end, lag in (
+        (7, producer.commit_transaction, 13),
+        (11, producer.abort_transaction, 13),
+    ):
         producer.begin_transaction()
         world.send_offsets(producer, group, topic, {0: offset})
         end(30)
@@ -248,7 +263,10 @@ def test_records_of_an_open_transaction_are_not_there_yet_and_those_of_an_aborte
     topic, group = world.topic("records", 2, [5, 5]), f"{world.stem}-records"
     world.commit(group, topic, {0: 5, 1: 5})
     producer = world.transactional("records")
-    for end, after in ((producer.abort_transaction, [0, 0]), (producer.commit_transaction, [10, 10])):
+    for end, after in (
+        (producer.abort_transaction, [0, 0]),
+        (producer.commit_transaction, [10, 10]),
+    ):
         producer.begin_transaction()
         for partition in (0, 1):
             for _ in range(4):
@@ -299,7 +317,11 @@ def test_a_commit_beyond_the_end_is_stale_and_no_negative_lag(world: World) -> N
 
 
 def test_a_topic_made_anew_starts_anew(world: World) -> None:
-    topic, group, transactional = world.topic("anew", 1, [20]), f"{world.stem}-anew", f"{world.stem}-anew-tx"
+    topic, group, transactional = (
+        world.topic("anew", 1, [20]),
+        f"{world.stem}-anew",
+        f"{world.stem}-anew-tx",
+    )
     producer = world.transactional("anew")
 
     def commit(offset: int) -> None:
@@ -428,19 +450,27 @@ class Chance:
 
     def commit(self) -> None:
         topic, partition = place = self.place()
-        self.world.commit(self.random.choice(self.groups), topic, {partition: self.some_offset(place)})
+        self.world.commit(
+            self.random.choice(self.groups), topic, {partition: self.some_offset(place)}
+        )
 
     def transaction(self) -> None:
         producer = self.world.transactional("random")
         producer.begin_transaction()
         for _ in range(self.random.randrange(3)):
             self.produce(producer, 1, 2)  # with its marker
-        end = producer.commit_transaction if self.random.random() < 0.6 else producer.abort_transaction
+        end = (
+            producer.commit_transaction
+            if self.random.random() < 0.6
+            else producer.abort_transaction
+        )
         try:
             if self.random.random() < 0.7:
                 topic, partition = place = self.place()
                 group = self.random.choice(self.groups)
-                self.world.send_offsets(producer, group, topic, {partition: self.some_offset(place)})
+                self.world.send_offsets(
+                    producer, group, topic, {partition: self.some_offset(place)}
+                )
             end(30)
         except KafkaException:
             self.world.producers.pop("random")  # the next one fences it, and so aborts what is open

@@ -54,14 +54,23 @@ class History(Story):
     ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     id: bytes = ID
     committed: dict[tuple[str, int], tuple[int, bytes | None]] = field(default_factory=dict)
-    moments: dict[str, list[tuple[int, list[int]]]] = field(default_factory=lambda: defaultdict(list))
+    moments: dict[str, list[tuple[int, list[int]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """By group, the time and lag of each."""
 
     def write(self, group: str, partition: int, value: bytes | None, at: int) -> None:
         source = SOURCES[group]
         key = commit_key(group, "t", partition)
         self.messages.append(
-            Message(topic=OFFSETS, partition=source, offset=self.ends[source], at=at, key=key, value=value)
+            Message(
+                topic=OFFSETS,
+                partition=source,
+                offset=self.ends[source],
+                at=at,
+                key=key,
+                value=value,
+            )
         )
         self.ends[source] += 1
 
@@ -151,7 +160,9 @@ def read(
     out = pipeline.run(logs[TOPICS.assignments, 0])
     for pace in [*paces, (1000,) * 3]:
         batch = [
-            logs[name].pop(0) for name, count in zip(names, pace, strict=False) for _ in logs[name][:count]
+            logs[name].pop(0)
+            for name, count in zip(names, pace, strict=False)
+            for _ in logs[name][:count]
         ]
         out += pipeline.run(batch) if batch else []
     return out, pipeline, pipeline.moments
@@ -159,7 +170,9 @@ def read(
 
 @dataclass(slots=True)
 class Listening(LocalPipeline):
-    moments: dict[str, list[tuple[int, list[int]]]] = field(default_factory=lambda: defaultdict(list))
+    moments: dict[str, list[tuple[int, list[int]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
         for kind, payload in rows:
@@ -196,7 +209,10 @@ def turbulent(draw: st.DrawFn) -> History:
     history = begun()
     kinds = ["commit", "sample"] * 4 + ["tombstone", "deleted", "layout", *["gone", "anew"] * 2]
     moves = st.tuples(
-        st.sampled_from(kinds), st.sampled_from(GROUPS), st.integers(0, PARTITIONS - 1), st.integers(0, 400)
+        st.sampled_from(kinds),
+        st.sampled_from(GROUPS),
+        st.integers(0, PARTITIONS - 1),
+        st.integers(0, 400),
     )
     for second, (what, group, partition, size) in enumerate(
         draw(st.lists(moves, min_size=4, max_size=30)), BASE // SECOND + 1
@@ -229,5 +245,7 @@ def turbulent(draw: st.DrawFn) -> History:
 def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
     history: History, cuts: list[int]
 ) -> None:
-    whole, split = (run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts))
+    whole, split = (
+        run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts)
+    )
     assert_alike(whole, split, GROUPS)

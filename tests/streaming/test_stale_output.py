@@ -48,7 +48,11 @@ def test_what_nobody_knows_any_more_ends_and_leaves_no_state() -> None:
     story, pipeline = Story(), LocalPipeline(skew=RULE)
     doubt(story, 1000)
     rows = run(story, pipeline)
-    assert ended(rows) == [(TOPICS.lag, ALL[0]), (TOPICS.triggers, ALL[1]), (TOPICS.triggers, ALL[2])]
+    assert ended(rows) == [
+        (TOPICS.lag, ALL[0]),
+        (TOPICS.triggers, ALL[1]),
+        (TOPICS.triggers, ALL[2]),
+    ]
     assert len(rows) == 3
     assert (pipeline.groups, pipeline.topics) == ({}, {})
 

@@ -99,7 +99,9 @@ class ManagedConsumer:
         if isinstance(topics, str) or not topics or not all(topics):
             raise SettingError(f"topics: expected a list of names, got {topics!r}")
         if not group or not capacity > 0:
-            raise SettingError(f"group must be named and capacity above 0, not {group!r} and {capacity!r}")
+            raise SettingError(
+                f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
+            )
         timers = timers or Timers()
         settings = split(config, group=group, rack=rack, timers=timers)
         profile = Profile(
@@ -169,7 +171,11 @@ class ManagedConsumer:
         return self._collect(num_messages, timeout)
 
     def commit(
-        self, message: Any = None, offsets: Iterable[Any] | None = None, *, asynchronous: bool = True
+        self,
+        message: Any = None,
+        offsets: Iterable[Any] | None = None,
+        *,
+        asynchronous: bool = True,
     ) -> list[Any] | None:
         """Commit a message's offset, offsets, or everything that was handed out.
 
@@ -240,7 +246,10 @@ class ManagedConsumer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             # Nobody failed over the last record: it is processed too.

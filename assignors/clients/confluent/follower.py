@@ -50,7 +50,11 @@ REMIND = 15.0
 
 def clock() -> float:
     """Seconds of a clock that neither jumps nor stops while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 def say(level: int, event: str, **fields: object) -> None:
@@ -63,7 +67,9 @@ class Follower(Thread):
     """Follows the planner for one consumer, until it has left."""
 
     def __init__(self, *, member: Member, settings: Settings, prefix: str) -> None:
-        super().__init__(name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True)
+        super().__init__(
+            name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True
+        )
         self.orders: deque[ev.Grant | ev.Revoke | ev.Lose] = deque()
         """For the application's thread, oldest first."""
         self.lost = Flag()
@@ -122,7 +128,9 @@ class Follower(Thread):
             self._producer = Producer(self._settings.producer)
             if self._find_topics(reader):
                 self._take(ev.Started())
-                self._say(logging.INFO, "member.joining", topics=",".join(self._member.profile.topics))
+                self._say(
+                    logging.INFO, "member.joining", topics=",".join(self._member.profile.topics)
+                )
                 while self._member.phase is not Phase.LEFT and not self._abandoned.is_set():
                     self._turn_once(reader)
                 if self._member.phase is Phase.LEFT:
@@ -153,7 +161,9 @@ class Follower(Thread):
                     return True
             else:
                 self._remind(
-                    "member.waiting_for_topics", missing=",".join(missing), hint="is levelwind running here?"
+                    "member.waiting_for_topics",
+                    missing=",".join(missing),
+                    hint="is levelwind running here?",
                 )
             self._closing.wait(min(1.0, self._member.timers.heartbeat))
         return False
@@ -208,7 +218,10 @@ class Follower(Thread):
                     self._take(ev.AssignmentGone())
                 case Rejection(reason):
                     self._say(
-                        logging.ERROR, "member.assignment_refused", reason=reason, offset=message.offset()
+                        logging.ERROR,
+                        "member.assignment_refused",
+                        reason=reason,
+                        offset=message.offset(),
                     )
                     code = "unknown-v" if reason.startswith("unknown v") else "malformed"
                     self._take(ev.AssignmentRefused(_epoch(message), code))
@@ -286,7 +299,11 @@ class Follower(Thread):
     def names(self) -> dict[str, object]:
         """Who is meant, in every line of the log."""
         profile = self.profile
-        return {"group": profile.group, "instance": profile.instance, "incarnation": self._member.incarnation}
+        return {
+            "group": profile.group,
+            "instance": profile.instance,
+            "incarnation": self._member.incarnation,
+        }
 
 
 def _epoch(message: Any) -> int:

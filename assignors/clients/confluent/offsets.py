@@ -50,7 +50,9 @@ class StraySubscriberError(RuntimeError):
 class Commits:
     """The offsets of one consumer; every method is called by the application's thread."""
 
-    def __init__(self, settings: Settings, *, timers: Timers, names: Callable[[], dict[str, object]]) -> None:
+    def __init__(
+        self, settings: Settings, *, timers: Timers, names: Callable[[], dict[str, object]]
+    ) -> None:
         self.consumer: Any = None
         self.processed: dict[Pair, int] = {}
         self._handed_out: dict[Pair, int] = {}
@@ -184,7 +186,11 @@ class Commits:
     def _complain(self, error: Any) -> None:
         if error.code() in TAKEN:
             say(
-                logging.ERROR, "member.commit_refused", **self._names(), error=error.str(), hint=self._stray()
+                logging.ERROR,
+                "member.commit_refused",
+                **self._names(),
+                error=error.str(),
+                hint=self._stray(),
             )
         else:
             say(logging.WARNING, "member.commit_failed", **self._names(), error=error.str())

@@ -79,7 +79,9 @@ class Possession:
     def refuse_others(self, pairs: Iterable[Pair]) -> None:
         """Raise `NotOwnedError` unless all of these are owned."""
         if self._follower.lost.is_set():
-            raise NotOwnedError("this member is lost: its partitions may be another's; poll to join anew")
+            raise NotOwnedError(
+                "this member is lost: its partitions may be another's; poll to join anew"
+            )
         if strange := sorted(set(pairs) - self.owned):
             shown = ", ".join(f"{topic}[{number}]" for topic, number in strange[:5])
             raise NotOwnedError(f"not owned by this consumer: {shown}; see assignment()")
@@ -97,7 +99,9 @@ class Possession:
 
     def ours(self, messages: Iterable[Any]) -> list[Any]:
         """Those that may still be handed out."""
-        return [m for m in messages if m.error() is not None or (m.topic(), m.partition()) in self.owned]
+        return [
+            m for m in messages if m.error() is not None or (m.topic(), m.partition()) in self.owned
+        ]
 
     def serve(self, timeout: float = SERVE) -> None:
         """Let the client work on its answers; a record that comes by is kept."""

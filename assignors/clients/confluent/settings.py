@@ -73,8 +73,12 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
     given = dict(config)
     auto_commit = _flag(given.pop("enable.auto.commit", True), "enable.auto.commit")
     auto_store = _flag(given.pop("enable.auto.offset.store", True), "enable.auto.offset.store")
-    commit_interval = _milliseconds(given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms")
-    poll_interval = _milliseconds(given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms")
+    commit_interval = _milliseconds(
+        given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms"
+    )
+    poll_interval = _milliseconds(
+        given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms"
+    )
     fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
     connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
     # librdkafka parks a commit while it has no coordinator, up to the session timeout, and tries it again: two of each,
@@ -116,7 +120,8 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
         auto_store=auto_store,
         commit_interval=commit_interval / 1000,
         max_poll_interval=poll_interval / 1000,
-        from_latest=str(given.get("auto.offset.reset", "latest")).lower() in ("latest", "largest", "end"),
+        from_latest=str(given.get("auto.offset.reset", "latest")).lower()
+        in ("latest", "largest", "end"),
         on_commit=on_commit,
     )
 

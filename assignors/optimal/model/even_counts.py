@@ -71,7 +71,11 @@ def _peak(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bools, int, int]:
     total = int(supply.sum())
     most = -(-total // int(size[allowed.any(axis=0)].sum()))
     if bool((allowed == allowed[0]).all()):
-        return np.ones(len(supply), np.bool_), most, total - (most - 1) * int(size[allowed[0]].sum())
+        return (
+            np.ones(len(supply), np.bool_),
+            most,
+            total - (most - 1) * int(size[allowed[0]].sum()),
+        )
     while True:
         flow, tight = _poured(supply, allowed, size * most)
         if flow == total:

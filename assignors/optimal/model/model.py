@@ -103,7 +103,9 @@ class Terms:
     def even(self, owner: Ints) -> bool:
         """Whether counts are what they should be, and everybody may have what it has."""
         owned = np.flatnonzero(owner >= 0)
-        if not np.array_equal(owner >= 0, self.taken) or not bool(self.may(owned, owner[owned]).all()):
+        if not np.array_equal(owner >= 0, self.taken) or not bool(
+            self.may(owned, owner[owned]).all()
+        ):
             return False
         count = self.count(owner)
         return bool(np.all((count >= self.least) & (count <= self.most)))
@@ -129,7 +131,9 @@ def terms(group: Group, wishes: Wishes) -> Terms:
     width = len(group.racks) + 1
     pair = signature_of * width + group.member_rack + 1
     speeds = np.unique(group.capacity)
-    speed = np.searchsorted(speeds, group.capacity) if len(speeds) <= SPEEDS else np.zeros_like(pair)
+    speed = (
+        np.searchsorted(speeds, group.capacity) if len(speeds) <= SPEEDS else np.zeros_like(pair)
+    )
     kind = numbered(pair * SPEEDS + speed)
     sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
     sample[kind] = pair

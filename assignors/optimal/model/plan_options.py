@@ -51,7 +51,13 @@ class Wishes:
         Raises:
             ProblemError: an option has the wrong shape.
         """
-        return cls(**{name: check(name, options[name]) for name, check in CHECKS.items() if name in options})
+        return cls(
+            **{
+                name: check(name, options[name])
+                for name, check in CHECKS.items()
+                if name in options
+            }
+        )
 
 
 def number(least: float, *, whole: bool, none: bool = False) -> Callable[[str, Any], Any]:
@@ -78,11 +84,16 @@ def _names(option: str, value: Any) -> tuple[str, ...]:
 
 
 def _pins(option: str, value: Any) -> Mapping[str, Mapping[int, str]]:
-    if not isinstance(value, Mapping) or not all(isinstance(theirs, Mapping) for theirs in value.values()):
-        raise ProblemError(f"option {option}: must be {{topic: {{partition: member}}}}, not {value!r}")
+    if not isinstance(value, Mapping) or not all(
+        isinstance(theirs, Mapping) for theirs in value.values()
+    ):
+        raise ProblemError(
+            f"option {option}: must be {{topic: {{partition: member}}}}, not {value!r}"
+        )
     return {
         topic: {
-            _partition(option, topic, place): _member(option, topic, who) for place, who in theirs.items()
+            _partition(option, topic, place): _member(option, topic, who)
+            for place, who in theirs.items()
         }
         for topic, theirs in value.items()
     }

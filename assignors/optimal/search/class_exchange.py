@@ -155,5 +155,7 @@ class _Desk:
         if not self.racks:
             return parts, np.zeros(len(parts), dtype=np.int64)
         sets = terms.rackset[parts]
-        away = terms.far[sets, terms.rack[onward]].astype(np.int64) - terms.far[sets, terms.rack[here]]
+        away = (
+            terms.far[sets, terms.rack[onward]].astype(np.int64) - terms.far[sets, terms.rack[here]]
+        )
         return parts, away * terms.weight[parts]

@@ -72,7 +72,9 @@ def classes(terms: Terms, held: Ints) -> Classes:
     np.minimum.at(least, of, weight)
     owned = np.flatnonzero(held[there] >= 0)
     kinds = len(terms.signature)
-    pair, number = np.unique(of[owned] * kinds + terms.kind[held[there[owned]]], return_inverse=True)
+    pair, number = np.unique(
+        of[owned] * kinds + terms.kind[held[there[owned]]], return_inverse=True
+    )
     holding = np.full(len(there), -1, dtype=np.int64)
     holding[owned] = number.ravel()
     return Classes(
@@ -109,7 +111,9 @@ def crossing_bound(terms: Terms) -> int:
     sent = shipped(terms, classed, "all")
     away = terms.far[terms.rackset[classed.sample[sent.klass]], terms.rack[sent.kind]]
     least = float((sent.amount * away * classed.weight[sent.klass]).sum())
-    if classed.unit == round(classed.unit) and classed.unit * SMALL > float(terms.weight.max(initial=0)):
+    if classed.unit == round(classed.unit) and classed.unit * SMALL > float(
+        terms.weight.max(initial=0)
+    ):
         return round(least * classed.unit)  # weights as they are
     light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit))
     return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
@@ -121,13 +125,15 @@ def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     klass, kind = np.nonzero(terms.allowed[terms.audience[classed.sample]])
     big = (STRANGER + 1) * (len(classed.of) + 1)
     price = classed.weight * (big if racks != "none" else 0)
-    cost = np.where(terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]], price[klass], 0)
+    cost = np.where(
+        terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]], price[klass], 0
+    )
     away = terms.far[terms.rackset[classed.sample[classed.class_held]], terms.rack[classed.holder]]
     stay = np.where(away & (racks != "free"), price[classed.class_held], 0)
     share = _shares(terms, classed, klass, kind, cost)
-    whole = classed.free + np.bincount(classed.class_held, weights=classed.size, minlength=count).astype(
-        np.int64
-    )
+    whole = classed.free + np.bincount(
+        classed.class_held, weights=classed.size, minlength=count
+    ).astype(np.int64)
     own = count + np.arange(holdings)
     first = count + holdings
     leave = np.full(holdings, STRANGER)
@@ -142,7 +148,9 @@ def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     sent = cheapest(joined(ways, ends), supply)
     if sent is None:
         raise RuntimeError("no flow meets the counts, which were made to be met")
-    _, left, near, more = np.split(sent[: len(ways.tail)], np.cumsum([holdings, holdings, len(klass)]))
+    _, left, near, more = np.split(
+        sent[: len(ways.tail)], np.cumsum([holdings, holdings, len(klass)])
+    )
     used = np.flatnonzero(near + more)
     return Shipment(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
 
@@ -166,7 +174,9 @@ def _ends(terms: Terms, first: int) -> tuple[Arcs, Longs]:
     block = terms.blocks.of_signature[terms.signature]
     there = block >= 0
     total = np.bincount(terms.blocks.of_audience[terms.audience[terms.taken]], minlength=blocks)
-    pool = total - np.bincount(block[there], weights=least[there], minlength=blocks).astype(np.int64)
+    pool = total - np.bincount(block[there], weights=least[there], minlength=blocks).astype(
+        np.int64
+    )
     node = first + np.arange(kinds)
     extra, sink = first + kinds + np.arange(blocks), first + kinds + blocks
     arcs = joined(

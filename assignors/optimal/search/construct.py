@@ -140,7 +140,9 @@ def _deal(terms: Terms, there: Longs, kind: Longs, owner: Ints) -> None:
         owner[parts] = mine[_even(terms, parts, mine, room, count[mine], work[mine])]
 
 
-def _even(terms: Terms, parts: Longs, mine: Longs, room: Floats, count: Longs, work: Floats) -> Longs:
+def _even(
+    terms: Terms, parts: Longs, mine: Longs, room: Floats, count: Longs, work: Floats
+) -> Longs:
     """The members that partitions go to. Where capacities differ, again with room for what came out too much or too little."""
     load, capacity = terms.load[parts], terms.capacity[mine]
     least, most = terms.least[mine], terms.most[mine]

@@ -47,7 +47,9 @@ class _Block:
     def unions(self, place: int, reached: Longs, shares: Longs) -> tuple[Longs, Longs, Longs]:
         """The sets that a member's shares make of those reached before it: which set, which share, what union."""
         if place == len(self.members) - 1:
-            rest = np.bitwise_xor(len(self.open[place]) - 1, reached)  # the last one gets what is left
+            rest = np.bitwise_xor(
+                len(self.open[place]) - 1, reached
+            )  # the last one gets what is left
             column = np.minimum(np.searchsorted(shares, rest), max(len(shares) - 1, 0))
             row = np.flatnonzero(shares[column] == rest) if len(shares) else rest[:0]
             return row, column[row], reached[row] | rest[row]

@@ -59,7 +59,9 @@ def _lightest(bench: Bench) -> Longs:
     owned = np.flatnonzero(bench.owner >= 0)
     order = owned[np.lexsort((-owned, -terms.load[owned]))]
     lightest = np.full((len(terms.allowed), len(terms.kind)), -1, dtype=np.int64)
-    lightest[terms.audience[order], bench.owner[order]] = order  # the last one written is the lightest
+    lightest[terms.audience[order], bench.owner[order]] = (
+        order  # the last one written is the lightest
+    )
     return lightest
 
 

@@ -105,7 +105,9 @@ class _Search:
     def _good(self, far: Longs, moves: Longs) -> Bools:
         """Whether a change of these costs is wanted and allowed."""
         wanted = far < 0 if self.aim == "crossing" else moves < 0
-        return np.asarray(wanted & (self.bench.crossed + far <= max(self.crossing, self.bench.crossed)))
+        return np.asarray(
+            wanted & (self.bench.crossed + far <= max(self.crossing, self.bench.crossed))
+        )
 
     def _shift(self, wish: _Wish) -> tuple[int, int | None] | None:
         """To whom it goes alone."""

@@ -121,10 +121,15 @@ def _step(
     back, given = np.maximum(come, 0), gone[:, None]
     gain = terms.load[given] - np.where(come < 0, 0.0, terms.load[back])
     peak = np.maximum(
-        (bench.work[giver] - gain) / terms.capacity[giver], (bench.work[taker] + gain) / terms.capacity[taker]
+        (bench.work[giver] - gain) / terms.capacity[giver],
+        (bench.work[taker] + gain) / terms.capacity[taker],
     )
     now = bench.work[giver] / terms.capacity[giver]
-    good = (gain > 0) & (peak < now * (1 - 1e-12)) & terms.allowed[terms.audience[gone]][:, terms.kind[taker]]
+    good = (
+        (gain > 0)
+        & (peak < now * (1 - 1e-12))
+        & terms.allowed[terms.audience[gone]][:, terms.kind[taker]]
+    )
     away = terms.far[terms.rackset[gone]] * terms.weight[given]
     far = away[:, terms.rack[terms.kind[taker]]] - away[:, terms.rack[terms.kind[him]]]
     far += np.where(come < 0, 0, terms.crossing(back, him) - terms.crossing(back, taker))

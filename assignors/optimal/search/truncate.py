@@ -42,11 +42,17 @@ def cut(terms: Terms, owner: Ints, may_wait: np.ndarray, most: int) -> Ints:
     return plan
 
 
-def _next(terms: Terms, owner: Ints, plan: Ints, waiting: Longs, count: Longs, work: np.ndarray) -> int:
+def _next(
+    terms: Terms, owner: Ints, plan: Ints, waiting: Longs, count: Longs, work: np.ndarray
+) -> int:
     """The place of the most pressing move among those that wait."""
     before, after = plan[waiting], owner[waiting]
-    over = (count[before] > terms.most[before]).astype(np.int64) - (count[before] <= terms.least[before])
-    under = (count[after] < terms.least[after]).astype(np.int64) - (count[after] >= terms.most[after])
+    over = (count[before] > terms.most[before]).astype(np.int64) - (
+        count[before] <= terms.least[before]
+    )
+    under = (count[after] < terms.least[after]).astype(np.int64) - (
+        count[after] >= terms.most[after]
+    )
     drain = work / terms.capacity
     arrival = (work[after] + terms.load[waiting]) / terms.capacity[after]
     relief = drain[before] - np.maximum(

@@ -77,7 +77,9 @@ class Subscription:
             topics=read.array(read.string, least=2),
             user_data=read.nullable_bytes(),
             owned=read.topic_partitions() if version >= 1 else {},
-            generation=max(read.int32(), UNKNOWN_GENERATION) if version >= 2 else UNKNOWN_GENERATION,
+            generation=max(read.int32(), UNKNOWN_GENERATION)
+            if version >= 2
+            else UNKNOWN_GENERATION,
             rack=read.nullable_string() or None if version >= 3 else None,
         )
         _end(read, version)

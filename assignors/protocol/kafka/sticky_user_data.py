@@ -44,7 +44,9 @@ class StickyUserData:
             WireError: the version is neither, or a value does not fit its field.
         """
         if version not in {0, 1}:
-            raise WireError(f"cannot be written: sticky userData of version {version}; known are 0 and 1")
+            raise WireError(
+                f"cannot be written: sticky userData of version {version}; known are 0 and 1"
+            )
         held = topic_partitions(self.held, in_java_order(self.held))
         return held + (int32(self.generation) if version >= 1 else b"")
 

@@ -99,7 +99,9 @@ class Reader:
         size = self.uvarint() - 1 if compact else self.int32()
         return None if size == -1 else self._take(size)
 
-    def array(self, item: Callable[[], Item], *, compact: bool = False, least: int = 1) -> tuple[Item, ...]:
+    def array(
+        self, item: Callable[[], Item], *, compact: bool = False, least: int = 1
+    ) -> tuple[Item, ...]:
         """Items of at least so many bytes each."""
         size = self.uvarint() - 1 if compact else self.int32()
         return tuple(item() for _ in range(self._checked(size, least)))
@@ -122,9 +124,15 @@ class Reader:
     def topic_partitions(self) -> dict[str, tuple[int, ...]]:
         """Topics with partitions: each topic once, its partitions ascending and distinct; one without any is none."""
         read: dict[str, tuple[int, ...]] = {}
-        for topic, partitions in self.array(lambda: (self.string(), self.int32s()), least=TOPIC_PARTITIONS):
+        for topic, partitions in self.array(
+            lambda: (self.string(), self.int32s()), least=TOPIC_PARTITIONS
+        ):
             read[topic] = read[topic] + partitions if topic in read else partitions
-        return {topic: tuple(sorted(set(partitions))) for topic, partitions in read.items() if partitions}
+        return {
+            topic: tuple(sorted(set(partitions)))
+            for topic, partitions in read.items()
+            if partitions
+        }
 
 
 def int16(value: int) -> bytes:
@@ -160,7 +168,11 @@ def array(items: Sequence[bytes]) -> bytes:
 def topic_partitions(partitions: Partitions, topics: Sequence[str]) -> bytes:
     """The topics in the order given, each with its partitions ascending; one without any is left out."""
     return array(
-        [string(topic) + _int32s(sorted(partitions[topic])) for topic in topics if partitions[topic]]
+        [
+            string(topic) + _int32s(sorted(partitions[topic]))
+            for topic in topics
+            if partitions[topic]
+        ]
     )
 
 

@@ -178,7 +178,9 @@ def encode_key(key: Key) -> bytes:
     return wire.dumps(key)
 
 
-def decode(topic: TopicKind, key: bytes | None, value: bytes | None) -> Record | Tombstone | Rejection:
+def decode(
+    topic: TopicKind, key: bytes | None, value: bytes | None
+) -> Record | Tombstone | Rejection:
     """The record that a message of a topic of ours holds."""
     try:
         kind, parts = _read_key(topic, key)
@@ -204,7 +206,11 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     if len(key) != 1 + len(kind.parts):
         raise WireError(f"key: expected {1 + len(kind.parts)} parts, got {len(key)}")
     for part, expected in zip(key[1:], kind.parts, strict=True):
-        fits = (type(part) is str and part) if expected == "name" else (type(part) is int and part >= 0)
+        fits = (
+            (type(part) is str and part)
+            if expected == "name"
+            else (type(part) is int and part >= 0)
+        )
         if not fits or (type(part) is int and part > wire.INT64):
             raise WireError(f"key: expected a {expected}, got {wire.show(part)}")
     return kind, tuple(key)

@@ -93,7 +93,9 @@ class TopicRecord:
             isr=fields.integer_lists("isr"),
             racks=fields.text_lists("racks"),
         )
-        same_length(leader=record.leader, replicas=record.replicas, isr=record.isr, racks=record.racks)
+        same_length(
+            leader=record.leader, replicas=record.replicas, isr=record.isr, racks=record.racks
+        )
         return record
 
 

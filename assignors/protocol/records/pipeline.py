@@ -78,7 +78,9 @@ class LagRecord:
     def value(self) -> dict[str, object]:
         figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
         said: dict[str, object] = {
-            name: [_short(one) for one in column] for name, column in figures.items() if column is not None
+            name: [_short(one) for one in column]
+            for name, column in figures.items()
+            if column is not None
         }
         if self.at_least:
             said["at_least"] = self.at_least
@@ -160,7 +162,11 @@ class LagRecord:
 
 def _short(figure: float | None) -> float | None:
     """Whole numbers without their ".0": most are 0."""
-    return int(figure) if figure is not None and abs(figure) < EXACT and figure.is_integer() else figure
+    return (
+        int(figure)
+        if figure is not None and abs(figure) < EXACT and figure.is_integer()
+        else figure
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +199,9 @@ class RacksEvidence:
     def read(cls, fields: Fields) -> RacksEvidence:
         evidence = cls(topics=fields.by_name("topics", _read_changes))
         if fields.integer("partitions") != evidence.partitions:
-            raise WireError("evidence.partitions is not the number of partitions in evidence.topics")
+            raise WireError(
+                "evidence.partitions is not the number of partitions in evidence.topics"
+            )
         return evidence
 
 
@@ -290,7 +298,9 @@ class TriggerRecord:
             group=str(group),
             at=fields.integer("at"),
             since=fields.integer("since"),
-            evidence=RacksEvidence.read(evidence) if kind == "racks" else SkewEvidence.read(evidence),
+            evidence=RacksEvidence.read(evidence)
+            if kind == "racks"
+            else SkewEvidence.read(evidence),
             source=fields.counts("source", low=-1),
         )
 

@@ -347,7 +347,13 @@ class OperatorRecord:
         return ("operator", self.group)
 
     def value(self) -> dict[str, object]:
-        return {"v": self.V, "at": self.at, "by": self.by, "action": self.action, "reason": self.reason}
+        return {
+            "v": self.V,
+            "at": self.at,
+            "by": self.by,
+            "action": self.action,
+            "reason": self.reason,
+        }
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> OperatorRecord:

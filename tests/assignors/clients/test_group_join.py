@@ -29,7 +29,9 @@ TOPICS = {"t0": Topic(partitions=4), "t1": Topic(partitions=2)}
 
 def joiner(name, strategy, *args, instance_id=None, **said):
     return Joiner(
-        id=name, instance_id=instance_id, offers={strategy: joined(strategy, *args, **said).encode()}
+        id=name,
+        instance_id=instance_id,
+        offers={strategy: joined(strategy, *args, **said).encode()},
     )
 
 
@@ -39,7 +41,9 @@ def one(strategy, subscription, version=3):
 
 
 def test_a_member_is_what_it_said_when_it_joined():
-    said = joiner("m", "uniform", ["t1", "t0"], owned={"t0": (1, 3)}, generation=7, rack="a", instance_id="i")
+    said = joiner(
+        "m", "uniform", ["t1", "t0"], owned={"t0": (1, 3)}, generation=7, rack="a", instance_id="i"
+    )
     assert members([said]) == (
         "uniform",
         [
@@ -66,7 +70,9 @@ def test_the_group_takes_the_strategy_that_all_offer_and_most_prefer():
 
 def test_claims_of_sticky_come_from_user_data_alone():
     said = StickyUserData(held={"t0": (2,)}, generation=5).encode()
-    member = one("sticky", Subscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9))
+    member = one(
+        "sticky", Subscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9)
+    )
     assert (member.owned, member.generation) == ({"t0": (2,)}, 5)
     nothing = one("sticky", Subscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
     assert (nothing.owned, nothing.generation) == (None, -1)
@@ -120,11 +126,17 @@ def test_a_client_that_says_v1_and_leaves_the_owned_partitions_out_is_read_as_v0
 
 
 def test_whose_subscription_is_wrong_is_named():
-    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+    with pytest.raises(
+        ProblemError, match="member 'm': its subscription cannot be read: truncated"
+    ):
         members([Joiner(id="m", offers={"range": b"\0\2\0"})])
-    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+    with pytest.raises(
+        ProblemError, match="member 'm': its subscription cannot be read: truncated"
+    ):
         members([Joiner(id="m", offers={"range": b"\0\2" + Subscription(topics=()).encode(0)[2:]})])
-    with pytest.raises(ProblemError, match="member 'm': its subscription cannot be read: truncated"):
+    with pytest.raises(
+        ProblemError, match="member 'm': its subscription cannot be read: truncated"
+    ):
         one("failover", Subscription(topics=("t0",), user_data=b"10"))
     with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
         members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
@@ -146,6 +158,7 @@ def test_a_round_of_a_cooperative_group_withholds_until_its_owner_gave_up():
     first = round_of(old, new)
     assert first == {"a": {"t0": (0,)}, "b": {}}
     again = [
-        joiner(name, "cooperative-sticky", ["t0"], owned=owned, generation=2) for name, owned in first.items()
+        joiner(name, "cooperative-sticky", ["t0"], owned=owned, generation=2)
+        for name, owned in first.items()
     ]
     assert round_of(*again) == {"a": {"t0": (0,)}, "b": {"t0": (1,)}}

@@ -297,7 +297,9 @@ class World:
         self.check()
 
     def fault(self, process):
-        kind = self.random.choice(["start", "crash", "restart", "leave", "planner", "pause", "overrun"])
+        kind = self.random.choice(
+            ["start", "crash", "restart", "leave", "planner", "pause", "overrun"]
+        )
         instance = f"i{self.random.randrange(5)}"
         match kind:
             case "start" if instance not in self.processes:
@@ -352,7 +354,11 @@ def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
     world.settle()
     if not world.processes:  # the last one was leaving
         return
-    used = {p: process.member.profile.instance for process in world.processes.values() for p in process.using}
+    used = {
+        p: process.member.profile.instance
+        for process in world.processes.values()
+        for p in process.using
+    }
     assert used.keys() == set(PARTITIONS)
     assert world.planner.ledger.settled
     assert world.epochs == sorted(set(world.epochs))

@@ -41,7 +41,9 @@ def says(who, acked, *owned, state="active"):
 def publish(ledger, epoch, now=0.0, **options):
     ledger, changes = ledger.publish(epoch=epoch, planner_epoch=1, now=now, **options)
     return ledger, {
-        change.key[2:] if isinstance(change, Tombstone) else (change.instance, change.incarnation): change
+        change.key[2:]
+        if isinstance(change, Tombstone)
+        else (change.instance, change.incarnation): change
         for change in changes
     }
 
@@ -71,7 +73,9 @@ def moving(owned_by_a):
 def test_what_is_free_is_granted_at_once(empty):
     ledger, changes = publish(empty.retarget({A: share(P0), B: share()}), 1)
     assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
-    assert parts(changes[B]) == [{}, {}, {}], "a member without partitions learns that it has been seen"
+    assert parts(changes[B]) == [{}, {}, {}], (
+        "a member without partitions learns that it has been seen"
+    )
     assert ledger.settled
 
 
@@ -106,9 +110,13 @@ def test_an_acknowledgement_of_an_epoch_that_never_was_frees_nothing(moving):
 
 def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
     ledger, _ = publish(moving.acknowledge(says(A, 2, P0)), 3)
-    ledger, _ = publish(ledger.acknowledge(says(B, 3, P1)).retarget({A: share(P0, P1), B: share()}), 4)
+    ledger, _ = publish(
+        ledger.acknowledge(says(B, 3, P1)).retarget({A: share(P0, P1), B: share()}), 4
+    )
     ledger, _ = publish(ledger.acknowledge(says(B, 4)), 5)
-    ledger, _ = publish(ledger.acknowledge(says(A, 5, P0, P1)).retarget({A: share(P0), B: share(P1)}), 6)
+    ledger, _ = publish(
+        ledger.acknowledge(says(A, 5, P0, P1)).retarget({A: share(P0), B: share(P1)}), 6
+    )
     late = says(A, 2, P0)
     assert ledger.acknowledge(late) is ledger, "it is from the first move"
 
@@ -138,7 +146,11 @@ def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
 
 @pytest.mark.parametrize("said", ["announced", "tombstone"])
 def test_who_leaves_frees_everything_at_once(owned_by_a, said):
-    ledger = owned_by_a.acknowledge(says(A, 1, state="left")) if said == "announced" else owned_by_a.left(A)
+    ledger = (
+        owned_by_a.acknowledge(says(A, 1, state="left"))
+        if said == "announced"
+        else owned_by_a.left(A)
+    )
     ledger, changes = publish(ledger.retarget({B: share(P0, P1)}), 2)
     assert changes[A] == Tombstone(("m", "g", "a", "1"))
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
@@ -200,14 +212,21 @@ def test_the_records_tell_rack_and_capacity(empty):
         empty.retarget({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
     )
     assert (changes[A].rack, changes[A].capacity, changes[A].reason) == ("r", 2.0, "joined")
-    _, changes = publish(ledger, 2, traits={A: Traits("r", 2.0)}, reason="another reason is no change")
+    _, changes = publish(
+        ledger, 2, traits={A: Traits("r", 2.0)}, reason="another reason is no change"
+    )
     assert changes == {}
 
 
 def recovered(ledger, *, members=(), group_epoch=0, now=0.0):
     records = [h.published for h in ledger.holdings.values()]
     return Ledger.recover(
-        group="g", grant=30.0, group_epoch=group_epoch, assignments=records, members=members, now=now
+        group="g",
+        grant=30.0,
+        group_epoch=group_epoch,
+        assignments=records,
+        members=members,
+        now=now,
     )
 
 
@@ -238,14 +257,19 @@ def test_epochs_go_on_after_all_that_was_ever_published_or_acknowledged(moving):
     assert recovered(moving, group_epoch=9).epoch == 9
     assert recovered(moving, members=[says(A, 12, P0)]).epoch == 12
     assert (
-        Ledger.recover(group="g", grant=30.0, group_epoch=4, assignments=[], members=[], now=0.0).epoch == 4
+        Ledger.recover(
+            group="g", grant=30.0, group_epoch=4, assignments=[], members=[], now=0.0
+        ).epoch
+        == 4
     )
 
 
 def test_records_that_contradict_each_other_are_held_by_both(moving):
     one = moving.holdings[A].published
     two = replace(one, instance="c")
-    ledger = Ledger.recover(group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0)
+    ledger = Ledger.recover(
+        group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0
+    )
     ledger, _ = publish(ledger.retarget({B: share(P0, P1)}), 3)
     ledger, changes = publish(ledger.acknowledge(says(A, 3)), 4)
     assert B not in changes, "the other one still has it"

@@ -22,7 +22,9 @@ class Play:
     """A member on a stage: tells it events, keeps the time."""
 
     def __init__(self):
-        profile = Profile(group="g", instance="i", topics=("t",), rack="a", client="c", client_version="1")
+        profile = Profile(
+            group="g", instance="i", topics=("t",), rack="a", client="c", client_version="1"
+        )
         self.member = Member(profile=profile, timers=TIMERS, incarnation="one")
         self.now = 100.0
 
@@ -253,7 +255,8 @@ def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(owne
 
 
 @pytest.mark.parametrize(
-    "event", [ev.RevokeFinished("committed"), ev.GrantFinished(), ev.LoseFinished("two", quiet=True)]
+    "event",
+    [ev.RevokeFinished("committed"), ev.GrantFinished(), ev.LoseFinished("two", quiet=True)],
 )
 def test_an_answer_that_nobody_waits_for_is_ignored(owner, event):
     before = owner.member

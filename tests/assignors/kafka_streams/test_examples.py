@@ -77,7 +77,9 @@ def followed_of(plan, *processes):
         "more processes than tasks",
     ],
 )
-def test_kip_441_active_stateful_tasks_are_even_over_threads_and_processes(names, threads, expected):
+def test_kip_441_active_stateful_tasks_are_even_over_threads_and_processes(
+    names, threads, expected
+):
     lags = dict.fromkeys(names, 10)
     people = [process(f"c{n}", threads=count, lags=lags) for n, count in enumerate(threads)]
     plan = assign(tasks(*names), people, Settings(acceptable_recovery_lag=0, max_warmups=1))
@@ -85,7 +87,9 @@ def test_kip_441_active_stateful_tasks_are_even_over_threads_and_processes(names
     counts = [len(mine) for mine in active_of(plan, *(each.id for each in people))]
     assert sorted(counts) == expected
     if len(set(threads)) > 1:
-        assert sorted(zip(threads, counts, strict=True)) == list(zip(sorted(threads), expected, strict=True))
+        assert sorted(zip(threads, counts, strict=True)) == list(
+            zip(sorted(threads), expected, strict=True)
+        )
 
 
 def test_kip_441_stateful_tasks_reach_all_processes_however_unequal_their_threads():
@@ -106,7 +110,9 @@ def test_kip_441_stateful_tasks_reach_all_processes_however_unequal_their_thread
 
 def caught_up(name, ran, stateful, **fields):
     """A process that ran some tasks, and knows nothing of the other stateful ones."""
-    return process(name, active=ran, lags={task: 0 if task in ran else FAR for task in stateful}, **fields)
+    return process(
+        name, active=ran, lags={task: 0 if task in ran else FAR for task in stateful}, **fields
+    )
 
 
 FOUR = ["0_0", "0_1", "1_0", "1_1"]
@@ -126,7 +132,9 @@ def test_kip_441_warm_ups_start_where_threads_are_even_but_processes_are_not():
 
 def test_kip_441_warmed_up_processes_are_handed_their_tasks():
     def warm(name, task):
-        return process(name, standby=[task], lags={t: 0 if t == task else FAR for t in FOUR}, threads=5)
+        return process(
+            name, standby=[task], lags={t: 0 if t == task else FAR for t in FOUR}, threads=5
+        )
 
     people = [caught_up("c1", FOUR, FOUR, threads=5), warm("c2", "0_1"), warm("c3", "1_0")]
     plan = assign(tasks(*FOUR), people, Settings(acceptable_recovery_lag=0, max_warmups=2))
@@ -159,7 +167,9 @@ def test_kip_441_a_warm_up_and_a_standby_are_never_on_one_process():
     plan = assign(tasks(*names), people, chosen)
     assert active_of(plan, "c1", "c2") == [names, []]
     assert followed_of(plan, "c1", "c2") == [[], names]
-    assert sum(kind == "warmup" for _, _, kind, _ in plan.rows()) == 0  # all four are standbys, swapped
+    assert (
+        sum(kind == "warmup" for _, _, kind, _ in plan.rows()) == 0
+    )  # all four are standbys, swapped
     assert plan.probing
 
 
@@ -201,7 +211,9 @@ def test_kip_441_nobody_caught_up_means_no_waiting():
 
 def test_kip_441_each_follows_the_other():
     people = [caught_up("c1", ["0_0"], ["0_0", "0_1"]), caught_up("c2", ["0_1"], ["0_0", "0_1"])]
-    plan = assign(tasks("0_0", "0_1"), people, Settings(acceptable_recovery_lag=100, standby_replicas=1))
+    plan = assign(
+        tasks("0_0", "0_1"), people, Settings(acceptable_recovery_lag=100, standby_replicas=1)
+    )
     assert active_of(plan, "c1", "c2") == [["0_0"], ["0_1"]]
     assert followed_of(plan, "c1", "c2") == [["0_1"], ["0_0"]]
     assert not plan.probing
@@ -209,7 +221,9 @@ def test_kip_441_each_follows_the_other():
 
 def test_kip_441_stateless_tasks_have_no_standbys():
     plan = assign(
-        tasks("0_0", "0_1", stateful=False), [process("c1"), process("c2")], Settings(standby_replicas=1)
+        tasks("0_0", "0_1", stateful=False),
+        [process("c1"), process("c2")],
+        Settings(standby_replicas=1),
     )
     assert [len(mine) for mine in active_of(plan, "c1", "c2")] == [1, 1]
     assert followed_of(plan, "c1", "c2") == [[], []]
@@ -254,7 +268,9 @@ def standbys_of(people, active, *, replicas, tags):
     return names, found.warnings
 
 
-NODES = {f"p{3 * c + z + 1}": (f"zone{z + 1}", f"cluster{c + 1}") for c in range(3) for z in range(3)}
+NODES = {
+    f"p{3 * c + z + 1}": (f"zone{z + 1}", f"cluster{c + 1}") for c in range(3) for z in range(3)
+}
 
 
 def nine(threads=2):
@@ -274,7 +290,9 @@ def test_kip_708_active_tasks_in_one_zone():
         "p7": [{"p5", "p3"}, {"p2", "p6"}],
     }
     assert all(found[task] in valid[where] for task, where in active.items())
-    assert count_of(found) == {name: 0 if zone == "zone1" else 2 for name, (zone, _) in NODES.items()}
+    assert count_of(found) == {
+        name: 0 if zone == "zone1" else 2 for name, (zone, _) in NODES.items()
+    }
     assert warnings == ()
 
 
@@ -296,7 +314,9 @@ def test_kip_708_active_tasks_in_one_cluster():
 def test_kip_708_partial_awareness_where_a_tag_has_too_few_values():
     """Two clusters for three copies: the second standby is told apart by its zone alone."""
     people = [tagged(name, *where) for name, where in list(NODES.items())[:6]]
-    found, warnings = standbys_of(people, {"0_0": "p1", "1_0": "p6"}, replicas=2, tags=("cluster", "zone"))
+    found, warnings = standbys_of(
+        people, {"0_0": "p1", "1_0": "p6"}, replicas=2, tags=("cluster", "zone")
+    )
     assert found["0_0"] in [{"p5", "p3"}, {"p5", "p6"}]
     assert found["1_0"] in [{"p2", "p4"}, {"p2", "p1"}]
     assert warnings == (
@@ -307,9 +327,13 @@ def test_kip_708_partial_awareness_where_a_tag_has_too_few_values():
 def test_kip_708_zones_count_even_where_all_are_full():
     people = [tagged(f"p{n}", f"zone{(n - 1) % 3 + 1}", "cluster1") for n in range(1, 7)]
     zone = {each.id: each.tags["zone"] for each in people}
-    active = dict(zip(["0_0", "0_1", "0_2", "1_0", "1_1", "1_2"], [each.id for each in people], strict=True))
+    active = dict(
+        zip(["0_0", "0_1", "0_2", "1_0", "1_1", "1_2"], [each.id for each in people], strict=True)
+    )
     found, _ = standbys_of(people, active, replicas=1, tags=("zone", "cluster"))
-    assert sorted(name for those in found.values() for name in those) == [each.id for each in people]
+    assert sorted(name for those in found.values() for name in those) == [
+        each.id for each in people
+    ]
     assert all(zone[name] != zone[active[task]] for task, those in found.items() for name in those)
 
 
@@ -372,13 +396,18 @@ def cost_of(app, where, chosen):
     """KIP-925's cost of an assignment: traffic, and tasks that moved."""
     rows = np.arange(len(app.tasks))
     crossing = int(app.input_misses[rows, app.rack[where]].sum())
-    return chosen.traffic_cost * crossing, chosen.non_overlap_cost * int(np.count_nonzero(where != app.owner))
+    return chosen.traffic_cost * crossing, chosen.non_overlap_cost * int(
+        np.count_nonzero(where != app.owner)
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_kip_925_two_tasks_change_places_and_stay(strategy):
     work = [racked("0_0", {"rack-2"}), racked("0_1", {"rack-1"})]
-    people = [process("c1", rack="rack-1", active=["0_0"]), process("c2", rack="rack-2", active=["0_1"])]
+    people = [
+        process("c1", rack="rack-1", active=["0_0"]),
+        process("c2", rack="rack-2", active=["0_1"]),
+    ]
     chosen = Settings(rack_strategy=strategy, traffic_cost=100, non_overlap_cost=1)
     plan = assign(work, people, chosen)
     assert active_of(plan, "c1", "c2") == [["0_1"], ["0_0"]]
@@ -388,7 +417,12 @@ def test_kip_925_two_tasks_change_places_and_stay(strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_kip_925_optimal_without_any_crossing(strategy):
     """Traffic 10, moves 1: from a cost of 40 to one of 4, all four tasks moved and none crossing."""
-    work = [racked("0_0", {"a"}), racked("0_1", {"b", "c"}), racked("1_0", {"a", "c"}), racked("1_1", {"b"})]
+    work = [
+        racked("0_0", {"a"}),
+        racked("0_1", {"b", "c"}),
+        racked("1_0", {"a", "c"}),
+        racked("1_1", {"b"}),
+    ]
     people = [
         process("c1", rack="a", active=["0_1", "1_1"]),
         process("c2", rack="b", active=["1_0"]),
@@ -404,7 +438,10 @@ def test_kip_925_optimal_without_any_crossing(strategy):
 def test_kip_925_balance_is_worth_more_than_traffic(strategy):
     """All three are near c2 and none near c5; one stays on c5, and the cost stays 10."""
     work = [racked("0_0", {"b"}), racked("0_1", {"b"}), racked("1_1", {"b"})]
-    people = [process("c2", rack="b", active=["0_0", "1_1"]), process("c5", rack="e", active=["0_1"])]
+    people = [
+        process("c2", rack="b", active=["0_0", "1_1"]),
+        process("c5", rack="e", active=["0_1"]),
+    ]
     chosen = Settings(rack_strategy=strategy)
     app = Application.build(work, people, chosen)
     where = where_stateful(app, chosen)
@@ -415,7 +452,10 @@ def test_kip_925_balance_is_worth_more_than_traffic(strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_kip_925_nothing_moves_where_traffic_costs_nothing(strategy):
     work = [racked("0_0", {"rack-2"}), racked("0_1", {"rack-1"})]
-    people = [process("c1", rack="rack-1", active=["0_0"]), process("c2", rack="rack-2", active=["0_1"])]
+    people = [
+        process("c1", rack="rack-1", active=["0_0"]),
+        process("c2", rack="rack-2", active=["0_1"]),
+    ]
     plan = assign(work, people, Settings(rack_strategy=strategy, traffic_cost=0))
     assert active_of(plan, "c1", "c2") == [["0_0"], ["0_1"]]
 
@@ -455,7 +495,9 @@ def test_kip_925_traffic_never_breaks_the_tags(strategy):
         zoned("c3", "3", [], ["0_0", "0_1"]),
         zoned("c4", "2"),
     ]
-    chosen = Settings(rack_strategy=strategy, traffic_cost=100, standby_replicas=2, rack_aware_tags=("az",))
+    chosen = Settings(
+        rack_strategy=strategy, traffic_cost=100, standby_replicas=2, rack_aware_tags=("az",)
+    )
     app = Application.build(work, people, chosen)
     found = standbys(app, np.array([0, 1]), chosen).processes
     assert [[app.processes[p] for p in those] for those in found] == [["c2", "c3"], ["c1", "c3"]]
@@ -479,7 +521,9 @@ def test_blog_co_partitioned_topics_stay_together():
 
 def test_blog_state_is_kept_for_active_and_standby_tasks():
     work = tasks_of(1, 4, end=100_000)
-    people = [Process(id=each.id, consumers=each.consumers) for each in (process("c1"), process("c2"))]
+    people = [
+        Process(id=each.id, consumers=each.consumers) for each in (process("c1"), process("c2"))
+    ]
     first = assign(work, people, Settings(standby_replicas=1))
     again = assign(work, carried_out(people, first), Settings(standby_replicas=1))
     assert again.processes == first.processes

@@ -24,7 +24,9 @@ CHOSEN = Settings(standby_replicas=1, max_warmups=2)
 
 def at_rest(names, chosen=CHOSEN, tasks=TASKS, **fields):
     """Processes that run a settled plan, and the plan."""
-    people = [process(name, **{key: value(name) for key, value in fields.items()}) for name in names]
+    people = [
+        process(name, **{key: value(name) for key, value in fields.items()}) for name in names
+    ]
     plan = assign(tasks, people, chosen)
     assert not plan.probing
     people = carried_out(people, plan)
@@ -158,7 +160,9 @@ def test_threads_keep_their_tasks_when_another_process_leaves():
 
 
 def test_a_thread_that_ends_gives_its_tasks_to_its_own_process():
-    people = carried_out([process("A", threads=3)], assign(TASKS, [process("A", threads=3)], CHOSEN))
+    people = carried_out(
+        [process("A", threads=3)], assign(TASKS, [process("A", threads=3)], CHOSEN)
+    )
     fewer = [Process(id="A", consumers=people[0].consumers[:2])]
     plan = assign(TASKS, fewer, CHOSEN)
     assert [len(mine.active) for mine in plan.processes["A"].values()] == [6, 6]

@@ -35,7 +35,8 @@ def cost_of(app, chosen, where, load, settings):
     beyond = 0
     if settings.rack_strategy != "min_traffic":
         by_cell = Counter(
-            (int(app.subtopology[task]), process) for task, process in zip(chosen, where, strict=True)
+            (int(app.subtopology[task]), process)
+            for task, process in zip(chosen, where, strict=True)
         )
         total = Counter(int(app.subtopology[task]) for task in chosen)
         threads = int(app.threads.sum())
@@ -65,7 +66,9 @@ def test_no_assignment_of_all_is_better_than_the_flow(random):
         cost_of(app, chosen, where, load, case.settings)
         for where in product(range(len(app.processes)), repeat=len(tasks))
     )
-    assert cost_of(app, chosen, found, load, case.settings) == min(each for each in every if each is not None)
+    assert cost_of(app, chosen, found, load, case.settings) == min(
+        each for each in every if each is not None
+    )
 
 
 @pytest.mark.integration
@@ -82,7 +85,9 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
         cost_of(app, chosen, where, load, case.settings)
         for where in product(range(len(app.processes)), repeat=len(tasks))
     )
-    assert cost_of(app, chosen, found, load, case.settings) == min(each for each in every if each is not None)
+    assert cost_of(app, chosen, found, load, case.settings) == min(
+        each for each in every if each is not None
+    )
 
 
 @given(st.integers(0, 2**32).map(Random))
@@ -117,7 +122,9 @@ def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
         got[min(range(len(got)), key=lambda each: (got[each] / threads[each], -threads[each]))] += 1
     given_ = [after - before for after, before in zip(got, load, strict=True)]
     assert sum(due.sure.tolist()) + due.spare == count
-    assert all(0 <= one - sure <= tied for one, sure, tied in zip(given_, due.sure, due.tied, strict=True))
+    assert all(
+        0 <= one - sure <= tied for one, sure, tied in zip(given_, due.sure, due.tied, strict=True)
+    )
 
 
 def test_a_process_that_leaves_lowers_nobodys_share():

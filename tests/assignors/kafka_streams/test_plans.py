@@ -117,7 +117,12 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
     assert places(plan, "standby") == {"0_0": ["B"]}
     assert places(plan, "warmup") == {"0_0": ["C"]}
     (awaited,) = plan.awaited
-    assert (awaited.process, awaited.role, awaited.warming, awaited.lag) == ("C", "standby", True, 1_000_000)
+    assert (awaited.process, awaited.role, awaited.warming, awaited.lag) == (
+        "C",
+        "standby",
+        True,
+        1_000_000,
+    )
     after = assign(tasks_of(1, 1), carried_out(people, plan), chosen)
     assert places(after, "standby") == {"0_0": ["C"]}
     assert not after.probing
@@ -182,7 +187,9 @@ def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(rando
     app = Application.build(case.tasks, case.processes, case.settings)
     belongs = {
         name: app.processes[process]
-        for name, process in zip(app.tasks, where_stateful(app, case.settings).tolist(), strict=True)
+        for name, process in zip(
+            app.tasks, where_stateful(app, case.settings).tolist(), strict=True
+        )
         if process >= 0
     }
     plan = planned(case)
@@ -217,14 +224,17 @@ def test_it_holds_from_many_fresh_seeds(law):
 def test_an_application_without_tasks_or_processes_is_planned_too():
     assert assign([], [process("A")]).processes["A"]["A-1"].active == ()
     assert assign([], []).processes == {}
-    assert assign(tasks_of(1, 2), []).warnings == ("processes: there are none, so 2 tasks are nobody's",)
+    assert assign(tasks_of(1, 2), []).warnings == (
+        "processes: there are none, so 2 tasks are nobody's",
+    )
 
 
 @pytest.mark.parametrize("strategy", ["none", "min_traffic", "balance_subtopology"])
 def test_a_wide_application_is_valid(strategy):
     tasks = tasks_of(7, 40)
     people = [
-        process(f"p{number:03}", threads=1 + number % 3, rack="abc"[number % 3]) for number in range(50)
+        process(f"p{number:03}", threads=1 + number % 3, rack="abc"[number % 3])
+        for number in range(50)
     ]
     chosen = Settings(standby_replicas=2, rack_strategy=strategy)
     assert violations(tasks, people, chosen, assign(tasks, people, chosen)) == []

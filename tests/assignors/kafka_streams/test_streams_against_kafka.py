@@ -64,7 +64,12 @@ def of_one_kind(tasks):
     """All tasks of a subtopology are what its first one is."""
     kind = {task.subtopology: task.stateful for task in tasks if not task.partition}
     return [
-        Task(subtopology=t.subtopology, partition=t.partition, stateful=kind[t.subtopology], end_offset_sum=0)
+        Task(
+            subtopology=t.subtopology,
+            partition=t.partition,
+            stateful=kind[t.subtopology],
+            end_offset_sum=0,
+        )
         for t in tasks
     ]
 
@@ -89,12 +94,17 @@ def settings_for(random):
 
 
 def active_by_process(processes):
-    return {each.id: [task for consumer in each.consumers for task in consumer.active] for each in processes}
+    return {
+        each.id: [task for consumer in each.consumers for task in consumer.active]
+        for each in processes
+    }
 
 
 def copies_by_process(processes):
     return {
-        each.id: [task for consumer in each.consumers for task in (*consumer.active, *consumer.standby)]
+        each.id: [
+            task for consumer in each.consumers for task in (*consumer.active, *consumer.standby)
+        ]
         for each in processes
     }
 
@@ -108,14 +118,18 @@ def loads(processes, held):
 def shared_by_the_least_loaded(processes, held, count):
     """Whether each process has what Kafka's own rule gives it: the next task to the least loaded."""
     due = shares(
-        count, np.zeros(len(processes), dtype=np.int64), np.array([len(each.consumers) for each in processes])
+        count,
+        np.zeros(len(processes), dtype=np.int64),
+        np.array([len(each.consumers) for each in processes]),
     )
     more = np.array([len(held[each.id]) for each in processes]) - due.sure
     return bool((more >= 0).all() and (more <= due.tied).all())
 
 
 def thread_loads(processes):
-    return sorted((len(consumer.active) for each in processes for consumer in each.consumers), reverse=True)
+    return sorted(
+        (len(consumer.active) for each in processes for consumer in each.consumers), reverse=True
+    )
 
 
 def kept(before, after):
@@ -126,11 +140,15 @@ def kept(before, after):
 
 def kept_standbys(before, after):
     held = {each.id: {t for c in each.consumers for t in c.standby} for each in before}
-    return sum(t in held.get(each.id, ()) for each in after for c in each.consumers for t in c.standby)
+    return sum(
+        t in held.get(each.id, ()) for each in after for c in each.consumers for t in c.standby
+    )
 
 
 def standby_count(processes):
-    return Counter(task for each in processes for consumer in each.consumers for task in consumer.standby)
+    return Counter(
+        task for each in processes for consumer in each.consumers for task in consumer.standby
+    )
 
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["one kind", "stateful and stateless"])

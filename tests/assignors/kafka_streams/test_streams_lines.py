@@ -56,13 +56,17 @@ def test_offset_sums_say_who_is_caught_up():
 
 def test_an_offset_beyond_the_end_is_of_another_log_and_worth_nothing():
     ahead = PROCESSES["B"] | {"offset_sums": {"0_1": 100_001}}
-    assert answer(processes=PROCESSES | {"B": ahead})["assignment"]["A"]["A-1"]["active"] == ["0_0", "0_1"]
+    assert answer(processes=PROCESSES | {"B": ahead})["assignment"]["A"]["A-1"]["active"] == [
+        "0_0",
+        "0_1",
+    ]
 
 
 def test_options_are_the_settings_and_racks_count_under_a_strategy():
     near = {"A": {"rack": "b", "consumers": 1}, "B": {"rack": "a", "consumers": 1}}
     said = answer(
-        processes=near, options={"rack_strategy": "balance_subtopology", "rack_aware_tags": ["zone"]}
+        processes=near,
+        options={"rack_strategy": "balance_subtopology", "rack_aware_tags": ["zone"]},
     )
     assert said["assignment"]["B"]["B-1"]["active"] == ["0_0"]
     assert said["score"]["cross_rack"] == 0.0
@@ -70,10 +74,16 @@ def test_options_are_the_settings_and_racks_count_under_a_strategy():
 
 def test_tasks_may_be_counted_where_no_topics_are_known():
     said = answer(
-        topics=None, tasks={"0": {"partitions": 3, "stateful": True}}, processes={"A": {"consumers": 2}}
+        topics=None,
+        tasks={"0": {"partitions": 3, "stateful": True}},
+        processes={"A": {"consumers": 2}},
     )
     threads = said["assignment"]["A"]
-    assert sorted(task for mine in threads.values() for task in mine["active"]) == ["0_0", "0_1", "0_2"]
+    assert sorted(task for mine in threads.values() for task in mine["active"]) == [
+        "0_0",
+        "0_1",
+        "0_2",
+    ]
 
 
 def test_repeats_give_least_and_median_times():
@@ -91,7 +101,10 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
     [
         ({"tasks": None}, "tasks: must be an object, not missing or null"),
         ({"processes": []}, "processes: must be an object, not []"),
-        ({"tasks": {"0": {}}}, "tasks of '0': name its sources among the topics, or say how many partitions"),
+        (
+            {"tasks": {"0": {}}},
+            "tasks of '0': name its sources among the topics, or say how many partitions",
+        ),
         (
             {"tasks": {"0": {"sources": ["x"]}}},
             "subtopology '0': its topic 'x' is unknown; add it to the topics",
@@ -124,7 +137,10 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
             {"processes": {"A": {"consumers": 0}}},
             "process 'A': has no consumers; name one for each of its threads",
         ),
-        ({"processes": {"A": {}}}, "process 'A': consumers: must be an object, not missing or null"),
+        (
+            {"processes": {"A": {}}},
+            "process 'A': consumers: must be an object, not missing or null",
+        ),
         (
             {"processes": {"A": {"consumers": 1, "lags": {"0_0": "1"}}}},
             "process 'A': lags of '0_0' must be an integer from 0 up, not '1'",
@@ -133,7 +149,10 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
             {"processes": {"A": {"consumers": 1, "tags": {"zone": 1}}}},
             "process 'A': tag 'zone' must be a string, not 1",
         ),
-        ({"processes": {"A": {"consumers": 1, "rack": 3}}}, "process 'A': rack must be a string, not 3"),
+        (
+            {"processes": {"A": {"consumers": 1, "rack": 3}}},
+            "process 'A': rack must be a string, not 3",
+        ),
         (
             {"processes": {"A": {"consumers": {"A-1": {"active": [1]}}}}},
             "process 'A': consumer 'A-1': active: must be a list of strings, but has 1",
@@ -163,11 +182,15 @@ def test_what_is_wrong_is_said_by_whose_it_is(fields, error):
 
 def test_a_solver_that_is_not_installed_is_an_error_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
-    assert answer()["error"] == "this group needs OR-tools, which is not installed; install levelwind[solver]"
+    assert (
+        answer()["error"]
+        == "this group needs OR-tools, which is not installed; install levelwind[solver]"
+    )
 
 
 def test_costs_too_large_for_the_solver_are_told_by_the_options_that_set_them(monkeypatch):
     monkeypatch.setattr("assignors.solver.MAX_COST", 1)
     assert (
-        answer()["error"] == "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"
+        answer()["error"]
+        == "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"
     )

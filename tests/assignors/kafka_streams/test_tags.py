@@ -15,14 +15,17 @@ from assignors.kafka_streams.rack_tags import (
 def random_classes(random):
     tags = random.randint(1, 3)
     made = {
-        tuple(random.choice([None, "x", "y", "z"]) for _ in range(tags)) for _ in range(random.randint(1, 6))
+        tuple(random.choice([None, "x", "y", "z"]) for _ in range(tags))
+        for _ in range(random.randint(1, 6))
     }
     classes = sorted(made, key=lambda values: [value or "" for value in values])
     return classes, [random.randint(1, 2) for _ in classes]
 
 
 def values_of(classes, chosen):
-    return sum(len({classes[each][tag] for each in chosen} - {None}) for tag in range(len(classes[0])))
+    return sum(
+        len({classes[each][tag] for each in chosen} - {None}) for tag in range(len(classes[0]))
+    )
 
 
 @given(st.integers(0, 2**32).map(Random))
@@ -42,7 +45,9 @@ def test_no_choice_of_processes_covers_more_values(random):
     used = [active]
     for step in range(left):
         used.append(random.choice(spreading.allowed(used, left - step)))
-    assert values_of(classes, used) == best == spreading.covered(used) == sum(spreading.distinct(used))
+    assert (
+        values_of(classes, used) == best == spreading.covered(used) == sum(spreading.distinct(used))
+    )
 
 
 def test_two_tags_are_spread_where_a_choice_one_by_one_would_end_short():

@@ -37,7 +37,9 @@ def grouped(seed):
             rates=[draw.randrange(50) / 2 for _ in range(topic.partitions)]
             if draw.randrange(4) == 0
             else None,
-            bytes=[draw.randrange(1, 9) for _ in range(topic.partitions)] if draw.randrange(4) == 0 else None,
+            bytes=[draw.randrange(1, 9) for _ in range(topic.partitions)]
+            if draw.randrange(4) == 0
+            else None,
         )
         for name, topic in problem.topics.items()
     }

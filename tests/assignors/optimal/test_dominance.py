@@ -17,7 +17,9 @@ def dominated(found):
     beaten = {}
     for case in found:
         ours = respects(case.group, optimal(case.group))
-        better = [(name, theirs) for name, theirs in answers(case.group).items() if theirs.beats(ours)]
+        better = [
+            (name, theirs) for name, theirs in answers(case.group).items() if theirs.beats(ours)
+        ]
         if better:
             beaten[str(case)] = ours, better
     return beaten

@@ -11,7 +11,9 @@ from assignors.problem.inputs import (
 
 def two_racks():
     topics = {
-        "t": Topic(partitions=4, lags=[100, 40, 30, 20], replica_racks=[["a"], ["b"], ["b"], ["a"]]),
+        "t": Topic(
+            partitions=4, lags=[100, 40, 30, 20], replica_racks=[["a"], ["b"], ["b"], ["a"]]
+        ),
     }
     members = [
         Member(id="A", topics="*", rack="a", owned={"t": [0, 3]}, generation=1),
@@ -50,7 +52,9 @@ def test_alone_it_would_make_counts_uneven_and_that_comes_last():
 
 
 def test_a_partition_that_nobody_reads_and_one_that_is_not_there():
-    group = Group.build({"t": Topic(partitions=1), "u": Topic(partitions=1)}, [Member(id="A", topics=["t"])])
+    group = Group.build(
+        {"t": Topic(partitions=1), "u": Topic(partitions=1)}, [Member(id="A", topics=["t"])]
+    )
     plan = optimal(group)
     assert explain(group, plan, "u", 0).lines() == ("u-0 is with nobody: no member reads it",)
     with pytest.raises(ProblemError, match="'t': has no partition 7"):

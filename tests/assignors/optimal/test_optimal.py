@@ -50,11 +50,16 @@ def fleet(partitions, members, seed=0, *, racks=3, topics=4):
     return {
         f"t{number}": Topic(
             partitions=each,
-            replica_racks=[draw.sample(names, min(2, racks)) for _ in range(each)] if racks else None,
+            replica_racks=[draw.sample(names, min(2, racks)) for _ in range(each)]
+            if racks
+            else None,
             lags=[draw.randrange(1000) for _ in range(each)],
         )
         for number in range(topics)
-    }, [Member(id=f"m{n:04}", topics="*", rack=names[n % racks] if racks else None) for n in range(members)]
+    }, [
+        Member(id=f"m{n:04}", topics="*", rack=names[n % racks] if racks else None)
+        for n in range(members)
+    ]
 
 
 @given(posed=problems())
@@ -75,7 +80,9 @@ def test_nothing_moves_in_a_fleet_where_nothing_changed(partitions, members):
 
 def test_lag_comes_before_racks_and_racks_before_moves():
     # Both of a's partitions are local and heavy: one must go, although that crosses racks and moves it.
-    topics = {"t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["a"], ["b"]])}
+    topics = {
+        "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["a"], ["b"]])
+    }
     members = [
         Member(id="A", topics="*", rack="a", owned={"t": [0, 1]}, generation=1),
         Member(id="B", topics="*", rack="b", owned={"t": [2, 3]}, generation=1),
@@ -95,7 +102,9 @@ def test_where_subscriptions_differ_a_heavy_partition_leaves_through_others():
 @pytest.mark.parametrize("seed", range(3))
 def test_capacities_that_differ_and_a_rack_that_is_hot_are_levelled_at_even_counts(seed):
     topics, members = fleet(2400, 24, seed)
-    members = [replace(member, capacity=float(2 ** (n % 7 % 3))) for n, member in enumerate(members)]
+    members = [
+        replace(member, capacity=float(2 ** (n % 7 % 3))) for n, member in enumerate(members)
+    ]
     told = optimal_plan(Group.build(topics, members)).certificate
     assert told.counts.met
     assert told.load.value <= told.load.bound * 1.03
@@ -109,7 +118,9 @@ def test_capacities_that_differ_and_a_rack_that_is_hot_are_levelled_at_even_coun
         )
         for name, topic in topics.items()
     }
-    told = optimal_plan(Group.build(hot, [replace(member, capacity=1.0) for member in members])).certificate
+    told = optimal_plan(
+        Group.build(hot, [replace(member, capacity=1.0) for member in members])
+    ).certificate
     assert told.load.value <= told.load.bound * 1.03
     assert told.crossing.value <= 2400 * 0.08
 
@@ -125,7 +136,9 @@ def test_where_hardly_two_members_read_the_same_load_is_levelled_within_the_time
 
 
 def test_lag_below_the_floor_is_no_reason_to_cross_racks():
-    topics = {"t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])}
+    topics = {
+        "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])
+    }
     members = [Member(id="A", topics="*", rack="a"), Member(id="B", topics="*", rack="b")]
     assert planned(topics, members, load_floor=100) == {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
     assert planned(topics, members, load_floor=99) != {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
@@ -161,7 +174,11 @@ def test_count_slack_trades_counts_for_lag():
 
 def test_pins_drains_and_evacuations_are_kept():
     topics, members = fleet(24, 6)
-    pins = {"t0": {"0": "m0003", 1: "m0001"}, "unknown": {0: "m0001"}, "t1": {99: "m0001", 0: "nobody"}}
+    pins = {
+        "t0": {"0": "m0003", 1: "m0001"},
+        "unknown": {0: "m0001"},
+        "t1": {99: "m0001", 0: "nobody"},
+    }
     answer = planned(topics, members, pins=pins, drain=["m0005", "gone"], evacuate=["r0"])
     assert answer["m0005"] == {}
     assert 1 in answer["m0001"]["t0"]
@@ -220,14 +237,21 @@ def test_no_other_strategy_is_as_good_in_all_respects_and_better_in_one(
 
 def respects(group, assignment):
     figures = score(group, assignment)
-    return figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
+    return (
+        figures.spread,
+        figures.lag_max_over_mean or 0.0,
+        figures.cross_rack or 0.0,
+        figures.moved,
+    )
 
 
 def departed(partitions, members, lag=None, **options):
     """A planned fleet without its last member: the plan, what that member had, and what changes hands."""
     topics, people = fleet(partitions, members)
     if lag is not None:
-        topics = {name: replace(topic, lags=[lag] * topic.partitions) for name, topic in topics.items()}
+        topics = {
+            name: replace(topic, lags=[lag] * topic.partitions) for name, topic in topics.items()
+        }
     whole = Group.build(topics, people)
     before = optimal(whole)
     group = Group.build(topics, owning(people, before.to_names(whole))[:-1])
@@ -244,7 +268,9 @@ def test_when_one_of_a_hundred_leaves_only_what_it_had_changes_hands():
 
 
 @pytest.mark.parametrize(("lag", "options"), [(0, {}), (7, {}), (None, {"load_tolerance": 0.2})])
-def test_when_one_of_a_thousand_that_have_ten_each_leaves_only_what_it_had_changes_hands(lag, options):
+def test_when_one_of_a_thousand_that_have_ten_each_leaves_only_what_it_had_changes_hands(
+    lag, options
+):
     plan, least, changed = departed(10_000, 1_000, lag, **options)
     assert changed == least == 10
     assert plan.certificate.moves.met
@@ -303,7 +329,8 @@ def test_without_lag_as_little_crosses_racks_as_counts_allow(seed):
     topics = {name: replace(topic, lags=None) for name, topic in topics.items()}
     members = [replace(member, rack="r0") for member in members[:6]] + members[6:]
     members = [
-        replace(member, topics=["t0", "t1", "t2"] if n % 2 else "*") for n, member in enumerate(members)
+        replace(member, topics=["t0", "t1", "t2"] if n % 2 else "*")
+        for n, member in enumerate(members)
     ]
     group = Group.build(topics, members)
     plan = optimal_plan(group)
@@ -320,7 +347,10 @@ def test_a_plan_that_may_not_be_the_best_tells_how_far_off_it_is_at_most():
     told = optimal_plan(Group.build(topics, members)).certificate
     assert (told.load.value, told.load.bound) == (220, 200)
     assert not told.load.met
-    assert told.lines()[1] == "largest lag 220, no plan can do better than 200: t-5 and t-6 together are that"
+    assert (
+        told.lines()[1]
+        == "largest lag 220, no plan can do better than 200: t-5 and t-6 together are that"
+    )
 
 
 def test_what_cannot_wait_is_not_put_off():
@@ -331,12 +361,17 @@ def test_what_cannot_wait_is_not_put_off():
     ]
     answer = planned(topics, members, max_moves=0)
     assert answer == {"a": {"t": [0, 1, 2, 3]}, "b": {"t": [4, 5]}}
-    assert planned(topics, members, max_moves=0, drain=["a"]) == {"a": {}, "b": {"t": [0, 1, 2, 3, 4, 5]}}
+    assert planned(topics, members, max_moves=0, drain=["a"]) == {
+        "a": {},
+        "b": {"t": [0, 1, 2, 3, 4, 5]},
+    }
 
 
 def test_a_spent_time_budget_gives_a_right_plan_and_says_so():
     topics, people = fleet(400, 24, racks=0)
-    topics = {name: replace(topic, lags=[lag**4 for lag in topic.lags]) for name, topic in topics.items()}
+    topics = {
+        name: replace(topic, lags=[lag**4 for lag in topic.lags]) for name, topic in topics.items()
+    }
     people = owning(people, planned(topics, people))
     hot = {name: replace(topic, lags=topic.lags[::-1]) for name, topic in topics.items()}
     group = Group.build(hot, people)

@@ -27,7 +27,9 @@ def test_every_member_is_named_also_without_partitions():
 
 def test_what_is_withheld_is_part_of_the_target():
     group = Group.build(TOPICS, [Member(id=name, topics="*") for name in "ab"])
-    assignment = Assignment(np.array([0, -1, -1], dtype=np.int32), np.array([-1, 1, -1], dtype=np.int32))
+    assignment = Assignment(
+        np.array([0, -1, -1], dtype=np.int32), np.array([-1, 1, -1], dtype=np.int32)
+    )
     assert assignment.target.tolist() == [0, 1, -1]
     assert assignment.withheld_names(group) == {"b": {"t": [1]}}
 

@@ -10,7 +10,9 @@ from assignors.problem.columns import (
     radix,
 )
 
-keys = st.lists(st.integers(0, 40), max_size=60).map(lambda listed: np.array(listed, dtype=np.int64))
+keys = st.lists(st.integers(0, 40), max_size=60).map(
+    lambda listed: np.array(listed, dtype=np.int64)
+)
 SPARSE = 10**6  # beyond it no table is made, and keys are sorted
 
 

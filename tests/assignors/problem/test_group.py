@@ -46,7 +46,9 @@ def test_the_columns_say_what_the_names_said(problem):
 @given(problem=problems())
 def test_who_reads_and_who_is_local_in_pairs(problem):
     group = problem.group
-    members, topics = np.divmod(np.arange(len(group.members) * len(group.topics)), max(len(group.topics), 1))
+    members, topics = np.divmod(
+        np.arange(len(group.members) * len(group.topics)), max(len(group.topics), 1)
+    )
     assert group.reads(members, topics).tolist() == [
         topic in group.subscribed(member) for member, topic in zip(members, topics, strict=True)
     ]
@@ -54,7 +56,8 @@ def test_who_reads_and_who_is_local_in_pairs(problem):
         np.arange(len(group.members) * group.partition_count), max(group.partition_count, 1)
     )
     assert group.local(members, partitions).tolist() == [
-        group.member_rack[m] in group.replica_rack[group.replica_start[p] : group.replica_start[p + 1]]
+        group.member_rack[m]
+        in group.replica_rack[group.replica_start[p] : group.replica_start[p + 1]]
         for m, p in zip(members, partitions, strict=True)
     ]
 
@@ -84,7 +87,10 @@ def test_two_replicas_in_one_rack_are_one_rack():
 
 
 def test_names_go_in_javas_order():
-    beyond, below = "\U0001f600", "\uffee"  # by code point the first is greater, by UTF-16 unit the second
+    beyond, below = (
+        "\U0001f600",
+        "\uffee",
+    )  # by code point the first is greater, by UTF-16 unit the second
     assert in_java_order([below, beyond, "z"]) == ["z", beyond, below]
 
 

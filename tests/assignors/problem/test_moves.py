@@ -25,9 +25,14 @@ def test_what_changes_hands_is_first_revoked_and_then_assigned():
 
 
 def test_what_is_withheld_moves_too():
-    members = [Member(id="a", topics="*", owned={"t": [0, 1]}, generation=1), Member(id="b", topics="*")]
+    members = [
+        Member(id="a", topics="*", owned={"t": [0, 1]}, generation=1),
+        Member(id="b", topics="*"),
+    ]
     group = Group.build({"t": Topic(partitions=2)}, members)
-    assert moves(Assignment.held(group), cooperative_sticky(group)).assigned(group) == {"b": {"t": [1]}}
+    assert moves(Assignment.held(group), cooperative_sticky(group)).assigned(group) == {
+        "b": {"t": [1]}
+    }
 
 
 def test_what_somebody_waited_for_is_given_up_by_who_has_it_still():

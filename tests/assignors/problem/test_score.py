@@ -31,7 +31,11 @@ def naive(problem, names):
     }
     known = {place: pair for place, pair in known.items() if pair[0]}
     loads = [
-        sum((problem.topics[t].lags or [0] * 99)[p] for (t, p), who in owner.items() if who == member.id)
+        sum(
+            (problem.topics[t].lags or [0] * 99)[p]
+            for (t, p), who in owner.items()
+            if who == member.id
+        )
         / member.capacity
         for member in reading
     ]

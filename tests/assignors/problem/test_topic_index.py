@@ -18,7 +18,9 @@ def test_a_group_of_a_catalogue_is_the_group_of_its_topics(problem):
     kept = Group.build(Catalogue.of(problem.topics), problem.members)
     for name in Group.__slots__:
         ours, theirs = getattr(kept, name), getattr(problem.group, name)
-        assert np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs, name
+        assert np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs, (
+            name
+        )
 
 
 def test_racks_of_members_alone_come_between_those_of_replicas():
@@ -26,8 +28,16 @@ def test_racks_of_members_alone_come_between_those_of_replicas():
     members = [Member(id="m", topics="*", rack="b"), Member(id="n", topics="*", rack="c")]
     group = Group.build(catalogue, members)
     assert group.racks == ("a", "b", "c")
-    assert group.near[group.rack_set].tolist() == [[True, False, True, False], [False, False, True, False]]
-    assert group.local(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist() == [False, False, True, True]
+    assert group.near[group.rack_set].tolist() == [
+        [True, False, True, False],
+        [False, False, True, False],
+    ]
+    assert group.local(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert catalogue.racks == ("a", "c"), "the catalogue serves other members too"
 
 

@@ -53,11 +53,15 @@ def topic_records(draw):
 
 @st.composite
 def offsets_records(draw):
-    lists = columns(draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data=offset)
+    lists = columns(
+        draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data=offset
+    )
     if draw(st.booleans()):
         del lists["data"]
     commits = draw(st.none() | st.lists(whole, max_size=3).map(tuple))
-    return r.OffsetsRecord(topic=draw(name), at=draw(whole), id=draw(name), commits=commits, **lists)
+    return r.OffsetsRecord(
+        topic=draw(name), at=draw(whole), id=draw(name), commits=commits, **lists
+    )
 
 
 @st.composite
@@ -82,7 +86,9 @@ def lag_records(draw):
     )
     optional = ["rate", "velocity", "seconds", "ends_at", "data", "owner", "local"]
     said = draw(st.sets(st.sampled_from(optional)))
-    lists = {field: values for field, values in lists.items() if field in said or field not in optional}
+    lists = {
+        field: values for field, values in lists.items() if field in said or field not in optional
+    }
     return r.LagRecord(
         group=draw(name),
         topic=draw(name),
@@ -98,11 +104,15 @@ def lag_records(draw):
 
 
 change = st.builds(
-    r.RackChange, before=st.lists(text, max_size=2).map(tuple), after=st.lists(text, max_size=2).map(tuple)
+    r.RackChange,
+    before=st.lists(text, max_size=2).map(tuple),
+    after=st.lists(text, max_size=2).map(tuple),
 )
 evidence = st.builds(
     r.RacksEvidence,
-    topics=st.dictionaries(name, st.dictionaries(st.integers(0, 2**31 - 1), change, max_size=2), max_size=2),
+    topics=st.dictionaries(
+        name, st.dictionaries(st.integers(0, 2**31 - 1), change, max_size=2), max_size=2
+    ),
 ) | st.builds(
     r.SkewEvidence,
     skew=number,
@@ -184,12 +194,16 @@ RECORDS = {
                 id=name,
                 partitions=whole,
                 racks=st.none()
-                | st.builds(r.PlannedRacks, at=whole, racks=st.lists(rack_set, max_size=5).map(tuple)),
+                | st.builds(
+                    r.PlannedRacks, at=whole, racks=st.lists(rack_set, max_size=5).map(tuple)
+                ),
             ),
             max_size=2,
         ),
         members=st.lists(
-            st.builds(r.PlannedMember, instance=name, incarnation=name, rack=rack, capacity=capacity),
+            st.builds(
+                r.PlannedMember, instance=name, incarnation=name, rack=rack, capacity=capacity
+            ),
             max_size=2,
         ).map(tuple),
         before=score,
@@ -236,18 +250,32 @@ RECORDS = {
     ),
 }
 LATER = {
-    r.LagRecord: ("rate", "velocity", "seconds", "at_least", "ends_at", "data", "members", "owner", "local"),
+    r.LagRecord: (
+        "rate",
+        "velocity",
+        "seconds",
+        "at_least",
+        "ends_at",
+        "data",
+        "members",
+        "owner",
+        "local",
+    ),
     r.OffsetsRecord: ("data", "commits"),
     r.GroupRecord: ("certificate",),
 }
 """Fields that records of an earlier day lack."""
-each = pytest.mark.parametrize(("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part))
+each = pytest.mark.parametrize(
+    ("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part)
+)
 a_record = st.sampled_from(sorted(RECORDS, key=str)).flatmap(
     lambda at: st.tuples(st.just(at[0]), RECORDS[at])
 )
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -325,7 +353,9 @@ def test_unknown_fields_are_ignored_and_an_unknown_version_is_refused(topic, kin
     key, value = r.encode(record)
     fields = json.loads(value)
     assert r.decode(topic, key, json.dumps({**fields, "later": [1, {}]}).encode()) == record
-    assert r.decode(topic, key, json.dumps({**fields, "v": 2}).encode()) == r.Rejection("unknown v 2")
+    assert r.decode(topic, key, json.dumps({**fields, "v": 2}).encode()) == r.Rejection(
+        "unknown v 2"
+    )
     assert isinstance(r.decode(topic, key, json.dumps({**fields, "v": True}).encode()), r.Rejection)
 
 
@@ -349,7 +379,9 @@ def test_mangled_bytes_never_crash(topic_and_record, data):
         st.binary(max_size=4) | st.just(b'"') | st.just(b"1e999")
     )
     parts[which] = (
-        bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw)
+        bytes(raw[: data.draw(st.integers(0, len(raw)))])
+        if data.draw(st.booleans())
+        else bytes(raw)
     )
     read = r.decode(topic, *parts)
     if isinstance(read, r.Rejection):
@@ -438,7 +470,9 @@ def test_lists_of_one_topic_must_be_indexed_by_the_same_partitions():
 
 
 def test_a_trigger_must_say_what_its_key_says():
-    record = r.TriggerRecord(group="g", at=1, since=1, evidence=r.RacksEvidence(topics={}), source={})
+    record = r.TriggerRecord(
+        group="g", at=1, since=1, evidence=r.RacksEvidence(topics={}), source={}
+    )
     _, value = r.encode(record)
     assert isinstance(r.decode("triggers", b'["skew","g"]', value), r.Rejection)
     assert isinstance(r.decode("triggers", b'["racks","h"]', value), r.Rejection)
@@ -523,11 +557,15 @@ def test_an_owner_that_is_no_member_is_refused():
         members=("m0",),
         owner=(0, 1),
     )
-    assert r.decode("lag", *r.encode(record)) == r.Rejection("owner: a number that is not in members")
+    assert r.decode("lag", *r.encode(record)) == r.Rejection(
+        "owner: a number that is not in members"
+    )
 
 
 def test_a_replay_reaches_beyond_the_record_itself():
     record = r.ReplayRecord(
         at=1, topic="t", partition=0, offset=5, timestamp=1, until=5, raw_key=None, raw_value=None
     )
-    assert r.decode("replays", *r.encode(record)) == r.Rejection("until is not behind the record itself")
+    assert r.decode("replays", *r.encode(record)) == r.Rejection(
+        "until is not behind the record itself"
+    )

@@ -26,7 +26,9 @@ def test_a_negative_hash_loses_its_sign_as_in_kafka():
 
 def test_every_kind_has_its_topic_and_back():
     topics = Topics("x.")
-    assert [topics.name(kind) for kind in TOPIC_KINDS] == [getattr(topics, kind) for kind in TOPIC_KINDS]
+    assert [topics.name(kind) for kind in TOPIC_KINDS] == [
+        getattr(topics, kind) for kind in TOPIC_KINDS
+    ]
     assert [topics.kind(topics.name(kind)) for kind in TOPIC_KINDS] == list(TOPIC_KINDS)
     assert topics.dead_letters == "x.dead-letters"
     assert topics.kind("x.other") is None

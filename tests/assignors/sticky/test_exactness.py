@@ -19,14 +19,20 @@ from levelwind_testing.groups.random_groups import (
     seeded,
 )
 
-MOVED, FAR = 1, 10_000  # of a hand-over's cost; one more partition beside k others costs (2k + 1) * FAR²
+MOVED, FAR = (
+    1,
+    10_000,
+)  # of a hand-over's cost; one more partition beside k others costs (2k + 1) * FAR²
 
 
 def optimum(group):
     """Squares of the loads, far partitions and moves of a plan than which none is better."""
     flow, held = SimpleMinCostFlow(), kept_claims(group)
     read = np.flatnonzero(group.has_reader()).tolist()
-    source, sink = group.partition_count + len(group.members), group.partition_count + len(group.members) + 1
+    source, sink = (
+        group.partition_count + len(group.members),
+        group.partition_count + len(group.members) + 1,
+    )
     for partition in read:
         flow.add_arc_with_capacity_and_unit_cost(source, partition, 1, 0)
         for reader in group.readers(int(group.partition_topic[partition])).tolist():
@@ -35,7 +41,9 @@ def optimum(group):
             cost = FAR * int(nonlocal_at(group, alone)[partition]) + MOVED * (
                 held[partition] not in {NOBODY, reader}
             )
-            flow.add_arc_with_capacity_and_unit_cost(partition, group.partition_count + reader, 1, int(cost))
+            flow.add_arc_with_capacity_and_unit_cost(
+                partition, group.partition_count + reader, 1, int(cost)
+            )
     for member in range(len(group.members)):
         for before in range(len(read)):
             flow.add_arc_with_capacity_and_unit_cost(
@@ -103,7 +111,10 @@ def test_a_group_at_rest_moves_nothing_to_a_member_of_unknown_rack():
 def test_chains_of_any_length_bring_far_partitions_near():
     """Each topic's two readers stand in different racks, and only the whole row of them moving by one helps."""
     size = 40
-    topics = {f"t{n:02}": Topic(partitions=1, replica_racks=[["a" if n % 2 else "b"]]) for n in range(size)}
+    topics = {
+        f"t{n:02}": Topic(partitions=1, replica_racks=[["a" if n % 2 else "b"]])
+        for n in range(size)
+    }
     members = [
         Member(
             id=f"m{n:02}",
@@ -122,9 +133,13 @@ def test_many_members_that_join_cost_no_more_moves_than_they_must():
     draw = Random(3)
     names = [f"t{n}" for n in range(12)]
     topics = {
-        name: Topic(partitions=12, replica_racks=[draw.sample("abc", 2) for _ in range(12)]) for name in names
+        name: Topic(partitions=12, replica_racks=[draw.sample("abc", 2) for _ in range(12)])
+        for name in names
     }
-    people = [Member(id=f"m{n:02}", topics=draw.sample(names, 4), rack=draw.choice("abc")) for n in range(24)]
+    people = [
+        Member(id=f"m{n:02}", topics=draw.sample(names, 4), rack=draw.choice("abc"))
+        for n in range(24)
+    ]
     first = Group.build(topics, people[:16])
     owned = sticky(first).to_names(first)
     joined = [

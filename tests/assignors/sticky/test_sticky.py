@@ -25,7 +25,9 @@ def test_the_blogs_example_moves_only_what_the_leaver_had():
     topics = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
     before = {"C1": {"A": [0], "B": [1]}, "C2": {"A": [1]}, "C3": {"B": [0]}}
     assert planned(topics, [Member(id=f"C{n}", topics="*") for n in (1, 2, 3)]) == before
-    stayed = [Member(id=name, topics="*", owned=before[name], generation=1) for name in ("C1", "C3")]
+    stayed = [
+        Member(id=name, topics="*", owned=before[name], generation=1) for name in ("C1", "C3")
+    ]
     assert planned(topics, stayed) == {"C1": {"A": [0], "B": [1]}, "C3": {"A": [1], "B": [0]}}
 
 
@@ -70,7 +72,10 @@ def test_claims_of_what_is_gone_or_not_read_any_more_are_harmless(equal):
     topics = {"small": Topic(partitions=1), "other": Topic(partitions=1)}
     members = [
         Member(
-            id="a", topics=["small"], owned={"small": [0, 1, 7, -1], "gone": [0], "other": [0]}, generation=5
+            id="a",
+            topics=["small"],
+            owned={"small": [0, 1, 7, -1], "gone": [0], "other": [0]},
+            generation=5,
         ),
         Member(id="b", topics=["small"] if equal else ["small", "other"], owned={}, generation=5),
     ]
@@ -105,8 +110,20 @@ def test_far_partitions_change_places_across_topics():
         "only-y": Topic(partitions=1, replica_racks=[["b"]]),
     }
     members = [
-        Member(id="x", topics=["only-x", "t", "u"], rack="a", owned={"only-x": [0], "u": [0]}, generation=1),
-        Member(id="y", topics=["only-y", "t", "u"], rack="b", owned={"only-y": [0], "t": [0]}, generation=1),
+        Member(
+            id="x",
+            topics=["only-x", "t", "u"],
+            rack="a",
+            owned={"only-x": [0], "u": [0]},
+            generation=1,
+        ),
+        Member(
+            id="y",
+            topics=["only-y", "t", "u"],
+            rack="b",
+            owned={"only-y": [0], "t": [0]},
+            generation=1,
+        ),
     ]
     assert planned(topics, members) == {
         "x": {"only-x": [0], "t": [0]},

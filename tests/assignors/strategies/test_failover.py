@@ -25,11 +25,17 @@ def test_the_blogs_example_gives_all_to_the_highest_priority_and_then_to_the_nex
 
 
 def test_who_gives_no_priority_has_the_highest():
-    assert planned(Member(id="C1", topics="*", priority=2**31 - 2), Member(id="C2", topics="*"))["C2"] == ALL
+    assert (
+        planned(Member(id="C1", topics="*", priority=2**31 - 2), Member(id="C2", topics="*"))["C2"]
+        == ALL
+    )
 
 
 def test_equal_priorities_go_by_member_id():
-    assert planned(Member(id="C2", topics="*"), Member(id="C1", topics="*")) == {"C1": ALL, "C2": {}}
+    assert planned(Member(id="C2", topics="*"), Member(id="C1", topics="*")) == {
+        "C1": ALL,
+        "C2": {},
+    }
 
 
 def test_a_topic_that_the_first_does_not_read_goes_to_the_next_that_does():

@@ -49,7 +49,9 @@ def test_it_is_the_rule_by_the_letter(problem):
 
     for topic in sorted(range(len(group.topics)), key=key):
         readers = group.readers(topic).tolist()
-        for partition in range(group.topic_start[topic], group.topic_start[topic + 1]) if readers else ():
+        for partition in (
+            range(group.topic_start[topic], group.topic_start[topic + 1]) if readers else ()
+        ):
             best = min(readers, key=lambda member: (count[member], member))
             owner[partition] = best
             count[best] += 1

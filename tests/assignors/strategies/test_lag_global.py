@@ -129,7 +129,8 @@ def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_thresho
             for back in np.flatnonzero(plan.owner == taker) if taker != most else ():
                 gain = float(group.lag[partition] - group.lag[back])
                 after = max(
-                    load[most] - gain / group.capacity[most], load[taker] + gain / group.capacity[taker]
+                    load[most] - gain / group.capacity[most],
+                    load[taker] + gain / group.capacity[taker],
                 )
                 assert after >= load[most] * (1 - 1e-6)
 
@@ -145,7 +146,9 @@ def test_what_is_even_enough_stays(problem):
 
 @pytest.mark.parametrize("members", [1, 2])
 def test_without_lag_counts_are_even(members):
-    group = Group.build({"t": Topic(partitions=5)}, [Member(id=f"m{n}", topics="*") for n in range(members)])
+    group = Group.build(
+        {"t": Topic(partitions=5)}, [Member(id=f"m{n}", topics="*") for n in range(members)]
+    )
     assert score(group, lag_global(group)).spread <= 1
 
 
@@ -153,7 +156,9 @@ def dealt_one_by_one(group, owner, free, skew):
     """The deal, as its law says it."""
     lag = group.lag.tolist()
     count = [int((owner == member).sum()) for member in range(len(group.members))]
-    load = [group.lag[owner == member].sum() / group.capacity[member] for member in range(len(count))]
+    load = [
+        group.lag[owner == member].sum() / group.capacity[member] for member in range(len(count))
+    ]
     owners = owner.tolist()
     for partition in free:
         readers = group.readers(int(group.partition_topic[partition])).tolist()
@@ -192,7 +197,8 @@ def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
 )
 def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
     group = Group.build(
-        {"t": Topic(partitions=len(lags), lags=lags)}, [Member(id=name, topics="*") for name in "ab"]
+        {"t": Topic(partitions=len(lags), lags=lags)},
+        [Member(id=name, topics="*") for name in "ab"],
     )
     desk = _Desk(group, np.array(held, dtype=np.int32), 2)
     deal(desk, np.array([len(lags) - 1]))
@@ -208,7 +214,8 @@ def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
     ]
     group = Group.build(topics, members)
     held = {
-        member: sum(map(len, theirs.values())) for member, theirs in lag_global(group).to_names(group).items()
+        member: sum(map(len, theirs.values()))
+        for member, theirs in lag_global(group).to_names(group).items()
     }
     assert held == {"a": 4, "b": 2, "c": 1}
 

@@ -57,7 +57,11 @@ def test_static_members_come_first_by_instance_id_whatever_their_member_ids():
         Member(id="z", topics="*", instance_id="1"),
         Member(id="y", topics="*", instance_id="2"),
     ]
-    assert planned({"t": Topic(partitions=2)}, members) == {"a": {}, "y": {"t": [1]}, "z": {"t": [0]}}
+    assert planned({"t": Topic(partitions=2)}, members) == {
+        "a": {},
+        "y": {"t": [1]},
+        "z": {"t": [0]},
+    }
 
 
 def test_a_reader_gets_the_partitions_of_its_rack_where_racks_differ():

@@ -53,7 +53,9 @@ def test_kip_874s_round_robin_mixes_topics():
 
 def test_kip_874s_round_robin_after_a_failure_is_all_the_survivors():
     topics = {"t0": Topic(partitions=3), "t1": Topic(partitions=3)}
-    assert planned(topics, [Member(id="C1", topics="*")]) == {"C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}}
+    assert planned(topics, [Member(id="C1", topics="*")]) == {
+        "C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}
+    }
 
 
 def test_kafka_5337s_round_robin_is_blind_to_lag():
@@ -71,5 +73,9 @@ def test_static_members_come_first_in_the_circle():
 
 def test_the_hand_moves_past_a_member_that_was_served_out_of_turn():
     topics = {"t": Topic(partitions=1), "u": Topic(partitions=2)}
-    members = [Member(id="a", topics=["u"]), Member(id="b", topics=["t", "u"]), Member(id="c", topics=["u"])]
+    members = [
+        Member(id="a", topics=["u"]),
+        Member(id="b", topics=["t", "u"]),
+        Member(id="c", topics=["u"]),
+    ]
     assert planned(topics, members) == {"a": {"u": [1]}, "b": {"t": [0]}, "c": {"u": [0]}}

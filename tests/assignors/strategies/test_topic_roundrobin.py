@@ -24,12 +24,16 @@ def test_kip_874s_example_gives_each_a_whole_topic():
 
 def test_kip_874s_example_after_a_failure_gives_the_survivor_all():
     topics = {"t0": Topic(partitions=3), "t1": Topic(partitions=3)}
-    assert planned(topics, [Member(id="C1", topics="*")]) == {"C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}}
+    assert planned(topics, [Member(id="C1", topics="*")]) == {
+        "C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}
+    }
 
 
 def test_kip_874s_example_of_several_containers():
     topics = {"t0": Topic(partitions=3), "t1": Topic(partitions=2)}
-    members = [Member(id=f"{a}-{c}", topics="*", container=a) for a in ("A0", "A1") for c in ("C0", "C1")]
+    members = [
+        Member(id=f"{a}-{c}", topics="*", container=a) for a in ("A0", "A1") for c in ("C0", "C1")
+    ]
     assert planned(topics, members) == {
         "A0-C0": {"t0": [0, 2]},
         "A0-C1": {"t1": [0]},
@@ -51,7 +55,11 @@ def test_members_without_a_container_are_in_one_together_and_last():
         Member(id="b", topics="*"),
         Member(id="c", topics="*", container="k"),
     ]
-    assert planned(topics, members) == {"a": {"t": [1]}, "b": {"u": [1]}, "c": {"t": [0, 2], "u": [0]}}
+    assert planned(topics, members) == {
+        "a": {"t": [1]},
+        "b": {"u": [1]},
+        "c": {"t": [0, 2], "u": [0]},
+    }
 
 
 def test_static_members_come_in_the_order_of_their_instances():

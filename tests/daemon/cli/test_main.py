@@ -11,7 +11,9 @@ def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
 
 
-@pytest.mark.parametrize("command", [name for name, command in main.commands.items() if not command.hidden])
+@pytest.mark.parametrize(
+    "command", [name for name, command in main.commands.items() if not command.hidden]
+)
 def test_every_command_has_help(command):
     result = levelwind(command, "--help")
     assert result.exit_code == 0
@@ -59,7 +61,11 @@ def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
     settings = read_settings(
         None,
         None,
-        ("groups.eu.orders.v2.strategy=lag", "groups.a.strategy.strategy=range", "groups.b.strategy=fair"),
+        (
+            "groups.eu.orders.v2.strategy=lag",
+            "groups.a.strategy.strategy=range",
+            "groups.b.strategy=fair",
+        ),
     )
     assert {name: section.strategy for name, section in settings.groups.items()} == {
         "eu.orders.v2": "lag",
@@ -70,7 +76,11 @@ def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
 
 @pytest.mark.parametrize(
     "command",
-    [("run", "--set", "state_dir={}"), ("demo", "--directory", "{}"), ("cluster", "--directory", "{}")],
+    [
+        ("run", "--set", "state_dir={}"),
+        ("demo", "--directory", "{}"),
+        ("cluster", "--directory", "{}"),
+    ],
 )
 def test_a_directory_that_cannot_be_made_is_wrong_usage_and_is_named(command, tmp_path):
     (tmp_path / "file").write_text("")
@@ -104,7 +114,12 @@ def test_a_picture_that_has_nowhere_to_go_is_refused_before_anything_is_played(t
 
 def test_a_recording_that_cannot_be_written_is_refused_before_the_cluster_is_asked(tmp_path):
     result = levelwind(
-        "record", "--bootstrap", "127.0.0.1:1", "--set", "topic.timeout=0.5", str(tmp_path / "no" / "x")
+        "record",
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--set",
+        "topic.timeout=0.5",
+        str(tmp_path / "no" / "x"),
     )
     assert result.exit_code == 2
     assert "No such file or directory" in result.output
@@ -114,7 +129,9 @@ def test_a_pair_without_an_equals_sign_is_wrong_usage():
     assert levelwind("groups", "--set", "control.min_gain").exit_code == 2
 
 
-@pytest.mark.parametrize("command", [("groups",), ("describe", "orders"), ("rebalance", "orders"), ("run",)])
+@pytest.mark.parametrize(
+    "command", [("groups",), ("describe", "orders"), ("rebalance", "orders"), ("run",)]
+)
 def test_a_cluster_that_cannot_be_reached_ends_a_command_with_3_and_says_which(command, tmp_path):
     settings = ("--set", "topic.timeout=0.5", "--set", f"state_dir={tmp_path}")
     result = levelwind(*command, "--bootstrap", "127.0.0.1:1", *settings)
@@ -138,6 +155,12 @@ def test_settings_of_the_clients_may_have_dots_and_are_never_repeated():
 
 def test_a_demo_on_a_cluster_that_is_not_there_ends_with_3(tmp_path):
     result = levelwind(
-        "demo", "--bootstrap", "127.0.0.1:1", "--directory", str(tmp_path), "--set", "topic.timeout=0.5"
+        "demo",
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--directory",
+        str(tmp_path),
+        "--set",
+        "topic.timeout=0.5",
     )
     assert result.exit_code == 3

@@ -82,10 +82,19 @@ def test_the_command_line_gives_names_with_commas_between():
         ("pins.t = { 0 = 7 }", "groups.g.pins.t.0: Input should be a valid string (it is 7)"),
         ("drain = 3", "groups.g.drain: Input should be a valid list (it is 3)"),
         ("evacuate = [1]", "groups.g.evacuate.0: Input should be a valid string (it is 1)"),
-        ("count_slack = -1", "groups.g.count_slack: Input should be greater than or equal to 0 (it is -1)"),
-        ("load_tolerance = inf", "groups.g.load_tolerance: Input should be a finite number (it is inf)"),
+        (
+            "count_slack = -1",
+            "groups.g.count_slack: Input should be greater than or equal to 0 (it is -1)",
+        ),
+        (
+            "load_tolerance = inf",
+            "groups.g.load_tolerance: Input should be a finite number (it is inf)",
+        ),
         ("max_moves = 1.5", "groups.g.max_moves: Input should be a valid integer"),
-        ("time_budget = -1", "groups.g.time_budget: Input should be greater than or equal to 0 (it is -1)"),
+        (
+            "time_budget = -1",
+            "groups.g.time_budget: Input should be greater than or equal to 0 (it is -1)",
+        ),
         ("record_bytes = 0", "groups.g.record_bytes"),
         ("record_bytes = { t = 0 }", "groups.g.record_bytes"),
         (

@@ -32,7 +32,11 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml,
     monkeypatch.setenv("LEVELWIND_CONTROL__MIN_GAIN", "0.3")
     monkeypatch.setenv("LEVELWIND_CONTROL__SETTLE", "3")
     settings = load(file, {"control": {"min_gain": "0.4"}})
-    assert (settings.control.min_gain, settings.control.settle, settings.pipeline.skew_for) == (0.4, 3.0, 5.0)
+    assert (settings.control.min_gain, settings.control.settle, settings.pipeline.skew_for) == (
+        0.4,
+        3.0,
+        5.0,
+    )
 
 
 def test_a_group_may_ask_for_a_strategy_of_its_own(toml):
@@ -52,7 +56,10 @@ def test_client_settings_pass_through_verbatim_and_the_cluster_is_ours(toml):
 
 def test_a_misspelt_key_names_the_nearest_and_where_it_stands(toml):
     file = toml("[control]\nmin_gian = 0.2")
-    assert refused(path=file) == f"{file}: control.min_gian is not a setting; did you mean control.min_gain?"
+    assert (
+        refused(path=file)
+        == f"{file}: control.min_gian is not a setting; did you mean control.min_gain?"
+    )
 
 
 def test_a_misspelt_section_too():
@@ -110,7 +117,10 @@ def test_a_clients_setting_may_be_a_number_or_a_truth_as_toml_has_them(toml):
         """
     )
     settings = load(file)
-    assert settings.kafka == {"socket.timeout.ms": "3000", "enable.ssl.certificate.verification": "false"}
+    assert settings.kafka == {
+        "socket.timeout.ms": "3000",
+        "enable.ssl.certificate.verification": "false",
+    }
     assert settings.pipeline.kafka == {"request.timeout.ms": "5000"}
     assert settings.pipeline.spark == {"spark.ui.enabled": "true", "spark.memory.fraction": "0.5"}
     assert "kafka.a" in refused({"kafka": {"a": ["x"]}})
@@ -118,7 +128,9 @@ def test_a_clients_setting_may_be_a_number_or_a_truth_as_toml_has_them(toml):
 
 @pytest.mark.parametrize("wrong", [{"partitions": 0}, {"replication": 0}, {"timeout": 0}])
 def test_topics_that_no_cluster_would_make_are_refused_at_once(wrong):
-    assert refused({"topic": wrong}).startswith(f"topic.{next(iter(wrong))}: Input should be greater than")
+    assert refused({"topic": wrong}).startswith(
+        f"topic.{next(iter(wrong))}: Input should be greater than"
+    )
 
 
 def test_a_cluster_without_an_address_is_refused():

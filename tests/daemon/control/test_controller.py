@@ -93,7 +93,11 @@ def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
     assert record.strategy == said["strategy"] == "optimal"
     assert said["certificate"] == list(record.certificate.told)
     assert said["certificate"][0] == "largest count 2, no plan is more even"
-    assert record.certificate.objectives["load"].bound == record.certificate.objectives["load"].value == 9030
+    assert (
+        record.certificate.objectives["load"].bound
+        == record.certificate.objectives["load"].value
+        == 9030
+    )
     assert record.certificate.objectives["load"].partitions == ("t-0",)
 
 
@@ -147,7 +151,9 @@ def test_no_more_moves_at_once_than_the_settings_allow(tmp_path):
     assert "max_moves put the other moves off" in play.plans[-1]["certificate"][-1]
 
 
-def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_how_large_records_are(tmp_path):
+def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_how_large_records_are(
+    tmp_path,
+):
     racks = (("a",), ("a",), ("a",), ("b",))
     arriving = replace(lag(0, 0, 0, 0), rate=(0.0, 900.0, 800.0, 700.0))
     counted = Play(strategy="optimal")
@@ -158,7 +164,10 @@ def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_ho
         play.tell("lag", arriving)
         play.join(member("m0", rack="a"), member("m1", rack="b"))
         play.wait(3)
-    assert weighed.owned() == {"m0": "1-2", "m1": "0,3"}  # one must cross: the one in which nothing arrives
+    assert weighed.owned() == {
+        "m0": "1-2",
+        "m1": "0,3",
+    }  # one must cross: the one in which nothing arrives
     told = weighed.plans[-1]["certificate"][2]
     assert told == "cross-rack 0.0%, no plan can do better"  # 1 of 2,401 records
     assert counted.plans[-1]["certificate"][2] == "cross-rack 25.0%, no plan can do better"
@@ -201,11 +210,15 @@ def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(
     play.wait(TIMERS.dead_after + 4)
     assert [e["instance"] for e in play.said("member.evicted")] == ["m2"]
     play.wait(TIMERS.grant - 10)
-    held = {place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)}
+    held = {
+        place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)
+    }
     lost = ranges.pairs(play.members["m2", "i1"].owned)
     assert not held & lost
     play.wait(20)
-    held = {place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)}
+    held = {
+        place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)
+    }
     assert lost <= held
     assert ("members", Tombstone(("m", "g", "m2", "i1"))) in play.published
 
@@ -312,7 +325,9 @@ def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
     two_members(play)
     play.deaf.add(("m1", "i1"))
     play.join(member("m1", incarnation="i2"))
-    assert [(e["instance"], e["incarnation"]) for e in play.said("member.evicted")] == [("m1", "i1")]
+    assert [(e["instance"], e["incarnation"]) for e in play.said("member.evicted")] == [
+        ("m1", "i1")
+    ]
     play.wait(TIMERS.grant + 2)
     assert ranges.texts(play.members["m1", "i2"].owned) == {"t": "1,3"}
 
@@ -398,7 +413,9 @@ def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_p
     assert [s["why"] for s in play.said("plan.suppressed")] == ["cooling down"]
     play.wait(15)
     assert play.plans[-1]["reason"] == "skew"
-    assert play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
+    assert (
+        play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
+    )
     assert play.said("handover.settled")
 
 
@@ -424,11 +441,15 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
     play.tell("triggers", skew_trigger())
     for beat in range(4):
         play.wait(2)
-        play.tell("members", replace(busy, heartbeat=100 + beat))  # alive, and not done with its work yet
+        play.tell(
+            "members", replace(busy, heartbeat=100 + beat)
+        )  # alive, and not done with its work yet
     assert [p["reason"] for p in play.plans] == ["membership", "membership"]
     revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
     play.deaf.clear()
-    play.join(replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned))
+    play.join(
+        replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned)
+    )
     play.wait(2)
     assert play.plans[-1]["reason"] == "skew"
 
@@ -443,7 +464,9 @@ def test_a_trigger_that_is_repeated_is_news_once(play):
 def test_the_lag_of_a_topic_that_was_made_anew_since_is_not_planned_by(play):
     two_members(play)
     play.tell("lag", lag(60_000, 0, 50_000, 0, ident="B" * 22))
-    play.tell("control", OperatorRecord(group="g", at=10**9, by="me", action="rebalance", reason=""))
+    play.tell(
+        "control", OperatorRecord(group="g", at=10**9, by="me", action="rebalance", reason="")
+    )
     assert play.plans[-1]["before"]["lag_max_over_mean"] is None
 
 
@@ -454,7 +477,9 @@ def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
     play.wait(70)
     play.wait(300)
     assert len(play.plans) == 1
-    assert len(play.said("plan.suppressed")) == 2  # cooling down, then no gain; and not again each minute
+    assert (
+        len(play.said("plan.suppressed")) == 2
+    )  # cooling down, then no gain; and not again each minute
     last = play.said("plan.suppressed")[-1]
     assert "gains" in last["why"]
     assert last["before"] == last["after"]
@@ -471,7 +496,9 @@ def test_a_partition_that_alone_skews_its_group_is_reported_once_and_moves_nothi
 
 def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
     two_members(play)
-    record = OperatorRecord(group="g", at=round(play.now * 1000), by="me", action="rebalance", reason="")
+    record = OperatorRecord(
+        group="g", at=round(play.now * 1000), by="me", action="rebalance", reason=""
+    )
     play.tell("control", record)
     assert [p["reason"] for p in play.plans] == ["membership", "operator"]
 
@@ -512,7 +539,9 @@ def test_a_trigger_on_a_topic_that_no_member_reads_any_more_is_ended_all_the_sam
     play = racked_group()
     play.tell("metadata", topic(name="old", at=9500))
     evidence = RacksEvidence(topics={"old": {0: RackChange(before=("a",), after=("b",))}})
-    play.tell("triggers", TriggerRecord(group="g", at=9500, since=9500, evidence=evidence, source={}))
+    play.tell(
+        "triggers", TriggerRecord(group="g", at=9500, since=9500, evidence=evidence, source={})
+    )
     play.wait(65)
     assert [r for r in play.log if isinstance(r, GroupRecord)][-1].metadata_at == 9500
 
@@ -545,7 +574,9 @@ def test_a_topic_that_grew_while_a_plan_was_confirmed_is_still_to_be_planned():
 
 
 def test_the_moves_of_a_cause_stop_at_its_budget():
-    settings = replace(SETTINGS, restraint=RestraintSettings(cool_down=1.0, moves_per_hour={Cause.SKEW: 1}))
+    settings = replace(
+        SETTINGS, restraint=RestraintSettings(cool_down=1.0, moves_per_hour={Cause.SKEW: 1})
+    )
     play = Play(settings=settings)
     play.start()
     play.tell("metadata", topic())
@@ -566,7 +597,9 @@ def test_a_daemon_that_restarts_goes_on_with_the_same_plan_and_moves_nothing(pla
     assert [r for r in after.log if isinstance(r, MemberAssignment)] == []
 
 
-def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_acknowledgement(play):
+def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_acknowledgement(
+    play,
+):
     play.join(member("m0"))
     play.wait(2)
     play.deaf.add(("m0", "i1"))
@@ -577,7 +610,9 @@ def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_
     after.start(*kept.values(), topic(), *play.members.values())
     after.wait(3)
     assert after.owned() == {"m0": "0-3", "m1": ""}
-    revoked = [r for r in kept.values() if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
+    revoked = [r for r in kept.values() if isinstance(r, MemberAssignment) and r.instance == "m0"][
+        -1
+    ]
     after.join(member("m0", state="active", acked=revoked.member_epoch, owned=revoked.assigned))
     assert after.owned() == {"m0": "0,2", "m1": "1,3"}
     assert after.plans == []
@@ -587,7 +622,9 @@ def test_members_that_left_while_no_daemon_ran_hold_nothing_back(play):
     two_members(play)
     kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
     after = Play(now=play.now)
-    after.start(*kept.values(), topic(), *(Tombstone(record.key) for record in play.members.values()))
+    after.start(
+        *kept.values(), topic(), *(Tombstone(record.key) for record in play.members.values())
+    )
     after.join(member("m0", incarnation="i2"), member("m1", incarnation="i2"))
     after.wait(2)
     assert after.owned() == {"m0": "0,2", "m1": "1,3"}

@@ -67,9 +67,15 @@ def lag(name, lags, rate=None):
     ("sizes", "traffic"),
     [
         ({}, [1, 1, 1, 1, 1, 1]),
-        ({"*": 100}, [200, 100, 100, 100, 100, 100]),  # few or unknown arrivals count as one a second
+        (
+            {"*": 100},
+            [200, 100, 100, 100, 100, 100],
+        ),  # few or unknown arrivals count as one a second
         ({"t": 50, "*": 10}, [100, 50, 50, 10, 10, 10]),
-        ({"u": 50}, [2000, 1000, 1000, 50, 50, 1000]),  # of what nothing is said, records are of usual size
+        (
+            {"u": 50},
+            [2000, 1000, 1000, 50, 50, 1000],
+        ),  # of what nothing is said, records are of usual size
     ],
 )
 def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes, traffic):
@@ -103,7 +109,9 @@ def test_arrivals_that_drift_a_little_are_no_reason_to_move(more, moves):
 
 
 @pytest.mark.parametrize(("options", "moves"), [({}, 0), ({"load_floor": 0}, 2)])
-def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_says_so(options, moves):
+def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_says_so(
+    options, moves
+):
     lags = lag("t", (500, 400, 0, 0))
     wanted = PlanSettings(strategy="optimal", options=options)
     assert moved(wanted, ((),) * 4, lags, "aabb") == moves

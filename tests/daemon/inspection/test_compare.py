@@ -91,7 +91,9 @@ def test_a_group_as_it_stands_is_compared_as_the_daemon_would_plan_it(lag, moved
 def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
     path = tmp_path / "scores.svg"
     problems = lines(PROBLEM, "{broken", PROBLEM | {"id": "b"})
-    result = levelwind("compare", "-", "--strategy", "lag,lag-global", "--picture", str(path), stdin=problems)
+    result = levelwind(
+        "compare", "-", "--strategy", "lag,lag-global", "--picture", str(path), stdin=problems
+    )
     assert result.exit_code == 0
     drawn = path.read_text()
     assert "KAFKA-5337: 2 members" in drawn
@@ -129,7 +131,11 @@ def records(beat=1):
             "priority": 3,
         }
         said |= {"capacity": 1.0, "state": state, "acked_epoch": 0, "owned": {}, "nack": None}
-        return "members", ["m", "g", instance, incarnation], said | {"features": [], "heartbeat": beat}
+        return (
+            "members",
+            ["m", "g", instance, incarnation],
+            said | {"features": [], "heartbeat": beat},
+        )
 
     placed = {
         "leader": [1] * 4,
@@ -138,7 +144,13 @@ def records(beat=1):
         "racks": [["x"], ["y"], ["x"], ["y"]],
     }
     numbers = {name: [0] * 4 for name in ("committed", "committed_at", "begin", "lost")}
-    lags = {"end": [9, 9, 1, 1], "lag": [9, 9, 1, 1], "stale": [], "racks": placed["racks"], "source": {}}
+    lags = {
+        "end": [9, 9, 1, 1],
+        "lag": [9, 9, 1, 1],
+        "stale": [],
+        "racks": placed["racks"],
+        "source": {},
+    }
     held = {
         "assigned": {"t": "0-1"},
         "pending": {},
@@ -152,7 +164,11 @@ def records(beat=1):
         ("metadata", ["topic", "t"], {"v": 1, "at": 1, "id": "i"} | placed),
         ("metadata", ["topic", "gone"], {"v": 1, "at": 1, "id": "j"} | placed),
         ("metadata", ["topic", "gone"], None),
-        ("lag", ["lag", "g", "t"], {"v": 1, "at": 1, "id": "i", "end_kind": "stable"} | numbers | lags),
+        (
+            "lag",
+            ["lag", "g", "t"],
+            {"v": 1, "at": 1, "id": "i", "end_kind": "stable"} | numbers | lags,
+        ),
         member("a", "a1", "joining", "y"),
         member("a", "a2", "active", "x"),
         member("a", "a3", "joining", "z"),
@@ -178,7 +194,9 @@ def test_a_live_group_is_its_members_that_are_there_with_what_they_hold():
 
 
 def read(kind, key, value):
-    record = decode(kind, json.dumps(key).encode(), None if value is None else json.dumps(value).encode())
+    record = decode(
+        kind, json.dumps(key).encode(), None if value is None else json.dumps(value).encode()
+    )
     assert not isinstance(record, Rejection), record
     return record
 
@@ -189,7 +207,10 @@ def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client
     for kind, key, value in records():
         name = getattr(topics, kind)
         producer.produce(
-            name, partition=0, key=json.dumps(key), value=None if value is None else json.dumps(value)
+            name,
+            partition=0,
+            key=json.dumps(key),
+            value=None if value is None else json.dumps(value),
         )
     assert producer.flush(20) == 0
     place = (
@@ -200,8 +221,13 @@ def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client
         "--set",
         f"state_dir={tmp_path}",
     )
-    result = levelwind("compare", "--group", "g", "--strategy", "lag,sticky", "--format", "json", *place)
+    result = levelwind(
+        "compare", "--group", "g", "--strategy", "lag,sticky", "--format", "json", *place
+    )
     assert result.exit_code == 0, result.output
     compared = json.loads(result.stdout)
-    assert (compared["id"], [row["strategy"] for row in compared["strategies"]]) == ("g", ["lag", "sticky"])
+    assert (compared["id"], [row["strategy"] for row in compared["strategies"]]) == (
+        "g",
+        ["lag", "sticky"],
+    )
     assert levelwind("compare", "--group", "h", *place).exit_code == 6

@@ -91,7 +91,9 @@ def test_a_queue_that_is_full_is_waited_for(producer):
 
 
 def test_a_letter_that_no_record_can_hold_is_named_and_the_others_go_on(producer):
-    with pytest.raises(ClusterUnavailableError, match=r"__consumer_offsets/1 at offset 5000: .*too large"):
+    with pytest.raises(
+        ClusterUnavailableError, match=r"__consumer_offsets/1 at offset 5000: .*too large"
+    ):
         retry(load(), [readable(5_000), readable(7), outdated(8)])
     assert producer.sent == [("levelwind.replays", False), ("levelwind.dead-letters", True)]
     assert producer.flushed
@@ -104,7 +106,9 @@ def test_what_is_still_unreadable_is_left_alone(producer):
 
 def test_without_a_topic_for_replays_it_says_what_makes_one(monkeypatch):
     monkeypatch.setattr(record_writer, "partition_counts", lambda *_: {"levelwind.dead-letters": 4})
-    with pytest.raises(NotFoundError, match=r"no topic levelwind.replays: start the daemon, which makes it"):
+    with pytest.raises(
+        NotFoundError, match=r"no topic levelwind.replays: start the daemon, which makes it"
+    ):
         retry(load(), [readable(7)])
 
 

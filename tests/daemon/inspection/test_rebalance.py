@@ -63,7 +63,12 @@ def test_a_word_for_a_group_that_nobody_plans_is_refused_and_one_for_another_is_
     assert producer.flush(20) == 0
 
     def rebalance(group):
-        asked = ("--bootstrap", client_config["bootstrap.servers"], "--set", f"prefix={topics.prefix}")
+        asked = (
+            "--bootstrap",
+            client_config["bootstrap.servers"],
+            "--set",
+            f"prefix={topics.prefix}",
+        )
         return CliRunner().invoke(main, ["rebalance", group, *asked, "--reason", "deploy"])
 
     refused = rebalance("watched")

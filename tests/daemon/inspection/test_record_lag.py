@@ -55,7 +55,9 @@ def test_a_recording_says_what_it_is():
 
 @pytest.fixture
 def settings(topics, client_config):
-    return load(overrides={"bootstrap": client_config["bootstrap.servers"], "prefix": topics.prefix})
+    return load(
+        overrides={"bootstrap": client_config["bootstrap.servers"], "prefix": topics.prefix}
+    )
 
 
 @pytest.fixture
@@ -79,17 +81,40 @@ def test_what_stands_in_the_topic_is_recorded_and_simulated(settings, publish, t
         encode(lag(601_000, 6_010)),
     )
     file = tmp_path / "orders.jsonl"
-    asked = ("--bootstrap", settings.bootstrap, "--set", f"prefix={settings.prefix}", "--seconds", "0")
+    asked = (
+        "--bootstrap",
+        settings.bootstrap,
+        "--set",
+        f"prefix={settings.prefix}",
+        "--seconds",
+        "0",
+    )
     result = CliRunner().invoke(main, ["record", *asked, "--group", "orders", str(file)])
     assert result.exit_code == 0, result.output
     assert "2 samples of lag over 10.0 min, of orders" in result.output
-    assert [json.loads(line)["value"]["end"] for line in file.read_text().splitlines()] == [[10], [6_010]]
+    assert [json.loads(line)["value"]["end"] for line in file.read_text().splitlines()] == [
+        [10],
+        [6_010],
+    ]
     result = CliRunner().invoke(
-        main, ["simulate", "--trace", str(file), "--members", "2", "--strategy", "range", "--format", "json"]
+        main,
+        [
+            "simulate",
+            "--trace",
+            str(file),
+            "--members",
+            "2",
+            "--strategy",
+            "range",
+            "--format",
+            "json",
+        ],
     )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["strategies"][0]["arrived"] == 6_000
-    result = CliRunner().invoke(main, ["record", *asked, "--group", "ordres", str(tmp_path / "none")])
+    result = CliRunner().invoke(
+        main, ["record", *asked, "--group", "ordres", str(tmp_path / "none")]
+    )
     assert result.exit_code == 6
     assert "no lag of group 'ordres'" in result.output
 

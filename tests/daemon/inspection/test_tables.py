@@ -66,7 +66,13 @@ def owned(group, instance, numbers, *, capacity=1.0):
 
 
 def skew(**more):
-    figures = {"skew": 2.5, "threshold": 1.5, "lag": 20_000, "floor": 10_000, "members": {"A": 20_000}} | more
+    figures = {
+        "skew": 2.5,
+        "threshold": 1.5,
+        "lag": 20_000,
+        "floor": 10_000,
+        "members": {"A": 20_000},
+    } | more
     return SkewEvidence(**figures)
 
 
@@ -78,7 +84,9 @@ def views(*records):
 
 
 @pytest.mark.parametrize("name", ["orders[/]", "[bold]orders", LONG])
-def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_terminal(name, capsys):
+def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_terminal(
+    name, capsys
+):
     groups = views(("lag", lag(name)), ("assignments", owned(name, f"{name}-7", [0])))
     groups_table(groups.values())
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "watched" in line]
@@ -151,12 +159,22 @@ def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
 
 
 def test_figures_of_a_plan_are_as_short_as_they_are():
-    assert [figure(value) for value in (None, 0.0, 8.0, 1.4567, 0.25)] == ["-", "0", "8", "1.46", "0.25"]
+    assert [figure(value) for value in (None, 0.0, 8.0, 1.4567, 0.25)] == [
+        "-",
+        "0",
+        "8",
+        "1.46",
+        "0.25",
+    ]
 
 
 def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_with_all():
     groups = views(
-        *(("lag", lag(f"{name}-{number}")) for name in ("orders", "payments") for number in range(20))
+        *(
+            ("lag", lag(f"{name}-{number}"))
+            for name in ("orders", "payments")
+            for number in range(20)
+        )
     )
     with pytest.raises(NotFoundError) as caught:
         known(groups, "order-7")

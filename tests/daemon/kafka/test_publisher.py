@@ -21,7 +21,9 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def outgoing(topics):
     def make(group, at=1):
-        key, value = encode(OperatorRecord(group=group, at=at, by="me", action="rebalance", reason=""))
+        key, value = encode(
+            OperatorRecord(group=group, at=at, by="me", action="rebalance", reason="")
+        )
         return Outgoing(topic=topics.control, key=key, value=value, partition=0)
 
     return make
@@ -54,14 +56,18 @@ def becomes_visible(visible, eventually):
 
 
 def test_what_is_published_is_seen_whole(publisher, outgoing, becomes_visible, topics):
-    gone = Outgoing(topic=topics.control, key=encode_key(("operator", "c")), value=None, partition=0)
+    gone = Outgoing(
+        topic=topics.control, key=encode_key(("operator", "c")), value=None, partition=0
+    )
     publisher.publish([outgoing("a"), outgoing("b"), gone])
     publisher.publish([])
     publisher.publish([outgoing("d")])
     becomes_visible("a", "b", Tombstone(("operator", "c")), "d")
 
 
-def test_nothing_is_seen_before_the_commit(publisher, outgoing, visible, monkeypatch, becomes_visible):
+def test_nothing_is_seen_before_the_commit(
+    publisher, outgoing, visible, monkeypatch, becomes_visible
+):
     seen = []
     commit = publisher._call
 
@@ -88,7 +94,9 @@ def test_a_refused_record_takes_its_whole_transaction_with_it(
     becomes_visible("b")
 
 
-def test_the_plan_of_a_group_of_ten_thousand_members_fits_a_record(publisher, topics, visible, eventually):
+def test_the_plan_of_a_group_of_ten_thousand_members_fits_a_record(
+    publisher, topics, visible, eventually
+):
     drawn = random.Random(1)
     members = [
         {
@@ -118,7 +126,9 @@ def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
     assert "publisher.aborted" in said.names
 
 
-def test_the_older_of_two_planners_is_fenced(publisher, outgoing, becomes_visible, client_config, topics):
+def test_the_older_of_two_planners_is_fenced(
+    publisher, outgoing, becomes_visible, client_config, topics
+):
     publisher.publish([outgoing("a", at=1)])
     newer = Publisher(client_config, topics, timeout=20)
     newer.init()

@@ -50,7 +50,11 @@ def write(client_config):
         assert error is None, str(error)
 
     def write(topic, records, *, partition=0, end=None):
-        config = {**client_config, "transactional.id": f"{topic}-{len(producers)}"} if end else client_config
+        config = (
+            {**client_config, "transactional.id": f"{topic}-{len(producers)}"}
+            if end
+            else client_config
+        )
         producer = Producer(config)
         producers.append(producer)
         if end:
@@ -97,10 +101,14 @@ def listen(client_config, topics, said):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("last", ["commit", "abort"])
-def test_a_log_that_ends_in_markers_is_read_to_its_end(write, topics, client_config, eventually, last):
+def test_a_log_that_ends_in_markers_is_read_to_its_end(
+    write, topics, client_config, eventually, last
+):
     write(topics.control, [operator("a")], end="commit")
     write(topics.control, [operator("b"), operator("c")], end=last)
-    write(topics.assignments, [planner(1)], partition=2, end="abort")  # no record at all, yet not empty
+    write(
+        topics.assignments, [planner(1)], partition=2, end="abort"
+    )  # no record at all, yet not empty
     expected = ["a"] + ["b", "c"] * (last == "commit")
 
     def groups():
@@ -128,12 +136,19 @@ def test_an_open_transaction_holds_up_what_comes_after_it_and_not_the_catching_u
 
 
 @pytest.mark.integration
-def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(write, topics, listen, eventually, said):
+def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
+    write, topics, listen, eventually, said
+):
     _, heard = listen()
     eventually(lambda: heard["caught_up"])
     write(topics.assignments, [planner(3)], partition=1)
     (entry,) = eventually(lambda: heard["entries"])
-    assert (entry.kind, entry.partition, entry.offset, entry.record) == ("assignments", 1, 0, planner(3))
+    assert (entry.kind, entry.partition, entry.offset, entry.record) == (
+        "assignments",
+        1,
+        0,
+        planner(3),
+    )
     assert entry.timestamp > 1_600_000_000_000
     assert [one["records"] for one in said.of("log_reader.caught_up")] == [0]
 
@@ -148,14 +163,19 @@ def member_bytes(**changes):
 
 
 @pytest.mark.integration
-def test_garbage_is_rejected_with_its_place_and_stops_nothing(write, topics, listen, eventually, said):
+def test_garbage_is_rejected_with_its_place_and_stops_nothing(
+    write, topics, listen, eventually, said
+):
     good = member_bytes()
     garbage = [
         (b"\xff\xfe", b"{}"),
         (good[0], b"\x00garbage"),
         member_bytes(v=99),
         member_bytes(owned={"t": "9-1"}),
-        (b'["m","g"]', b"{}"),  # brokers keep records without any key out of compacted topics themselves
+        (
+            b'["m","g"]',
+            b"{}",
+        ),  # brokers keep records without any key out of compacted topics themselves
     ]
     write(topics.members, [garbage[0], good, *garbage[1:]], partition=3)
     write(topics.metadata, [(b'["topic","t"]', b'{"v":1}'), (b'["nonsense",1]', b"{}")])
@@ -178,15 +198,24 @@ def test_garbage_is_rejected_with_its_place_and_stops_nothing(write, topics, lis
 
 
 @pytest.mark.integration
-def test_samples_of_offsets_are_left_out_unless_wanted(write, topics, listen, client_config, eventually):
-    samples = [(b'["offsets","t"]', b'{"v":1,"at":1,"id":"x","begin":[0],"stable":[1],"high":[1]}')] * 3
+def test_samples_of_offsets_are_left_out_unless_wanted(
+    write, topics, listen, client_config, eventually
+):
+    samples = [
+        (b'["offsets","t"]', b'{"v":1,"at":1,"id":"x","begin":[0],"stable":[1],"high":[1]}')
+    ] * 3
     broker = (b'["broker",1]', b'{"v":1,"at":1,"rack":"a","online":true}')
     write(topics.metadata, [samples[0], broker, *samples[1:]])
     _, heard = listen(("metadata",))
     eventually(lambda: heard["caught_up"])
     assert [item.record.KIND for item in heard["entries"]] == ["broker"]
     with_samples = list(read_to_end(client_config, topics, ("metadata",), samples=True))
-    assert [item.record.KIND for item in with_samples] == ["offsets", "broker", "offsets", "offsets"]
+    assert [item.record.KIND for item in with_samples] == [
+        "offsets",
+        "broker",
+        "offsets",
+        "offsets",
+    ]
 
 
 @pytest.mark.integration
@@ -210,7 +239,9 @@ def test_a_cluster_that_does_not_answer_ends_the_reading():
 
 
 @pytest.mark.integration
-def test_a_callback_that_fails_ends_the_reader_and_is_told(write, topics, client_config, said, eventually):
+def test_a_callback_that_fails_ends_the_reader_and_is_told(
+    write, topics, client_config, said, eventually
+):
     write(topics.control, [operator("a")])
     dead = []
 

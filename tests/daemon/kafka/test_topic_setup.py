@@ -41,7 +41,8 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
     assert expected["levelwind.replays"].settings["retention.ms"] == "604800000"
     assert set(policies.values()) == {"compact"}
     assert sorted(policies) == [
-        "levelwind." + kind for kind in ("assignments", "control", "lag", "members", "metadata", "triggers")
+        "levelwind." + kind
+        for kind in ("assignments", "control", "lag", "members", "metadata", "triggers")
     ]
 
 
@@ -63,7 +64,9 @@ def test_replication_is_what_the_brokers_allow(brokers, replication, insync):
 
 def test_a_topic_as_it_should_be_has_no_differences(expected):
     shape = expected["levelwind.lag"]
-    assert differences(shape, replace(shape, settings={**shape.settings, "retention.ms": "1"})) == ()
+    assert (
+        differences(shape, replace(shape, settings={**shape.settings, "retention.ms": "1"})) == ()
+    )
 
 
 def test_every_difference_is_said_by_itself(expected):
@@ -74,13 +77,17 @@ def test_every_difference_is_said_by_itself(expected):
     assert differences(shape, found) == (
         Difference(topic="levelwind.lag", setting="partitions", expected="4", found="2"),
         Difference(topic="levelwind.lag", setting="replication.factor", expected="3", found="1"),
-        Difference(topic="levelwind.lag", setting="cleanup.policy", expected="compact", found="delete"),
+        Difference(
+            topic="levelwind.lag", setting="cleanup.policy", expected="compact", found="delete"
+        ),
         Difference(topic="levelwind.lag", setting="min.insync.replicas", expected="1", found="2"),
     )
 
 
 def test_three_replicas_are_no_difference_while_two_brokers_are_away(expected):
-    (alone,) = (shape for shape in wanted(Topics(), TopicSettings(), 1) if shape.name == "levelwind.lag")
+    (alone,) = (
+        shape for shape in wanted(Topics(), TopicSettings(), 1) if shape.name == "levelwind.lag"
+    )
     assert differences(alone, expected["levelwind.lag"]) == ()
 
 
@@ -99,7 +106,12 @@ def test_a_cluster_that_does_not_answer_is_said():
 
 def test_a_setting_that_the_client_does_not_know_is_the_operators_to_mend():
     with pytest.raises(ConfigurationError, match=r"kafka: .*fetch\.wait\.mox"):
-        ensure({"bootstrap.servers": "127.0.0.1:1", "fetch.wait.mox": 1}, Topics(), TopicSettings(), None)
+        ensure(
+            {"bootstrap.servers": "127.0.0.1:1", "fetch.wait.mox": 1},
+            Topics(),
+            TopicSettings(),
+            None,
+        )
 
 
 @pytest.mark.integration
@@ -142,7 +154,10 @@ def guarded():
         "allow.everyone.if.no.acl.found": "true",
     }
     with Cluster.start(1, settings=rules) as cluster:
-        yield AdminClient({"bootstrap.servers": cluster.bootstrap}), {"bootstrap.servers": cluster.bootstrap}
+        yield (
+            AdminClient({"bootstrap.servers": cluster.bootstrap}),
+            {"bootstrap.servers": cluster.bootstrap},
+        )
 
 
 @pytest.mark.integration

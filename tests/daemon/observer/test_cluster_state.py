@@ -111,7 +111,9 @@ def test_a_broker_that_comes_back_in_another_rack_moves_the_racks_of_its_replica
 
 
 def test_replicas_of_one_rack_count_once_and_brokers_without_a_rack_not_at_all():
-    state, _ = diff(ClusterState(), seen(1, {1: "a", 2: "a", 3: None}, orders=topic((1, 2, 3), (3,))))
+    state, _ = diff(
+        ClusterState(), seen(1, {1: "a", 2: "a", 3: None}, orders=topic((1, 2, 3), (3,)))
+    )
     assert state.topics["orders"].racks == (("a",), ())
 
 
@@ -156,7 +158,9 @@ observations = st.builds(
     brokers=st.dictionaries(brokers, st.none() | st.sampled_from("abc")),
     topics=st.dictionaries(
         st.sampled_from(["t0", "t1", "t2"]),
-        st.builds(lambda rows, which: topic(*rows, topic_id=which), replica_lists, st.sampled_from("xy")),
+        st.builds(
+            lambda rows, which: topic(*rows, topic_id=which), replica_lists, st.sampled_from("xy")
+        ),
     ),
     gone=st.frozensets(st.sampled_from(["t0", "t1", "t2"])),
 ).map(lambda one: replace(one, gone=one.gone - one.topics.keys()))
@@ -168,7 +172,9 @@ def test_what_is_read_back_from_the_topic_is_the_state(looks):
     for look in looks:
         state, news = diff(state, look)
         log += news
-    wire = [(encode_key(one.key), None) if isinstance(one, Tombstone) else encode(one) for one in log]
+    wire = [
+        (encode_key(one.key), None) if isinstance(one, Tombstone) else encode(one) for one in log
+    ]
     assert recovered(decode("metadata", *message) for message in wire) == state
 
 
@@ -204,7 +210,9 @@ def test_no_broker_that_had_a_rack_is_ever_forgotten(looks):
 def test_topics_are_selected_by_whole_names_and_exclusion_wins():
     selection = Selection.of(["orders.*", "x"], ["orders-test"])
     assert [
-        name for name in ("orders", "orders-1", "orders-test", "x", "xy", "my-orders") if name in selection
+        name
+        for name in ("orders", "orders-1", "orders-test", "x", "xy", "my-orders")
+        if name in selection
     ] == [
         "orders",
         "orders-1",
@@ -213,7 +221,9 @@ def test_topics_are_selected_by_whole_names_and_exclusion_wins():
 
 
 def test_a_broken_expression_says_where_it_stands():
-    with pytest.raises(ConfigurationError, match=r"observer\.exclude: '\(' is no regular expression"):
+    with pytest.raises(
+        ConfigurationError, match=r"observer\.exclude: '\(' is no regular expression"
+    ):
         Selection.of([".*"], ["("])
 
 

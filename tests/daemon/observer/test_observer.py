@@ -64,14 +64,18 @@ def observe(client_config, topics, mine, said):
 @pytest.fixture
 def published(client_config, topics):
     """Every record of the metadata topic so far."""
-    return lambda: [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+    return lambda: [
+        item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
+    ]
 
 
 def of(kind, records):
     return [one for one in records if isinstance(one, kind)]
 
 
-def test_brokers_and_topics_are_published_with_their_racks(observe, published, kafka, mine, reassign):
+def test_brokers_and_topics_are_published_with_their_racks(
+    observe, published, kafka, mine, reassign
+):
     kafka.create(mine, 2, 2)
     reassign(mine, {0: [1, 2], 1: [3, 1]})
     observe().tick_metadata()
@@ -113,7 +117,10 @@ def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
     before = published()
     observe().tick_metadata()
     assert Counter(map(repr, published())) == Counter(map(repr, before))
-    assert [(one["brokers"], one["topics"]) for one in said.of("observer.recovered")] == [(0, 0), (3, 1)]
+    assert [(one["brokers"], one["topics"]) for one in said.of("observer.recovered")] == [
+        (0, 0),
+        (3, 1),
+    ]
 
 
 def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, said, eventually):
@@ -133,7 +140,9 @@ def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, 
     assert of(OffsetsRecord, published())[-1].id == new.id
 
 
-@pytest.mark.parametrize("filled", [True, False], ids=["its end goes back", "it is empty as before"])
+@pytest.mark.parametrize(
+    "filled", [True, False], ids=["its end goes back", "it is empty as before"]
+)
 def test_a_topic_made_anew_between_two_looks_in_the_same_place(
     observe, published, kafka, mine, client_config, reassign, eventually, filled
 ):
@@ -189,7 +198,9 @@ def test_samples_tell_begin_stable_and_high_apart(observe, published, kafka, min
     assert (sample.begin, sample.stable, sample.high) == ((0, 0), (0, 0), (0, 5))
 
 
-def test_a_sample_tells_where_the_records_end_below_a_marker(observe, published, kafka, mine, client_config):
+def test_a_sample_tells_where_the_records_end_below_a_marker(
+    observe, published, kafka, mine, client_config
+):
     kafka.create(mine, 2, 1)
     producer = Producer({**client_config, "transactional.id": mine})
     producer.init_transactions(20)
@@ -206,7 +217,9 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(observe, published,
     assert (last.stable, last.data) == ((0, 2), (UNKNOWN, 1))
 
 
-def test_a_sample_tells_how_far_the_commits_had_come(observe, published, kafka, mine, client_config):
+def test_a_sample_tells_how_far_the_commits_had_come(
+    observe, published, kafka, mine, client_config
+):
     kafka.create(mine, 1, 1)
     consumer = Consumer({**client_config, "group.id": mine})
     consumer.commit(offsets=[TopicPartition(mine, 0, 1)], asynchronous=False)
@@ -369,18 +382,26 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
         topics = Topics("lw.")
         ensure(client_config, topics, TopicSettings(), said)
         admin = AdminClient(client_config)
-        admin.create_topics([NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])])["orders"].result()
+        admin.create_topics([NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])])[
+            "orders"
+        ].result()
         observer = Observer(client_config, topics, ObserverSettings(), said)
         eventually(
-            lambda: observer.tick_metadata() or (observer._state and "orders" in observer._state.topics)
+            lambda: (
+                observer.tick_metadata() or (observer._state and "orders" in observer._state.topics)
+            )
         )
         observer.tick_offsets()
         cluster.kill(2)
-        eventually(lambda: observer.tick_metadata() or said.of("observer.broker_offline"), within=60)
+        eventually(
+            lambda: observer.tick_metadata() or said.of("observer.broker_offline"), within=60
+        )
         for _ in range(3):  # what cannot be read once is no news yet
             observer.tick_offsets()
         observer.close()
-        records = [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+        records = [
+            item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
+        ]
         # The one who comes after it has never seen broker 2, and knows its rack all the same.
         heir = Observer(client_config, topics, ObserverSettings(), said)
         heir.tick_metadata()
@@ -393,7 +414,11 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
     assert last.leader == (-1, 1, 3)
     assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
     told = said.of("observer.offsets_unknown")[-1]
-    assert (told["level"], told["error"], told["examples"]) == ("warning", "no leader", {"orders": "0"})
+    assert (told["level"], told["error"], told["examples"]) == (
+        "warning",
+        "no leader",
+        {"orders": "0"},
+    )
 
 
 def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventually):
@@ -409,7 +434,11 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventual
         for answer in admin.create_topics([NewTopic("secret", 2), NewTopic("open", 1)]).values():
             answer.result()
         observer = Observer(client_config, topics, ObserverSettings(), said)
-        eventually(lambda: observer.tick_metadata() or (observer._state and len(observer._state.topics) == 2))
+        eventually(
+            lambda: (
+                observer.tick_metadata() or (observer._state and len(observer._state.topics) == 2)
+            )
+        )
         denied = AclBinding(
             ResourceType.TOPIC,
             "secret",
@@ -425,7 +454,9 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventual
         observer.tick_metadata()
         observer.tick_offsets()
         observer.close()
-        records = [item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)]
+        records = [
+            item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
+        ]
     assert [one["topic"] for one in said.of("observer.topic_unreadable")] == ["secret"]
     assert of(Tombstone, records) == []
     samples = {one.topic: one for one in of(OffsetsRecord, records)}

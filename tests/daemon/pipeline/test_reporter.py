@@ -31,7 +31,9 @@ BATCH = Progress(
     rejected={},
     skipped={"planner": 2},
 )
-DAMAGED = Terminated(error="[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.")
+DAMAGED = Terminated(
+    error="[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
+)
 FULL = Terminated(error="Caused by: java.io.IOException: No space left on device")
 UNKNOWN = Terminated(error="java.lang.NullPointerException")
 
@@ -74,7 +76,9 @@ def test_a_backlog_is_told_in_percent_with_the_time_left_until_it_is_read(teller
 def test_how_long_it_took_to_build_the_state_anew_is_said(teller, tmp_path):
     structlog.reset_defaults()
     with capture_logs() as events:
-        teller.set_aside(SetAside(place=tmp_path / "query.set-aside-t", reason="its cluster is another"))
+        teller.set_aside(
+            SetAside(place=tmp_path / "query.set-aside-t", reason="its cluster is another")
+        )
         teller.tell(BATCH)
     by_name = {event["event"]: event for event in events}
     assert by_name["pipeline.checkpoint_set_aside"]["reason"] == "its cluster is another"
@@ -113,7 +117,10 @@ def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second
 
 
 def test_what_is_left_unread_is_counted_over_all_partitions():
-    end, latest = {"a": {"0": 5, "1": 7}, "b": {"0": 1}}, {"a": {"0": 9, "1": 7, "2": 3}, "b": {"0": 0}}
+    end, latest = (
+        {"a": {"0": 5, "1": 7}, "b": {"0": 1}},
+        {"a": {"0": 9, "1": 7, "2": 3}, "b": {"0": 0}},
+    )
     assert behind(end, latest) == 7
     assert behind(None, {}) == 0
 
@@ -122,5 +129,8 @@ def test_the_parent_hears_each_event_of_the_child():
     heard = []
     structlog.reset_defaults()
     with capture_logs():
-        relay([b'{"event": "pipeline.batch", "level": "debug", "rows": 3}\n', b"noise\n"], heard.append)
+        relay(
+            [b'{"event": "pipeline.batch", "level": "debug", "rows": 3}\n', b"noise\n"],
+            heard.append,
+        )
     assert heard == [{"event": "pipeline.batch", "rows": 3}]

@@ -59,7 +59,9 @@ def test_they_are_served_over_http(metrics):
     try:
         with urllib.request.urlopen(f"http://{served.address}/metrics", timeout=10) as answer:
             found = parsed(answer.read().decode())
-        with pytest.raises(ConfigurationError, match=r"metrics\.listen: cannot listen on 127\.0\.0\.1"):
+        with pytest.raises(
+            ConfigurationError, match=r"metrics\.listen: cannot listen on 127\.0\.0\.1"
+        ):
             serve(served.address, metrics.registry)
     finally:
         served.close()
@@ -136,7 +138,10 @@ def test_the_pipelines_batches_are_counted(metrics):
     assert found["levelwind_pipeline_batch_seconds_count",] == 2
     assert found["levelwind_pipeline_batch_seconds_bucket", "0.75"] == 2
     assert found["levelwind_pipeline_phase_seconds_total", "addBatch"] == 1.2
-    assert ("levelwind_pipeline_phase_seconds_total", "triggerExecution") not in found  # it is their sum
+    assert (
+        "levelwind_pipeline_phase_seconds_total",
+        "triggerExecution",
+    ) not in found  # it is their sum
     assert found["levelwind_pipeline_behind_records",] == 0
     assert found["levelwind_pipeline_delay_seconds_sum",] == 0.9
     assert found["levelwind_pipeline_newest_timestamp_seconds",] == 11
@@ -175,7 +180,9 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     assert found["levelwind_handover_seconds_count",] == 2
 
 
-@pytest.mark.parametrize("listen", ["9464", "here:", "::1:9464", "127.0.0.1:99999", "127.0.0.1:http"])
+@pytest.mark.parametrize(
+    "listen", ["9464", "here:", "::1:9464", "127.0.0.1:99999", "127.0.0.1:http"]
+)
 def test_an_address_that_is_none_is_refused(metrics, listen):
     with pytest.raises(ConfigurationError, match="is not ADDRESS:PORT"):
         serve(listen, metrics.registry)

@@ -34,7 +34,11 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         eventually(lambda: _tried(publisher.init))
         heard = []
         reader = LogReader(
-            client_config=client_config, topics=topics, kinds=("control",), on_entry=heard.append, log=said
+            client_config=client_config,
+            topics=topics,
+            kinds=("control",),
+            on_entry=heard.append,
+            log=said,
         )
         reader.start()
         observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), said)
@@ -59,9 +63,17 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         observer.close()
 
     # What was under way is either there once, in its order, or not at all.
-    assert [item.record.group for item in heard] in (["before", "after"], ["before", "during", "after"])
+    assert [item.record.group for item in heard] in (
+        ["before", "after"],
+        ["before", "during", "after"],
+    )
     told = [one for one in said.names if one.startswith(("log_reader.", "observer."))]
-    for event in ("log_reader.unreachable", "log_reader.resumed", "observer.unreachable", "observer.resumed"):
+    for event in (
+        "log_reader.unreachable",
+        "log_reader.resumed",
+        "observer.unreachable",
+        "observer.resumed",
+    ):
         assert told.count(event) == 1
 
 

@@ -57,7 +57,9 @@ class Later:
 
     def block(self, first, ticks):
         assert first == 0
-        return np.concatenate([self.first.block(0, self.tick), self.then.block(0, ticks - self.tick)])
+        return np.concatenate(
+            [self.first.block(0, self.tick), self.then.block(0, ticks - self.tick)]
+        )
 
 
 def world(partitions, consumers, arrivals, *, ticks, events=(), speed=1.0, **fleet):
@@ -110,7 +112,10 @@ def test_a_tiny_day_number_by_number():
     assert (row.above, row.group_above) == (0, 0)
     assert (row.moves, row.plans) == (0, {})
     (short,) = simulate(tiny, ["sticky"], dataclasses.replace(COURSE, target=5.0))
-    assert (short.above, short.group_above) == (2 / 8, 2 / 4)  # 9 and 12 are more than the 8 of the last 5 s
+    assert (short.above, short.group_above) == (
+        2 / 8,
+        2 / 4,
+    )  # 9 and 12 are more than the 8 of the last 5 s
 
 
 def test_who_leaves_is_planned_for_once_it_has_settled_and_what_it_had_rests_for_the_pause():
@@ -186,7 +191,9 @@ def test_classic_rebalances_stop_the_group_for_eager_strategies_alone():
 
 
 def test_a_consumer_that_slows_down_reads_less_and_nobody_is_told():
-    slow = world(1, [consumer("A")], Steady(5), ticks=4, events=[Slowed(at=10.0, member=0, factor=0.4)])
+    slow = world(
+        1, [consumer("A")], Steady(5), ticks=4, events=[Slowed(at=10.0, member=0, factor=0.4)]
+    )
     run, done = played(slow)
     assert done == [[5], [5], [2], [2]]
     assert run.lag.tolist() == [6]
@@ -204,7 +211,9 @@ def test_racks_that_change_are_planned_for_and_unknown_ones_count_nowhere():
     run, _ = played(moved)
     assert run.tally.plans == {Cause.RACKS: 1}
     assert run.tally.moves == 2
-    unknown = dataclasses.replace(moved, fleet=dataclasses.replace(moved.fleet, racks=((), ())), events=())
+    unknown = dataclasses.replace(
+        moved, fleet=dataclasses.replace(moved.fleet, racks=((), ())), events=()
+    )
     (row,) = simulate(unknown, ["sticky"], COURSE)
     assert row.cross_share is None
 
@@ -270,7 +279,9 @@ def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_a
 def test_all_strategies_meet_the_same_records_and_the_day_is_the_same_each_time():
     rows, again = (simulate(made("day", SMALL, seed=5), list(STRATEGIES), COURSE) for _ in range(2))
     assert len({row.arrived for row in rows}) == 1
-    said = [json.dumps([{**row.as_json(), "timing": None} for row in each]) for each in (rows, again)]
+    said = [
+        json.dumps([{**row.as_json(), "timing": None} for row in each]) for each in (rows, again)
+    ]
     assert said[0] == said[1]
     assert [row.course.tolist() for row in rows] == [row.course.tolist() for row in again]
     alone = simulate(made("day", SMALL, seed=5), ["lag"], COURSE)[0]
@@ -305,7 +316,10 @@ def test_a_strategy_competes_with_options_of_its_own_under_the_name_it_was_asked
         ("range:count_slack=1", "'count_slack' is no option of range; there are none"),
         ("optimal:count_slak=1", "'count_slak' is no option of optimal"),
         ("optimal:count_slack", "'count_slack' is no option"),
-        ("optimal:count_slack=much", "option count_slack: must be an integer from 0 up, not 'much'"),
+        (
+            "optimal:count_slack=much",
+            "option count_slack: must be an integer from 0 up, not 'much'",
+        ),
     ],
 )
 def test_a_contender_that_is_none_is_refused_by_what_is_wrong_with_it(text, said):

@@ -70,7 +70,9 @@ PROBLEM = json.dumps(
 
 def world_of(trace, problem=PROBLEM, **more):
     return replayed(
-        trace, readers_of(problem), **({"name": "n", "tick": 5.0, "speed": 10.0, "utilisation": 0.6} | more)
+        trace,
+        readers_of(problem),
+        **({"name": "n", "tick": 5.0, "speed": 10.0, "utilisation": 0.6} | more),
     )
 
 
@@ -130,7 +132,9 @@ def test_a_topic_that_was_made_anew_counts_from_there():
 def test_blocks_may_be_cut_anywhere():
     rng = np.random.default_rng(1)
     ends = np.cumsum(rng.integers(0, 50, (40, 2)), axis=0)
-    trace = read_trace(as_line(lag(7_300 * number, *map(int, row))) for number, row in enumerate(ends))
+    trace = read_trace(
+        as_line(lag(7_300 * number, *map(int, row))) for number, row in enumerate(ends)
+    )
     world = world_of(trace)
     whole = world_of(trace).arrivals.block(0, world.ticks)
     assert whole.sum(axis=0).tolist() == (ends[-1] - ends[0]).tolist()
@@ -169,18 +173,33 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
             ],
             "line 2: sample.end: missing",
         ),
-        ([b'{"at": true, "topic": "t", "partition": 0, "end": 5}'], "sample.at: expected an integer"),
-        ([b'{"at": 0, "topic": "t", "partition": 99999999999, "end": 5}'], "sample.partition: expected"),
-        ([b"when,topic,partition,end"], "line 1: neither JSON nor a CSV's first line .* at is missing"),
+        (
+            [b'{"at": true, "topic": "t", "partition": 0, "end": 5}'],
+            "sample.at: expected an integer",
+        ),
+        (
+            [b'{"at": 0, "topic": "t", "partition": 99999999999, "end": 5}'],
+            "sample.partition: expected",
+        ),
+        (
+            [b"when,topic,partition,end"],
+            "line 1: neither JSON nor a CSV's first line .* at is missing",
+        ),
         ([b"at,topic,partition,end", b"1,t,0"], "line 2: 3 values for 4 columns"),
         ([b"at,topic,partition,end", b"1,t,0,x"], "line 2: sample.end: expected an integer"),
         ([b'{"key": ["lag", "g"], "value": {}}'], "line 1: no record of lag: key"),
-        ([b'{"key": ["lag", "g", "t"], "value": {"v": 9}}'], "line 1: no record of lag: unknown v 9"),
+        (
+            [b'{"key": ["lag", "g", "t"], "value": {"v": 9}}'],
+            "line 1: no record of lag: unknown v 9",
+        ),
         ([b"[1, 2]"], "line 1: neither an object"),
         ([b"\xff\xfe"], "line 1: "),
         ([], "at least two moments"),
         ([b'{"at": 0, "topic": "t", "partition": 0, "end": 5}'], "at least two moments"),
-        ([b'{"at": %d, "topic": "t", "partition": 0, "end": 5}' % at for at in (0, 5)], "no record arrives"),
+        (
+            [b'{"at": %d, "topic": "t", "partition": 0, "end": 5}' % at for at in (0, 5)],
+            "no record arrives",
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused_with_its_line(lines, says):
@@ -192,7 +211,10 @@ def test_what_is_no_trace_is_refused_with_its_line(lines, says):
     ("problem", "says"),
     [
         (b'{"topics": {}, "members": {}}', "no members"),
-        (b'{"topics": {}, "members": {"A": {"topics": ["other"]}}}', r"reads any of its topics \(t\)"),
+        (
+            b'{"topics": {}, "members": {"A": {"topics": ["other"]}}}',
+            r"reads any of its topics \(t\)",
+        ),
         (b'{"topics": {}, "members": {"A": {"topics": "*", "capacity": 0}}}', "capacity"),
         (
             b'{"topics": {"t": {"partitions": 2}}, "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
@@ -233,7 +255,9 @@ def test_a_made_up_day_is_told_as_text_and_as_json(tmp_path):
 
 
 def test_a_trace_with_a_problem_is_played(tmp_path):
-    (tmp_path / "trace").write_bytes(b"\n".join(as_line(lag(5_000 * n, 50 * n, 70 * n)) for n in range(5)))
+    (tmp_path / "trace").write_bytes(
+        b"\n".join(as_line(lag(5_000 * n, 50 * n, 70 * n)) for n in range(5))
+    )
     (tmp_path / "problem").write_bytes(b"\n" + PROBLEM + b"\n")
     said = levelwind(
         "--trace",

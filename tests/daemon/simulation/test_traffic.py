@@ -37,7 +37,9 @@ def by_records(lag, owner, budget, readable):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 12), st.integers(-1, 2), st.booleans()), min_size=1, max_size=9),
+    st.lists(
+        st.tuples(st.integers(0, 12), st.integers(-1, 2), st.booleans()), min_size=1, max_size=9
+    ),
     st.lists(st.integers(0, 30), min_size=3, max_size=3),
 )
 def test_it_is_what_reading_one_record_after_the_other_gives(partitions, budget):

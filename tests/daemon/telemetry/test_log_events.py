@@ -20,7 +20,9 @@ def calls():
     """Every event that the daemon's code writes with a name in sight: where, name, level (None: not in sight), fields."""
     for file in sorted((ROOT / "daemon").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)):
+            if not (
+                isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+            ):
                 continue
             name = node.args[0].value
             if not (isinstance(name, str) and NAME.fullmatch(name)):
@@ -41,7 +43,9 @@ def test_the_calls_of_all_packages_are_looked_at():
     assert len(CALLS) >= 71
 
 
-@pytest.mark.parametrize(("where", "name", "level", "fields"), CALLS, ids=[f"{c[0]}-{c[1]}" for c in CALLS])
+@pytest.mark.parametrize(
+    ("where", "name", "level", "fields"), CALLS, ids=[f"{c[0]}-{c[1]}" for c in CALLS]
+)
 def test_every_event_that_is_written_is_in_the_vocabulary(where, name, level, fields):
     event = EVENTS[name]
     assert level in {None, event.level}
@@ -56,7 +60,9 @@ def test_every_word_of_the_vocabulary_is_written_somewhere():
         if file.name not in {"events.py", "log_events.py"}
     )
     assert [
-        event.name for event in VOCABULARY if event.name not in written and f'"{event.name}"' not in source
+        event.name
+        for event in VOCABULARY
+        if event.name not in written and f'"{event.name}"' not in source
     ] == []
 
 

@@ -22,7 +22,9 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_with_the_next_outage():
     now = 100.0
     for _ in range(5):
         outage.lost(now)
-        end = next(now + tenth / 10 for tenth in range(1, 1000) if not outage.pausing(now + tenth / 10))
+        end = next(
+            now + tenth / 10 for tenth in range(1, 1000) if not outage.pausing(now + tenth / 10)
+        )
         pauses.append(round(end - now, 1))
         now = end
     assert pauses == [1.0, 2.0, 4.0, 4.0, 4.0]
@@ -44,4 +46,7 @@ def test_a_throttle_lets_one_through_and_counts_the_rest_of_each_key():
 
 
 def test_changes_are_what_is_new_or_different_and_what_has_ended():
-    assert changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 9, "d": 4}) == ({"b": 9, "d": 4}, frozenset({"c"}))
+    assert changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 9, "d": 4}) == (
+        {"b": 9, "d": 4},
+        frozenset({"c"}),
+    )

@@ -48,7 +48,9 @@ ASSIGNMENT = (
 ASSIGNMENT += struct.pack(">i", -1)
 
 
-def value(version: int, protocol_type: str = "consumer", subscription: bytes = SUBSCRIPTION) -> bytes:
+def value(
+    version: int, protocol_type: str = "consumer", subscription: bytes = SUBSCRIPTION
+) -> bytes:
     flexible = version >= 4
 
     def text(said: str) -> bytes:
@@ -62,8 +64,19 @@ def value(version: int, protocol_type: str = "consumer", subscription: bytes = S
     member += (struct.pack(">i", 300) if version >= 1 else b"") + struct.pack(">i", 45)
     member += raw(subscription) + raw(ASSIGNMENT) + (b"\x00" if flexible else b"")
     members = (uvarint(2) if flexible else struct.pack(">i", 1)) + member
-    head = struct.pack(">h", version) + text(protocol_type) + struct.pack(">i", 8) + text("range") + null
-    return head + (struct.pack(">q", 99) if version >= 2 else b"") + members + (b"\x00" if flexible else b"")
+    head = (
+        struct.pack(">h", version)
+        + text(protocol_type)
+        + struct.pack(">i", 8)
+        + text("range")
+        + null
+    )
+    return (
+        head
+        + (struct.pack(">q", 99) if version >= 2 else b"")
+        + members
+        + (b"\x00" if flexible else b"")
+    )
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -87,7 +100,10 @@ def test_a_newer_version_is_told_apart_from_garbage() -> None:
 def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Golden]) -> None:
     raw = golden["classic_group_with_two_members"].value or b""
     assignment = (
-        struct.pack(">i", 26) + struct.pack(">hi", 0, 1) + string("golden") + struct.pack(">iii", 1, 1, 0)
+        struct.pack(">i", 26)
+        + struct.pack(">hi", 0, 1)
+        + string("golden")
+        + struct.pack(">iii", 1, 1, 0)
     )
     assert assignment in raw
     _, static = classic_group.read(raw.replace(assignment, struct.pack(">i", 0))).members
@@ -101,14 +117,20 @@ def test_a_subscription_that_says_v1_and_leaves_the_owned_partitions_out_costs_a
     assert (member.rack, member.assigned) == (None, {"t": (1, 3), "u": (0,)})
 
 
-@given(st.integers(0, 4).flatmap(lambda version: st.binary(max_size=80).map(value(version)[:2].__add__)))
+@given(
+    st.integers(0, 4).flatmap(
+        lambda version: st.binary(max_size=80).map(value(version)[:2].__add__)
+    )
+)
 def test_random_bytes_are_malformed_or_read_but_never_crash(raw: bytes) -> None:
     with contextlib.suppress(WireError, UnknownVersion):
         classic_group.read(raw)
 
 
 @given(st.integers(0, 4), st.data())
-def test_a_damaged_record_never_crashes_and_a_cut_one_is_malformed(version: int, data: st.DataObject) -> None:
+def test_a_damaged_record_never_crashes_and_a_cut_one_is_malformed(
+    version: int, data: st.DataObject
+) -> None:
     raw = value(version)
     cut = data.draw(st.integers(0, len(raw) - 1))
     with pytest.raises(WireError):

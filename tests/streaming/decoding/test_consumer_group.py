@@ -33,7 +33,9 @@ from streaming.errors import UnknownVersion
 
 RECORDS = [
     json.loads(line)
-    for line in (Path(__file__).parents[2] / "data" / "group_records.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parents[2] / "data" / "group_records.jsonl")
+    .read_text()
+    .splitlines()
 ]
 
 
@@ -41,7 +43,9 @@ def read(kind: int, value: bytes) -> Any:
     return classic_group.read(value) if kind == 2 else consumer_group.read(kind, value)
 
 
-@pytest.mark.parametrize("line", RECORDS, ids=lambda line: f"{KINDS[line['kind']][0]}-v{line['version']}")
+@pytest.mark.parametrize(
+    "line", RECORDS, ids=lambda line: f"{KINDS[line['kind']][0]}-v{line['version']}"
+)
 def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) -> None:
     key, value = line["says"]
     said = Written(kind=line["kind"], version=line["version"], key=key, value=value)
@@ -49,7 +53,9 @@ def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) ->
     if said.kind != 2:
         who = consumer_group.read_key(bytes.fromhex(line["key"]))
         assert (who.version, who.group) == (said.kind, group_of(said))
-        assert [who.name] == [*[name for field, name in key.items() if field != "groupId"], None][:1]
+        assert [who.name] == [*[name for field, name in key.items() if field != "groupId"], None][
+            :1
+        ]
 
 
 @pytest.mark.integration

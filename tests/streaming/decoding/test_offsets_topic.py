@@ -75,13 +75,18 @@ def test_a_transactional_commit_carries_no_topic_id(golden: Mapping[str, Golden]
 
 
 def test_a_deleted_offset_is_a_tombstone(golden: Mapping[str, Golden]) -> None:
-    assert commits(one(golden, "offset_tombstone")) == {0: ("golden-assign", "golden", 0, "tombstone")}
+    assert commits(one(golden, "offset_tombstone")) == {
+        0: ("golden-assign", "golden", 0, "tombstone")
+    }
 
 
 @pytest.mark.parametrize(
-    "name", ["classic_group_with_two_members", "classic_group_without_members", "classic_group_tombstone"]
+    "name",
+    ["classic_group_with_two_members", "classic_group_without_members", "classic_group_tombstone"],
 )
-def test_classic_group_metadata_is_handed_on_by_group(golden: Mapping[str, Golden], name: str) -> None:
+def test_classic_group_metadata_is_handed_on_by_group(
+    golden: Mapping[str, Golden], name: str
+) -> None:
     decoded = one(golden, name)
     group = "golden-assign" if name == "classic_group_tombstone" else "golden-classic"
     assert (decoded.memberships, decoded.rejected) == ({0: group}, {})
@@ -91,7 +96,9 @@ def test_members_of_kip_848_groups_are_handed_on_by_group_and_the_rest_of_it_is_
     golden: Mapping[str, Golden],
 ) -> None:
     names = [
-        name for name in golden if name.startswith("kip848") and "commit" not in name and "offset" not in name
+        name
+        for name in golden
+        if name.startswith("kip848") and "commit" not in name and "offset" not in name
     ]
     decoded = decode([(golden[name].key, golden[name].value) for name in names])
     handed_on = {names[row]: group for row, group in decoded.memberships.items()}
@@ -116,7 +123,9 @@ SHARE_AND_STREAMS = sorted(offsets_topic.SKIPPED.keys() - set(consumer_group.KEY
 
 
 def test_share_and_streams_groups_are_skipped_and_counted_by_kind() -> None:
-    records: list[Record] = [(struct.pack(">h", version) + b"?", b"?") for version in SHARE_AND_STREAMS] * 2
+    records: list[Record] = [
+        (struct.pack(">h", version) + b"?", b"?") for version in SHARE_AND_STREAMS
+    ] * 2
     decoded = decode(records)
     assert decoded.skipped == {offsets_topic.SKIPPED[version]: 2 for version in SHARE_AND_STREAMS}
     assert (decoded.rejected, decoded.memberships, commits(decoded)) == ({}, {}, {})
@@ -129,7 +138,9 @@ def consumer_key(version: int, group: str, member: str | None = None) -> bytes:
 
 def test_commits_of_kip_848_groups_are_commits_like_any(golden: Mapping[str, Golden]) -> None:
     assert commits(one(golden, "kip848_commit"))[0][:2] == ("golden-848", "golden")
-    assert commits(one(golden, "kip848_offset_tombstone")) == {0: ("golden-848", "golden", 2, "tombstone")}
+    assert commits(one(golden, "kip848_offset_tombstone")) == {
+        0: ("golden-848", "golden", 2, "tombstone")
+    }
 
 
 @pytest.mark.parametrize("key_version", [0, 1])
@@ -239,7 +250,12 @@ def test_the_columnar_decode_says_what_the_naive_twin_says(records: list[Record]
     assert commits(decoded) == expected_commits
     reasons = {row: why for row, why in decoded.rejected.items() if "group metadata" not in why}
     assert reasons == expected_rejected
-    counted = len(decoded.memberships) + sum(decoded.skipped.values()) + len(decoded.rejected) - len(reasons)
+    counted = (
+        len(decoded.memberships)
+        + sum(decoded.skipped.values())
+        + len(decoded.rejected)
+        - len(reasons)
+    )
     assert counted == others
 
 

@@ -265,7 +265,9 @@ def test_a_layout_older_than_the_plans_is_no_change() -> None:
     story.plan(6, "g", metadata_at=5, topics={"t": plan_of([["a"], ["c"]], at=5)})
     assert triggers(run(story)) == []
     story.layout(7, "t", [["a"], ["b"]])
-    assert ("racks", "g") in compacted(run(story)), "back to where it was, but not to what the plan rests on"
+    assert ("racks", "g") in compacted(run(story)), (
+        "back to where it was, but not to what the plan rests on"
+    )
 
 
 def test_another_topics_newer_metadata_does_not_hide_a_change() -> None:
@@ -294,7 +296,9 @@ def test_a_plan_for_a_topic_made_anew_is_not_held_against_the_former_one() -> No
     story.plan(5, "g", metadata_at=1, topics={"t": plan_of([["a"]], at=1)})
     assert triggers(run(story)) == []
     story.layout(6, "t", [["c"]], topic_id=OTHER)
-    assert ("racks", "g") in compacted(run(story)), "the new one's own racks are what it is held against"
+    assert ("racks", "g") in compacted(run(story)), (
+        "the new one's own racks are what it is held against"
+    )
     story.plan(6, "g", metadata_at=3, topics={"t": plan_of([["b"]], at=3, topic_id=OTHER)})
     assert ("racks", "g") in compacted(run(story))
     story.plan(7, "g", metadata_at=6, topics={"t": plan_of([["c"]], at=6, topic_id=OTHER)})
@@ -389,7 +393,9 @@ def test_a_reader_by_plan_is_forgotten_by_its_topic_after_a_while() -> None:
 # -- what goes away
 
 
-def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offsets_are_not() -> None:
+def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offsets_are_not() -> (
+    None
+):
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.commits(1, "g", "t", {0: 5})
@@ -521,7 +527,9 @@ def test_a_groups_state_is_as_large_as_is_documented(members: int) -> None:
             owned = {f"t{t}": tuple(range(number, partitions, members)) for t in range(topics)}
             story.member(2, "g", f"m{number}", owned, rack="a")
         for number in range(topics):
-            story.sample(3, f"t{number}", [10] * partitions, topic_id=bytes(15) + bytes([number + 1]))
+            story.sample(
+                3, f"t{number}", [10] * partitions, topic_id=bytes(15) + bytes([number + 1])
+            )
         run(story, pipeline)
         return len(pipeline.groups["g/g"])
 

@@ -15,14 +15,26 @@ numbers = shapes.flatmap(lambda shape: hnp.arrays(np.int64, shape, elements=st.i
 known = st.integers(0, 2**50).map(lambda hundredths: hundredths / 100) | st.sampled_from(
     [0.0, 1.0, 100.0, 0.05]
 )
-figures = shapes.flatmap(lambda shape: hnp.arrays(np.float64, shape, elements=known | st.just(float("nan"))))
+figures = shapes.flatmap(
+    lambda shape: hnp.arrays(np.float64, shape, elements=known | st.just(float("nan")))
+)
 
 
 def record(size: int, **columns: object) -> LagRecord:
     none = (0,) * size
-    said = dict.fromkeys(("committed", "committed_at", "begin", "end", "lag", "lost"), none) | columns
+    said = (
+        dict.fromkeys(("committed", "committed_at", "begin", "end", "lag", "lost"), none) | columns
+    )
     return LagRecord(
-        group="g", topic="t", at=1, id="i", end_kind="stable", stale=(), racks=((),) * size, source={}, **said
+        group="g",
+        topic="t",
+        at=1,
+        id="i",
+        end_kind="stable",
+        stale=(),
+        racks=((),) * size,
+        source={},
+        **said,
     )
 
 
@@ -40,7 +52,11 @@ def test_rows_of_integers_are_written_as_the_record_writes_them(matrix: np.ndarr
 @given(figures)
 def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
     for row, written in zip(matrix, lag_text.figures(matrix), strict=True):
-        said = None if np.isnan(row).all() else tuple(None if np.isnan(one) else one for one in row.tolist())
+        said = (
+            None
+            if np.isnan(row).all()
+            else tuple(None if np.isnan(one) else one for one in row.tolist())
+        )
         assert written == field(record(row.size, rate=said), "rate")
 
 
@@ -52,6 +68,14 @@ def test_places_are_those_that_are_set(mask: np.ndarray) -> None:
 
 
 def test_an_object_is_joined_of_its_fields_in_their_order() -> None:
-    fields = {"end_kind": [1, 2], "ends_at": "ü", "end": {"y": 1, "x": None}, "at_least": 2, "at": 1}
-    whole = lag_text.joined([lag_text.field(name, lag_text.text(value)) for name, value in fields.items()])
+    fields = {
+        "end_kind": [1, 2],
+        "ends_at": "ü",
+        "end": {"y": 1, "x": None},
+        "at_least": 2,
+        "at": 1,
+    }
+    whole = lag_text.joined(
+        [lag_text.field(name, lag_text.text(value)) for name, value in fields.items()]
+    )
     assert whole == json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -23,7 +23,9 @@ arrays = st.dictionaries(
 
 
 @given(metas, arrays)
-def test_what_is_packed_is_unpacked(meta: dict[str, object], columns: dict[str, np.ndarray]) -> None:
+def test_what_is_packed_is_unpacked(
+    meta: dict[str, object], columns: dict[str, np.ndarray]
+) -> None:
     read, found = unpack(pack(meta, columns))
     assert read == meta
     assert list(found) == list(columns)

@@ -24,7 +24,16 @@ from streaming.rules.skew import (
     [
         ("a group behind", 60, 0, 100, "earliest", 40, 0, False),
         ("a group at the end", 100, 0, 100, "earliest", 0, 0, False),
-        ("a commit beyond the sampled end is stale, not negative", 120, 0, 100, "earliest", 0, 0, True),
+        (
+            "a commit beyond the sampled end is stale, not negative",
+            120,
+            0,
+            100,
+            "earliest",
+            0,
+            0,
+            True,
+        ),
         (
             "a commit below the log's begin counts from there, the rest is lost",
             10,
@@ -41,7 +50,16 @@ from streaming.rules.skew import (
         ("an end that was never read", 60, 0, UNKNOWN, "earliest", 0, 0, True),
         ("no commit and an end that was never read", NONE, 0, UNKNOWN, "earliest", 0, 0, True),
         ("a begin that was never read counts as 0", 60, UNKNOWN, 100, "earliest", 40, 0, False),
-        ("no commit and a begin that was never read", NONE, UNKNOWN, 100, "earliest", 100, 0, False),
+        (
+            "no commit and a begin that was never read",
+            NONE,
+            UNKNOWN,
+            100,
+            "earliest",
+            100,
+            0,
+            False,
+        ),
         ("a commit of 0 is a commit", 0, 0, 5, "latest", 5, 0, False),
     ],
 )
@@ -50,7 +68,11 @@ def test_lag(
 ) -> None:
     columns = [np.array([number], np.int64) for number in (committed, begin, end)]
     found = lag_of(committed=columns[0], begin=columns[1], end=columns[2], reset=reset)
-    assert (found.lag.tolist(), found.lost.tolist(), found.stale.tolist()) == ([lag], [lost], [stale])
+    assert (found.lag.tolist(), found.lost.tolist(), found.stale.tolist()) == (
+        [lag],
+        [lost],
+        [stale],
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +88,9 @@ def test_lag(
         ("fewer partitions are no change of racks", [["a"], ["b"]], [["a"]], []),
     ],
 )
-def test_racks(case: str, before: list[list[str]], after: list[list[str]], changed: list[int]) -> None:
+def test_racks(
+    case: str, before: list[list[str]], after: list[list[str]], changed: list[int]
+) -> None:
     assert sorted(racks.changes(before, after)) == changed
 
 
@@ -105,7 +129,12 @@ SMALL = (9.0, 999)
         ("below the floor breaks it", [(0, HIGH), (15, SMALL), (30, HIGH)], 30, False),
         ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], NEVER, False),
         ("silence breaks it", [(0, HIGH), (31, HIGH)], 31, False),
-        ("silence does not end a trigger that stands", [(0, HIGH), (30, HIGH), (90, HIGH)], 0, True),
+        (
+            "silence does not end a trigger that stands",
+            [(0, HIGH), (30, HIGH), (90, HIGH)],
+            0,
+            True,
+        ),
     ],
 )
 def test_skew_becomes_a_trigger(

@@ -24,7 +24,9 @@ def test_the_end_offsets_of_a_batch_are_those_that_spark_planned(tmp_path: Path)
     assert read_to(query, 4, "lw.metadata") == {0: 3}
 
 
-@pytest.mark.parametrize("content", ["v1\n{}\n-", "v1\n{}\n{cut", "", LOG.replace("__consumer", "no")])
+@pytest.mark.parametrize(
+    "content", ["v1\n{}\n-", "v1\n{}\n{cut", "", LOG.replace("__consumer", "no")]
+)
 def test_what_is_not_there_is_not_known(tmp_path: Path, content: str) -> None:
     assert read_to(logged(tmp_path, content), 4, "__consumer_offsets") is None
     assert read_to(tmp_path, 5, "__consumer_offsets") is None

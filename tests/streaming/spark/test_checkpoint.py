@@ -30,8 +30,12 @@ def used(directory: Path) -> Path:
 def write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
-    sums = (zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512))
-    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(sums))
+    sums = (
+        zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512)
+    )
+    file.with_name(f".{file.name}.crc").write_bytes(
+        b"crc\0" + (512).to_bytes(4, "big") + b"".join(sums)
+    )
 
 
 def test_a_first_start_makes_an_empty_checkpoint(tmp_path: Path) -> None:

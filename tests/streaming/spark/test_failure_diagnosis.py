@@ -9,13 +9,19 @@ from streaming.spark.failure_diagnosis import (
 
 CAUSES = [
     (Blame.CHECKPOINT, "Failed to read log file file:/c/query/offsets/2. Incomplete log file"),
-    (Blame.CHECKPOINT, "Unexpected end-of-input in field name\n=== Streaming Query ===\nIdentifier: x"),
+    (
+        Blame.CHECKPOINT,
+        "Unexpected end-of-input in field name\n=== Streaming Query ===\nIdentifier: x",
+    ),
     (Blame.CHECKPOINT, "Multiple streaming queries are concurrently using file:/c/query/commits."),
     (
         Blame.CHECKPOINT,
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
     ),
-    (Blame.CHECKPOINT, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."),
+    (
+        Blame.CHECKPOINT,
+        "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.",
+    ),
     (
         Blame.CHECKPOINT,
         "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator",

@@ -76,7 +76,11 @@ def settings(lw: Installation, state: Path) -> Settings:
         prefix=lw.prefix,
         state_dir=state,
         pipeline=PipelineSection(
-            skew_floor=10, skew_for=5.0, max_offsets_per_trigger=60, restart_window=600.0, spark=QUICK
+            skew_floor=10,
+            skew_for=5.0,
+            max_offsets_per_trigger=60,
+            restart_window=600.0,
+            spark=QUICK,
         ),
     )
 
@@ -170,7 +174,9 @@ def told(
 ) -> dict[str, list[bytes | None]]:
     """All that was said of each lag and trigger since some offsets, in its order."""
     found: dict[str, list[bytes | None]] = defaultdict(list)
-    reader = Consumer({"bootstrap.servers": lw.bootstrap, "group.id": "x", "enable.auto.commit": False})
+    reader = Consumer(
+        {"bootstrap.servers": lw.bootstrap, "group.id": "x", "enable.auto.commit": False}
+    )
     for (name, partition), end in ends(lw).items():
         here = TopicPartition(lw.prefix + name, partition, (since or {}).get((name, partition), 0))
         reader.assign([here])
@@ -187,7 +193,9 @@ def told(
 
 def ends(lw: Installation) -> dict[tuple[str, int], int]:
     reader = Consumer({"bootstrap.servers": lw.bootstrap, "group.id": "x"})
-    places = [(name, partition) for name in ("lag", "triggers") for partition in range(PARTITIONS[name])]
+    places = [
+        (name, partition) for name in ("lag", "triggers") for partition in range(PARTITIONS[name])
+    ]
     found = {
         place: reader.get_watermark_offsets(TopicPartition(lw.prefix + place[0], place[1]))[1]
         for place in places
@@ -224,9 +232,13 @@ def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does
         time.sleep(pause)
         batches = [event["batch"] for event in driver.events if event["event"] == "pipeline.batch"]
         driver.kill()
-        print(f"kill {number + 1}: after {pause:.2f} s, in the batch after {max(batches, default='none')}")
+        print(
+            f"kill {number + 1}: after {pause:.2f} s, in the batch after {max(batches, default='none')}"
+        )
     driver.to_the_end()
-    assert [event for event in driver.events if event["event"] == "pipeline.checkpoint_set_aside"] == []
+    assert [
+        event for event in driver.events if event["event"] == "pipeline.checkpoint_set_aside"
+    ] == []
     assert outcome(lw, before) == truth
     for key, said in told(lw, before).items():
         assert repeated(said) == [], key
@@ -238,7 +250,9 @@ def repeated(said: list[bytes | None]) -> list[bytes | None]:
     return [
         value
         for number, (value, source) in enumerate(zip(said, sources, strict=True))
-        if any(before.get(place, -1) > source[place] for before in sources[:number] for place in source)
+        if any(
+            before.get(place, -1) > source[place] for before in sources[:number] for place in source
+        )
         and value not in said[:number]
     ]
 
@@ -267,7 +281,9 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_state_built_anew(
     before = ends(lw)
     with Supervised(lw, tmp_path) as supervised:
         caught_up = supervised.wait_for(lambda: supervised.said("pipeline.caught_up"))[0]
-        assert supervised.wait_for(lambda: not ghosts & outcome(lw).keys()), "what nobody stands by is ended"
+        assert supervised.wait_for(lambda: not ghosts & outcome(lw).keys()), (
+            "what nobody stands by is ended"
+        )
         (aside,) = supervised.said("pipeline.checkpoint_set_aside")
     assert caught_up["rebuilt"]
     assert ("checksum" in aside["reason"]) == (victim == "offsets")
@@ -336,7 +352,9 @@ def fill(file: Path) -> None:
             pass
 
 
-def test_a_broker_that_restarts_is_waited_for(own: Cluster, lw: Installation, tmp_path: Path) -> None:
+def test_a_broker_that_restarts_is_waited_for(
+    own: Cluster, lw: Installation, tmp_path: Path
+) -> None:
     with Supervised(lw, tmp_path) as supervised:
         supervised.wait_for(lambda: supervised.said("pipeline.caught_up"))
         own.stop_broker(1)
@@ -368,7 +386,9 @@ def write_story(lw: Installation) -> None:
     for second in range(1, 120):
         stable = (1000, 1000, 1000) if second < 20 else (1000, 4000, 141)
         at = begin + second * 1000
-        sample = OffsetsRecord(topic=TOPIC, at=at, id=topic_id, begin=(0, 0, 0), stable=stable, high=stable)
+        sample = OffsetsRecord(
+            topic=TOPIC, at=at, id=topic_id, begin=(0, 0, 0), stable=stable, high=stable
+        )
         lw.publish(sample, at=at)
         if second == 60:
             layout(at + 500, (("a",), ("b",), ("a",)))
@@ -376,20 +396,25 @@ def write_story(lw: Installation) -> None:
 
 def commit_all(lw: Installation) -> None:
     readers = [
-        Consumer({"bootstrap.servers": lw.bootstrap, "group.id": group, "enable.auto.commit": False})
+        Consumer(
+            {"bootstrap.servers": lw.bootstrap, "group.id": group, "enable.auto.commit": False}
+        )
         for group in GROUPS
     ]
     for step in range(1, STEPS + 1):
         for reader in readers:
             places = [
-                TopicPartition(TOPIC, number, offset) for number, offset in enumerate((step, 2 * step, 40))
+                TopicPartition(TOPIC, number, offset)
+                for number, offset in enumerate((step, 2 * step, 40))
             ]
             reader.commit(offsets=places, asynchronous=False)
     for reader in readers:
         reader.close()
 
 
-def assigned(group: str, instance: str, places: tuple[int, ...], rack: str | None) -> MemberAssignment:
+def assigned(
+    group: str, instance: str, places: tuple[int, ...], rack: str | None
+) -> MemberAssignment:
     return MemberAssignment(
         group=group,
         instance=instance,

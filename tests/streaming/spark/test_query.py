@@ -103,7 +103,12 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
     truth = [end - max(place.offset, 0) for place, end in zip(committed, [100, 50, 0], strict=True)]
     sampled = lw.sample(topic)
     found = lw.eventually(
-        lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now["lag"] == truth and now
+        lambda: (
+            (now := lag_of(lw, group, topic))
+            and now["at"] == sampled.at
+            and now["lag"] == truth
+            and now
+        )
     )
     assert sum(truth) == 90
     assert found["id"] == sampled.id
@@ -130,7 +135,9 @@ def test_aborted_transactional_commits_do_not_count(
         end()
     member.close()
     sampled = lw.sample(topic)
-    found = lw.eventually(lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now)
+    found = lw.eventually(
+        lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now
+    )
     assert (found["committed"], found["lag"]) == ([30], [70])
 
 
@@ -181,7 +188,9 @@ def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
     assert found["at"] - found["since"] >= 1000
     for word in ("topic", "offsets"):
         lw.publish(Tombstone((word, topic)))
-    lw.eventually(lambda: ("skew", group) not in lw.latest("triggers") and not lag_of(lw, group, topic))
+    lw.eventually(
+        lambda: ("skew", group) not in lw.latest("triggers") and not lag_of(lw, group, topic)
+    )
 
 
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
@@ -204,7 +213,9 @@ def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
         lw.sample(topic)
         assert lw.eventually(lambda: lag_of(lw, group, topic))["lag"] == [11]
         lw.eventually(
-            lambda: running.counted("rejected") == {"malformed key": 1, "malformed record of ours": 1}
+            lambda: (
+                running.counted("rejected") == {"malformed key": 1, "malformed record of ours": 1}
+            )
         )
         assert running.query.isActive
         running.query.stop()
@@ -224,7 +235,9 @@ def test_an_unreachable_cluster_is_said(spark: SparkSession, tmp_path: Path) -> 
         pipeline.start(spark, settings)
 
 
-def test_missing_topics_of_ours_are_said(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_missing_topics_of_ours_are_said(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
     settings = PipelineSettings(
         bootstrap=cluster.bootstrap, checkpoint=tmp_path, prefix="nobodys.", start_timeout=1000
     )
@@ -237,7 +250,8 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
 ) -> None:
     topic, group = fresh("work"), fresh("readers")
     whole, broken = (
-        Installation(bootstrap=cluster.bootstrap, prefix=fresh(name) + ".") for name in ("whole", "broken")
+        Installation(bootstrap=cluster.bootstrap, prefix=fresh(name) + ".")
+        for name in ("whole", "broken")
     )
     whole.create(topic, 3)
     begin = now()
@@ -300,7 +314,8 @@ def write_story(lw: Installation, topic: str, group: str, begin: int) -> None:
         ends = (1000, 1000, 1000) if second < 6 else (1000, 4000, 41)
         at = begin + second * 1000
         lw.publish(
-            OffsetsRecord(topic=topic, at=at, id=topic_id, begin=(0, 0, 0), stable=ends, high=ends), at=at
+            OffsetsRecord(topic=topic, at=at, id=topic_id, begin=(0, 0, 0), stable=ends, high=ends),
+            at=at,
         )
     # Last, so that its batch, whichever it is, finds the group there: what a group sees first is its baseline.
     layout(begin + 60_000, (("a",), ("b",), ("a",)))

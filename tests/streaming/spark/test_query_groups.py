@@ -148,7 +148,12 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
         new = started(4)
         listed = command()
         assert [one["reason"] for one in listed] == ["unknown commit version"] * 4
-        assert sorted(one["verdict"] for one in listed) == ["outdated", "readable", "readable", "readable"]
+        assert sorted(one["verdict"] for one in listed) == [
+            "outdated",
+            "readable",
+            "readable",
+            "readable",
+        ]
         command("--retry")
         lw.eventually(lambda: not lw.latest("dead-letters"))
         lw.sample(topic)

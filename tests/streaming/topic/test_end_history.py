@@ -79,7 +79,8 @@ def test_what_is_older_than_the_horizon_is_forgotten() -> None:
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(1, 100), st.lists(st.integers(-1, 2**40), min_size=3, max_size=3)), max_size=50
+        st.tuples(st.integers(1, 100), st.lists(st.integers(-1, 2**40), min_size=3, max_size=3)),
+        max_size=50,
     )
 )
 def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> None:

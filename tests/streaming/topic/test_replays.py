@@ -68,7 +68,9 @@ class Installed:
     @property
     def letters(self) -> list[DeadLetter]:
         said = [
-            decode("dead_letters", row.key, row.value) for row in self.out if row.topic == TOPICS.dead_letters
+            decode("dead_letters", row.key, row.value)
+            for row in self.out
+            if row.topic == TOPICS.dead_letters
         ]
         return standing((one for one in said if isinstance(one, DeadLetter | Tombstone)), None)
 
@@ -84,7 +86,10 @@ class Installed:
 
     def judged(self) -> list[Any]:
         found = self.found()
-        return [judge(letter, found.get(letter.topic, Found(end=0)), TOPICS, 0) for letter in self.letters]
+        return [
+            judge(letter, found.get(letter.topic, Found(end=0)), TOPICS, 0)
+            for letter in self.letters
+        ]
 
     def ask_again(self, replays: Sequence[ReplayRecord] | None = None) -> list[ReplayRecord]:
         """Give the pipeline what can be read now; by default what is found now."""
@@ -127,7 +132,9 @@ def upgraded(installed: Installed) -> None:
     installed.reads_commits_up_to(4)
 
 
-def test_a_commit_that_can_be_read_after_an_upgrade_counts_and_its_letter_ends(installed: Installed) -> None:
+def test_a_commit_that_can_be_read_after_an_upgrade_counts_and_its_letter_ends(
+    installed: Installed,
+) -> None:
     upgraded(installed)
     installed.ask_again()
     installed.run()
@@ -167,8 +174,12 @@ def test_to_ask_twice_is_to_ask_once(installed: Installed) -> None:
     assert installed.letters == []
 
 
-@pytest.mark.parametrize("sampled", [None, 3, 4], ids=["one batch", "counted", "waiting to be counted"])
-def test_a_retried_commit_does_not_win_over_a_newer_one(installed: Installed, sampled: int | None) -> None:
+@pytest.mark.parametrize(
+    "sampled", [None, 3, 4], ids=["one batch", "counted", "waiting to be counted"]
+)
+def test_a_retried_commit_does_not_win_over_a_newer_one(
+    installed: Installed, sampled: int | None
+) -> None:
     upgraded(installed)
     stale = [one.replay for one in installed.judged()]
     installed.log.commits(3, "g", "t", {0: 90})
@@ -229,7 +240,9 @@ def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) 
     (letter,) = installed.letters
     found = Found(end=7)
     found.note(
-        Raw(topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another"),
+        Raw(
+            topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another"
+        ),
         frozenset({0}),
     )
     assert judge(letter, found, TOPICS, 0).verdict is Verdict.OUTDATED
@@ -255,13 +268,17 @@ def test_a_groups_record_counts_after_an_upgrade(
     monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 2)
     installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
     installed.log.commits(1, group, "golden", {0: 1})
-    installed.log.add(OFFSETS, 1000, group_key(group), golden["classic_group_with_two_members"].value)
+    installed.log.add(
+        OFFSETS, 1000, group_key(group), golden["classic_group_with_two_members"].value
+    )
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
     assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
     monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 4)
     stale = [one.replay for one in installed.judged()]
-    installed.log.add(OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None)  # the group's, of another key
+    installed.log.add(
+        OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None
+    )  # the group's, of another key
     installed.run()
     installed.ask_again(stale)
     installed.run()
@@ -332,7 +349,14 @@ def test_what_nothing_is_made_of_has_had_its_due() -> None:
     pipeline = LocalPipeline(skew=RULE)
     story = Story()
     replay = ReplayRecord(
-        at=0, topic=OFFSETS, partition=3, offset=5, timestamp=1, until=6, raw_key=b"\x00\x18?", raw_value=b""
+        at=0,
+        topic=OFFSETS,
+        partition=3,
+        offset=5,
+        timestamp=1,
+        until=6,
+        raw_key=b"\x00\x18?",
+        raw_value=b"",
     )
     story.add(TOPICS.replays, 1000, *encode(replay))
     (row,) = pipeline.run(story.messages)
@@ -352,7 +376,9 @@ def test_a_record_of_a_topic_that_is_not_read_is_unreadable(topic: str, reason: 
 
 
 def test_letters_stand_until_their_tombstone_and_the_last_word_on_a_place_counts() -> None:
-    letter = DeadLetter(at=1, topic="t", partition=0, offset=5, reason="r", raw_key=b"k", raw_value=b"v")
+    letter = DeadLetter(
+        at=1, topic="t", partition=0, offset=5, reason="r", raw_key=b"k", raw_value=b"v"
+    )
     other = replace(letter, topic="u")
     again = replace(letter, reason="s")
     assert standing([letter, other, again], None) == [again, other]

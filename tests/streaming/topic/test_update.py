@@ -82,12 +82,16 @@ def test_a_commit_after_the_last_sample_shows_at_once() -> None:
     run(story, pipeline)
     later = Story()
     later.messages = [
-        Message(topic=OFFSETS, offset=9, at=3000, key=m.key, value=m.value) for m in story.messages[:1]
+        Message(topic=OFFSETS, offset=9, at=3000, key=m.key, value=m.value)
+        for m in story.messages[:1]
     ]
     later.commits(3, "g", "t", {0: 90})
     found = lag(
         pipeline.run(
-            [Message(topic=OFFSETS, offset=10, at=3000, key=m.key, value=m.value) for m in later.messages[1:]]
+            [
+                Message(topic=OFFSETS, offset=10, at=3000, key=m.key, value=m.value)
+                for m in later.messages[1:]
+            ]
         )
     )
     assert (found["at"], found["committed"], found["lag"]) == (2000, [90], [10])
@@ -222,8 +226,12 @@ def test_a_topic_made_anew_starts_anew() -> None:
     for batches in ([], [2], [3], [4], [3, 4]):
         out = run(story, batches=batches)
         found = lag(out)
-        assert (found["id"], found["committed"], found["lag"]) == (name_of(OTHER), [4], [6]), batches
-        assert lag(out, "tx") is None, "a commit without an id, older than the topic, is the former topic's"
+        assert (found["id"], found["committed"], found["lag"]) == (name_of(OTHER), [4], [6]), (
+            batches
+        )
+        assert lag(out, "tx") is None, (
+            "a commit without an id, older than the topic, is the former topic's"
+        )
 
 
 def test_a_commit_to_the_former_topic_does_not_count_for_the_new_one() -> None:
@@ -332,7 +340,9 @@ def test_an_evicted_member_owns_nothing_and_is_no_member() -> None:
 def test_owners_of_classic_groups_come_from_their_membership(golden: Mapping[str, Golden]) -> None:
     story = Story()
     story.commits(0, "golden-classic", "golden", {0: 0, 1: 0, 2: 0})
-    story.add(OFFSETS, 0, group_key("golden-classic"), golden["classic_group_with_two_members"].value)
+    story.add(
+        OFFSETS, 0, group_key("golden-classic"), golden["classic_group_with_two_members"].value
+    )
     for second in range(1, 8):
         story.sample(second, "golden", [0, 900, 0])
     (found,) = (json.loads(value or b"") for _, value in triggers(run(story)))
@@ -368,7 +378,10 @@ def test_changed_replica_racks_are_a_trigger_with_both_sets() -> None:
         "group": "g",
         "at": 5000,
         "since": 5000,
-        "evidence": {"topics": {"t": {"1": {"from": ["b", "c"], "to": ["a", "c"]}}}, "partitions": 1},
+        "evidence": {
+            "topics": {"t": {"1": {"from": ["b", "c"], "to": ["a", "c"]}}},
+            "partitions": 1,
+        },
         "source": {"levelwind.metadata/0": 1},
     }
 
@@ -435,7 +448,9 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
         story.member(0, group, "m0", {"t": (0, 2), "u": (0,)}, rack="a")
         story.member(0, group, "m1", {"t": (1,), "u": (1, 2)})
     moves = st.tuples(
-        st.sampled_from(["commit", "forget", "layout", *["sample"] * 9, "member", "leave", "plan", "gone"]),
+        st.sampled_from(
+            ["commit", "forget", "layout", *["sample"] * 9, "member", "leave", "plan", "gone"]
+        ),
         st.sampled_from(["g", "h"]),
         st.sampled_from(["t", "t", "u"]),
         st.integers(0, 2),
@@ -447,7 +462,11 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
         match what:
             case "commit":
                 story.commits(
-                    second, group, topic, {place: size}, topic_id=draw(st.sampled_from([ids[topic], None]))
+                    second,
+                    group,
+                    topic,
+                    {place: size},
+                    topic_id=draw(st.sampled_from([ids[topic], None])),
                 )
             case "forget":
                 story.forget(group, topic, place, second * SECOND)
@@ -465,7 +484,9 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
                     rack="a" if size > 200 else None,
                 )
             case "leave":
-                story.ours(TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{place}", "x")))
+                story.ours(
+                    TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{place}", "x"))
+                )
             case "plan":
                 story.plan(second, group, metadata_at=max(second - place, 0))
             case "gone":
@@ -518,7 +539,12 @@ def test_a_topics_state_is_as_large_as_is_documented(groups: int) -> None:
         (OFFSETS, None, b"zz", "no key"),
         (TOPICS.metadata, b'["offsets","t"]', b"{", "malformed record of ours: not JSON"),
         (TOPICS.metadata, b"garbage", b"{}", "malformed record of ours: not JSON"),
-        (TOPICS.assignments, b'["m","g"]', b"{}", "malformed record of ours: key: expected 4 parts"),
+        (
+            TOPICS.assignments,
+            b'["m","g"]',
+            b"{}",
+            "malformed record of ours: key: expected 4 parts",
+        ),
         (TOPICS.metadata, b'["topic","t"]', b'{"v":2}', "malformed record of ours: unknown v 2"),
     ],
 )

@@ -9,6 +9,7 @@ def quantiles(delays: Iterable[float]) -> str:
     """Their quantiles, in seconds; of one delay at least."""
     ordered = sorted(delays)
     at = {
-        name: ordered[min(int(len(ordered) * share), len(ordered) - 1)] for name, share in QUANTILES.items()
+        name: ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+        for name, share in QUANTILES.items()
     }
     return "  ".join(f"{name} {delay:.2f} s" for name, delay in at.items())

@@ -12,7 +12,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from assignors.clients.confluent.follower import clock
 from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberRecord, Rejection, Tombstone, decode, encode, encode_key
+from assignors.protocol.records import (
+    MemberRecord,
+    Rejection,
+    Tombstone,
+    decode,
+    encode,
+    encode_key,
+)
 from assignors.protocol.topics import Topics, partition_for
 
 TIMERS = Timers().scaled(0.25)
@@ -78,7 +85,10 @@ class Planner(Thread):
             }
         )
         reader.assign(
-            [TopicPartition(t, self.partition, 0) for t in (self.topics.members, self.topics.assignments)]
+            [
+                TopicPartition(t, self.partition, 0)
+                for t in (self.topics.members, self.topics.assignments)
+            ]
         )
         producer = Producer(
             {
@@ -144,9 +154,13 @@ class Planner(Thread):
             producer.begin_transaction()
             for change in changes:
                 key, value = (
-                    (encode_key(change.key), None) if isinstance(change, Tombstone) else encode(change)
+                    (encode_key(change.key), None)
+                    if isinstance(change, Tombstone)
+                    else encode(change)
                 )
-                producer.produce(self.topics.assignments, key=key, value=value, partition=self.partition)
+                producer.produce(
+                    self.topics.assignments, key=key, value=value, partition=self.partition
+                )
             producer.commit_transaction(30)
         self.ledger = ledger
 

@@ -77,7 +77,9 @@ def poll_until(consumer, condition, seconds=40):
     """Poll, and collect what comes, until the condition holds."""
     values, deadline = [], time.monotonic() + seconds
     while not condition(values):
-        assert time.monotonic() < deadline, f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
+        assert time.monotonic() < deadline, (
+            f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
+        )
         message = consumer.poll(0.1)
         if message is not None:
             assert message.error() is None, message.error()
@@ -141,7 +143,9 @@ def check_one_owner_at_a_time(journal):
     for line in journal:
         place = (line.topic, line.partition)
         if line.event == "gained":
-            assert place not in owner, f"{place} was {owner[place]}'s when {line.instance} gained it"
+            assert place not in owner, (
+                f"{place} was {owner[place]}'s when {line.instance} gained it"
+            )
             owner[place] = line.instance
         else:
             assert owner.pop(place) == line.instance
@@ -167,7 +171,9 @@ def test_partitions_move_between_three_members_without_a_record_lost_or_a_second
         produce(cluster, topic, [(n % 6, f"b{batch}.{n}") for n in range(30)])
         time.sleep(0.1)
     eventually(lambda: planner.ledger.settled and len(planner.live) == 3)
-    everything = {f"a{n}" for n in range(300)} | {f"b{batch}.{n}" for batch in range(20) for n in range(30)}
+    everything = {f"a{n}" for n in range(300)} | {
+        f"b{batch}.{n}" for batch in range(20) for n in range(30)
+    }
     eventually(lambda: {value for worker in workers for _, value in worker.seen} == everything)
     owners = check_one_owner_at_a_time(journal)
     assert [owners[p] for p in range(6)] == ["i0", "i1", "i2", "i0", "i1", "i2"]
@@ -216,7 +222,9 @@ def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(cluster, topi
     ]
 
 
-def test_a_record_is_committed_once_the_application_came_for_the_next_one(cluster, topic, plan, consumer):
+def test_a_record_is_committed_once_the_application_came_for_the_next_one(
+    cluster, topic, plan, consumer
+):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "first"), (0, "second")])
     one = consumer(planner, "i0")
@@ -243,7 +251,9 @@ def test_a_failing_application_gets_its_record_again(cluster, topic, plan, consu
     assert committed(cluster, planner.group, topic) == {}
 
 
-def test_an_application_that_commits_for_itself_may_commit_only_what_it_owns(cluster, topic, plan, consumer):
+def test_an_application_that_commits_for_itself_may_commit_only_what_it_owns(
+    cluster, topic, plan, consumer
+):
     planner = plan(lambda live: {"i0": {(topic, 0)}} if live else {})
     produce(cluster, topic, [(0, "a"), (0, "b")])
     one = consumer(planner, "i0", {"enable.auto.commit": False})
@@ -278,7 +288,9 @@ def test_a_batch_is_what_was_asked_for(cluster, topic, plan, consumer):
     assert len(one.consume(40, 1)) == 9
 
 
-def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(cluster, topic, plan, consumer):
+def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(
+    cluster, topic, plan, consumer
+):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "before")])
     one = consumer(planner, "i0", {"auto.offset.reset": "latest"})
@@ -339,7 +351,10 @@ def test_a_subscriber_under_the_same_group_is_said_loudly(cluster, topic, plan, 
 def test_an_application_that_does_not_poll_is_out_and_comes_back(cluster, topic, plan, consumer):
     planner, lost = plan(spread(topic)), []
     one = consumer(
-        planner, "i0", {"max.poll.interval.ms": 1500}, on_lost=lambda _, places: lost.append(len(places))
+        planner,
+        "i0",
+        {"max.poll.interval.ms": 1500},
+        on_lost=lambda _, places: lost.append(len(places)),
     )
     poll_until(one, lambda _: one.assignment())
     life = one.incarnation
@@ -353,7 +368,9 @@ def test_an_application_that_does_not_poll_is_out_and_comes_back(cluster, topic,
     assert one.incarnation != life
 
 
-def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(cluster, topic, plan, consumer):
+def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(
+    cluster, topic, plan, consumer
+):
     planner = plan(spread(topic))
     one = consumer(planner, "i0")
     poll_until(one, lambda _: one.assignment())
@@ -425,7 +442,10 @@ def test_a_consumer_can_be_closed_while_it_waits(cluster, topic, plan, consumer)
 def test_a_group_is_where_librdkafka_and_java_would_put_it(cluster, fresh, make_topics):
     name = fresh("placed")
     make_topics({name: 7})
-    producer, placed = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2"}), {}
+    producer, placed = (
+        Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2"}),
+        {},
+    )
     groups = ["orders", "a", "ab", "abc", "abcd", "größe", "a-much-longer-name-of-a-group"]
     for group in groups:
         producer.produce(

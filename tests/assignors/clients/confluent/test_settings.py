@@ -41,7 +41,9 @@ def test_librdkafka_itself_never_commits():
     assert (consumer["enable.auto.commit"], consumer["enable.auto.offset.store"]) == (False, False)
 
 
-@pytest.mark.parametrize(("given", "meant"), [(True, True), ("true", True), ("False", False), (False, False)])
+@pytest.mark.parametrize(
+    ("given", "meant"), [(True, True), ("true", True), ("False", False), (False, False)]
+)
 def test_a_flag_may_be_a_word_as_in_librdkafka(given, meant):
     assert made({"enable.auto.commit": given}).auto_commit is meant
 
@@ -103,7 +105,9 @@ import assignors.clients.confluent, assignors.handover.ledger, assignors.protoco
 heavy = {"pyspark", "apscheduler", "structlog", "pyarrow", "pandas", "pydantic", "click", "rich", "daemon", "streaming", "deploy"}
 print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 """
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "[]"
 
 

@@ -17,7 +17,9 @@ from assignors.problem.inputs import (
 def stated(racks, lags, traffic=None):
     """Two members in each of racks a and b: two kinds."""
     topics = {"t": Topic(partitions=len(lags), replica_racks=racks, lags=lags, bytes=traffic)}
-    people = [Member(id=f"{rack}{number}", topics="*", rack=rack) for rack in "ab" for number in (0, 1)]
+    people = [
+        Member(id=f"{rack}{number}", topics="*", rack=rack) for rack in "ab" for number in (0, 1)
+    ]
     return terms(Group.build(topics, people), Wishes())
 
 
@@ -34,7 +36,10 @@ def test_kinds_become_even_and_neither_loses_all_that_is_heavy_nor_all_that_is_l
     assert np.count_nonzero(kind == 0) == 100
     stayed = np.flatnonzero(kind[:100] == 0)
     # Of the heaviest quarter about as many stay as of each other.
-    assert all(8 <= np.count_nonzero((stayed >= low) & (stayed < low + 25)) <= 17 for low in (0, 25, 50, 75))
+    assert all(
+        8 <= np.count_nonzero((stayed >= low) & (stayed < low + 25)) <= 17
+        for low in (0, 25, 50, 75)
+    )
 
 
 def test_nothing_crosses_for_it_unless_it_may_be_paid_for():

@@ -78,7 +78,8 @@ def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_nea
 def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
     topics = {"t": Topic(partitions=90, replica_racks=[["a", "b"]] * 60 + [["c"]] * 30)}
     people = [
-        Member(id=f"{rack}{n}", topics="*", rack=rack) for rack, n in zip("abbccc", range(6), strict=True)
+        Member(id=f"{rack}{n}", topics="*", rack=rack)
+        for rack, n in zip("abbccc", range(6), strict=True)
     ]
     problem = terms(Group.build(topics, people), Wishes(count_slack=10))
     sent = shipped(problem, classes(problem, problem.held), "all")
@@ -100,7 +101,9 @@ def test_a_more_even_spread_is_worth_no_change():
 
 
 def test_what_weighs_next_to_nothing_beside_others_is_still_kept_near():
-    problem = stated([["a"], *[["a"]] * 20, *[["b"]] * 20, ["b"]], {}, traffic=[2**30, *[1] * 40, 2**30])
+    problem = stated(
+        [["a"], *[["a"]] * 20, *[["b"]] * 20, ["b"]], {}, traffic=[2**30, *[1] * 40, 2**30]
+    )
     plan = place(problem, problem.held, Effort.of(1))
     assert problem.crossed(plan) == problem.count(plan)[2]
 

@@ -23,7 +23,11 @@ def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=())
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
     people = [
         Member(
-            id=name, topics="*", rack=(rack_of or {}).get(name), owned={"t": held.get(name, [])}, generation=1
+            id=name,
+            topics="*",
+            rack=(rack_of or {}).get(name),
+            owned={"t": held.get(name, [])},
+            generation=1,
         )
         for name in sorted({*"abc", *held})
     ]
@@ -81,7 +85,9 @@ def test_nothing_is_passed_to_where_it_would_cross_racks():
     problem = stated(racks=racks, rack_of={"a": "x", "b": "y", "c": "y"})
     plan = begun(problem)
     assert passed(problem, plan, 120, Effort.of(1)).tolist() == plan.tolist()
-    shared = stated(racks=[["x"], ["x", "y"], ["x", "y"], *racks[3:]], rack_of={"a": "x", "b": "y", "c": "y"})
+    shared = stated(
+        racks=[["x"], ["x", "y"], ["x", "y"], *racks[3:]], rack_of={"a": "x", "b": "y", "c": "y"}
+    )
     assert works(shared, passed(shared, begun(shared), 120, Effort.of(1))) == [110, 112, 118]
 
 
@@ -121,6 +127,8 @@ def test_what_its_holder_may_not_keep_is_a_move_and_what_weighs_nothing_takes_no
 
 
 def test_of_those_that_have_room_the_fullest_gets_it():
-    problem = stated([40, 100, 50, 60, 60, 20, 30], {"a": [1], "b": [2, 5], "c": [3, 6], "d": [4]}, slack=2)
+    problem = stated(
+        [40, 100, 50, 60, 60, 20, 30], {"a": [1], "b": [2, 5], "c": [3, 6], "d": [4]}, slack=2
+    )
     plan = passed(problem, begun(problem), 135, Effort.of(1))
     assert plan.tolist() == [2, 0, 1, 2, 3, 1, 2]

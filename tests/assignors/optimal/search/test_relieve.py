@@ -76,7 +76,9 @@ def test_moves_come_before_racks_here():
 def test_who_is_not_among_the_least_loaded_is_tried_too():
     # What a has is near with it and with l, who has more to do than all others.
     lags = [100, 100, *[10] * 20, 20, 20]
-    racks = [["a", "l"]] * 2 + [[name] for name in "bcdefghijk" for _ in range(2)] + [["a", "l"]] * 2
+    racks = (
+        [["a", "l"]] * 2 + [[name] for name in "bcdefghijk" for _ in range(2)] + [["a", "l"]] * 2
+    )
     problem = stated(lags, {}, racks=racks, members="abcdefghijkl")
     text = "aa" + "".join(2 * name for name in "bcdefghijk") + "ll"
     plan = levelled(problem, owners(text), problem.held, 120, Effort.of(1), crossing=0)
@@ -99,7 +101,9 @@ def test_who_looks_at_load_alone_is_no_example_where_its_counts_are_uneven(seed)
         "t": Topic(partitions=40),
         "u": Topic(partitions=40, lags=[11 + seed] * 39 + [1]),
     }
-    people = [Member(id=name, topics="*") for name in "ab"] + [Member(id=name, topics=["u"]) for name in "cd"]
+    people = [Member(id=name, topics="*") for name in "ab"] + [
+        Member(id=name, topics=["u"]) for name in "cd"
+    ]
     group = Group.build(topics, people)
     plan = optimal_plan(group)
     assert counts(group, plan.assignment.owner).tolist() == [20] * 4

@@ -55,7 +55,8 @@ def of(line):
             rack=value["rack"],
         )
     return Assignment(
-        partitions={topic: tuple(numbers) for topic, numbers in value["partitions"].items()}, user_data=said
+        partitions={topic: tuple(numbers) for topic, numbers in value["partitions"].items()},
+        user_data=said,
     )
 
 
@@ -182,7 +183,11 @@ HUGE = b"\x7f\xff\xff\xff"
         (Subscription, b"", "truncated"),
         (Subscription, b"\xff\xff", "version -1: the oldest is 0"),
         (Subscription, b"\0\0\xff\xff\xff\xff", "an array of -1"),
-        (Subscription, b"\0\0" + HUGE + b"\0" * 40, "an array of 2147483647 is longer than its record"),
+        (
+            Subscription,
+            b"\0\0" + HUGE + b"\0" * 40,
+            "an array of 2147483647 is longer than its record",
+        ),
         (Subscription, b"\0\0\0\0\0\x15" + b"\0" * 40, "an array of 21 is longer than its record"),
         (Subscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string must be"),
         (Subscription, b"\0\0\0\0\0\1\0\1\xff" + b"\0" * 4, "not UTF-8"),

@@ -55,7 +55,9 @@ def name(draw):
 
 def held(draw):
     return {
-        name(draw): tuple(sorted({draw.choice([0, 1, 7, draw.randint(0, 2**31 - 1)]) for _ in range(3)}))
+        name(draw): tuple(
+            sorted({draw.choice([0, 1, 7, draw.randint(0, 2**31 - 1)]) for _ in range(3)})
+        )
         for _ in range(draw.randint(0, 3))
     }
 
@@ -77,7 +79,9 @@ def subscription(draw):
 def assignment(draw):
     partitions = held(draw)
     in_order = sorted(partitions, key=lambda topic: topic.encode("utf-16-be"))
-    return Assignment(partitions={topic: partitions[topic] for topic in in_order}, user_data=data(draw))
+    return Assignment(
+        partitions={topic: partitions[topic] for topic in in_order}, user_data=data(draw)
+    )
 
 
 def test_it_writes_what_kafka_writes_at_every_version(codec, draw):
@@ -110,7 +114,9 @@ def test_of_damaged_bytes_it_makes_what_kafka_makes_of_them(codec, draw):
         theirs = codec.again(type(value).__name__, raw, NEWEST)
         ours = decoded(type(value), raw)
         if isinstance(ours, str):
-            assert theirs is None or any(reason in ours for reason in STRICTER), f"{raw.hex()}: {ours}"
+            assert theirs is None or any(reason in ours for reason in STRICTER), (
+                f"{raw.hex()}: {ours}"
+            )
         else:
             assert theirs is not None, raw.hex()
             assert ours.encode() == type(value).decode(theirs).encode(), raw.hex()
@@ -129,27 +135,37 @@ def decoded(kind, raw):
 def test_sticky_user_data_is_what_kafkas_assignor_says(codec, draw):
     for _ in range(VALUES):
         topic, generation = name(draw), draw.randint(0, 2**31 - 1)
-        one = {topic: (0, 3, draw.randint(4, 2**31 - 1))}  # of several topics Kafka's order is a hash's
+        one = {
+            topic: (0, 3, draw.randint(4, 2**31 - 1))
+        }  # of several topics Kafka's order is a hash's
         raw = codec.user_data("sticky", one, generation)
         assert raw == StickyUserData(held=one, generation=generation).encode()
         several = held(draw) | one
         raw = codec.user_data("sticky", several, generation)
         assert StickyUserData.decode(raw) == StickyUserData(held=several, generation=generation)
-        assert encode_generation(generation) == codec.user_data("cooperative-sticky", several, generation)
+        assert encode_generation(generation) == codec.user_data(
+            "cooperative-sticky", several, generation
+        )
 
 
 @pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
 def test_a_members_claims_are_those_that_kafkas_assignor_sees(codec, draw, strategy):
     for _ in range(VALUES):
         sticky = StickyUserData(held=held(draw), generation=draw.randint(-1, 99))
-        said = draw.choice([sticky.encode(), sticky.encode(0), encode_generation(7), b"", b"?", None])
+        said = draw.choice(
+            [sticky.encode(), sticky.encode(0), encode_generation(7), b"", b"?", None]
+        )
         whole = subscription(draw)
         version = draw.randint(1, NEWEST)
         raw = Subscription(
             topics=whole.topics, user_data=said, owned=whole.owned, generation=whole.generation
         ).encode(version)
         _, (member,) = members([Joiner(id="m", offers={strategy: raw})])
-        pairs = {f"{topic}-{number}" for topic, numbers in (member.owned or {}).items() for number in numbers}
+        pairs = {
+            f"{topic}-{number}"
+            for topic, numbers in (member.owned or {}).items()
+            for number in numbers
+        }
         partitions, generation = codec.member_data(strategy, raw).rsplit(" ", 1)
         assert set(filter(None, partitions[1:-1].split(", "))) == pairs, raw.hex()
         seen = -1 if generation == "Optional.empty" else int(generation.split("[")[1][:-1])
@@ -165,7 +181,9 @@ def test_the_golden_bytes_are_what_kafka_writes(codec):
             wish = Subscription(**value | {"topics": tuple(value["topics"]), "user_data": said})
             raw = codec.subscription(wish, version)
         elif golden["kind"] == "assignment":
-            raw = codec.assignment(Assignment(partitions=value["partitions"], user_data=said), version)
+            raw = codec.assignment(
+                Assignment(partitions=value["partitions"], user_data=said), version
+            )
         else:
             raw = codec.user_data(golden["kind"], value["held"], value["generation"])
         assert raw.hex() == golden["bytes"], golden["name"]

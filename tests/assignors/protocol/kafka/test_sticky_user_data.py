@@ -17,12 +17,16 @@ from assignors.protocol.partition_ranges import WireError
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 held = st.dictionaries(
-    st.text(max_size=4), st.sets(int32, min_size=1, max_size=4).map(lambda s: tuple(sorted(s))), max_size=3
+    st.text(max_size=4),
+    st.sets(int32, min_size=1, max_size=4).map(lambda s: tuple(sorted(s))),
+    max_size=3,
 )
 
 
 @given(held, int32, st.binary(max_size=5))
-def test_sticky_v1_comes_back_and_what_a_newer_one_appends_is_passed_over(partitions, generation, more):
+def test_sticky_v1_comes_back_and_what_a_newer_one_appends_is_passed_over(
+    partitions, generation, more
+):
     said = StickyUserData(held=partitions, generation=generation)
     assert StickyUserData.decode(said.encode() + more) == said
 

@@ -37,7 +37,15 @@ SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettin
 
 
 def member(
-    instance, *, incarnation="i1", topics=("t",), rack=None, state="joining", acked=0, owned=None, beat=0
+    instance,
+    *,
+    incarnation="i1",
+    topics=("t",),
+    rack=None,
+    state="joining",
+    acked=0,
+    owned=None,
+    beat=0,
 ):
     return MemberRecord(
         group="g",
@@ -148,7 +156,9 @@ class Play:
             self._do(Ticked())
 
     def _do(self, event):
-        self.state, effects = step(self.state, event, Moment(now=self.now, at=round(self.now * 1000)))
+        self.state, effects = step(
+            self.state, event, Moment(now=self.now, at=round(self.now * 1000))
+        )
         for effect in effects:
             if isinstance(effect, Publish):
                 self.unread += effect.records
@@ -171,7 +181,10 @@ class Play:
             key = record.instance, record.incarnation
             if key in self.members and key not in self.deaf:
                 self.members[key] = replace(
-                    self.members[key], state="active", acked_epoch=record.member_epoch, owned=record.assigned
+                    self.members[key],
+                    state="active",
+                    acked_epoch=record.member_epoch,
+                    owned=record.assigned,
                 )
                 self.tell("members", self.members[key])
 

@@ -53,7 +53,9 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
                 subtopology=str(subtopology),
                 partition=partition,
                 stateful=stateful,
-                input_racks=[random.sample(RACKS, random.randint(0, 2)) for _ in range(random.randint(0, 2))],
+                input_racks=[
+                    random.sample(RACKS, random.randint(0, 2)) for _ in range(random.randint(0, 2))
+                ],
                 changelog_racks=[random.sample(RACKS, random.randint(0, 2))] if stateful else [],
                 end_offset_sum=random.choice([None, 0, 50_000, 1_000_000]),
             )
@@ -75,11 +77,18 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
             Process(
                 id=f"p{number}",
                 consumers=consumers,
-                rack=random.choice([None, *RACKS]) if random.random() < 0.3 else random.choice(RACKS),
-                tags={tag: random.choice("xyz") for tag in ("zone", "cluster") if random.random() < 0.9},
+                rack=random.choice([None, *RACKS])
+                if random.random() < 0.3
+                else random.choice(RACKS),
+                tags={
+                    tag: random.choice("xyz")
+                    for tag in ("zone", "cluster")
+                    if random.random() < 0.9
+                },
                 lags={name: random.choice([0, 100, 20_000, 500_000]) for name in lagging},
                 offset_sums={
-                    name: random.randint(0, 60_000) for name in random.sample(names, len(names) // 2)
+                    name: random.randint(0, 60_000)
+                    for name in random.sample(names, len(names) // 2)
                 },
             )
         )
@@ -104,7 +113,9 @@ def shuffled(case: Case, random: Random) -> Case:
         replace(each, consumers=random.sample(list(each.consumers), len(each.consumers)))
         for each in random.sample(case.processes, len(case.processes))
     ]
-    return Case(tasks=random.sample(case.tasks, len(case.tasks)), processes=people, settings=case.settings)
+    return Case(
+        tasks=random.sample(case.tasks, len(case.tasks)), processes=people, settings=case.settings
+    )
 
 
 def carried_out(processes: Sequence[Process], plan: Plan, *, lag: int = 0) -> list[Process]:

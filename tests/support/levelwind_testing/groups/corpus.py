@@ -21,11 +21,15 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
 DATA = Path(__file__).parents[3] / "data"
 HELD = {"orders": (0, 1, 7), "ü": (5,)}
 
-SUBSCRIPTION = Subscription(topics=("orders", "ü"), user_data=b"said", owned=HELD, generation=41, rack="a")
+SUBSCRIPTION = Subscription(
+    topics=("orders", "ü"), user_data=b"said", owned=HELD, generation=41, rack="a"
+)
 ASSIGNMENT = Assignment(partitions=HELD, user_data=b"said")
 SUBSCRIPTIONS = [SUBSCRIPTION.encode(version) for version in range(4)]
 ASSIGNMENTS = [ASSIGNMENT.encode(version) for version in range(4)]
-USER_DATA = [StickyUserData(held=HELD, generation=41).encode(version) for version in (0, 1)] + [b"\0\0\0\7"]
+USER_DATA = [StickyUserData(held=HELD, generation=41).encode(version) for version in (0, 1)] + [
+    b"\0\0\0\7"
+]
 
 
 def group_metadata(version: int) -> bytes:
@@ -43,8 +47,15 @@ def group_metadata(version: int) -> bytes:
     member += (struct.pack(">i", 300) if version >= 1 else b"") + struct.pack(">i", 45)
     member += raw(SUBSCRIPTIONS[3]) + raw(ASSIGNMENTS[1]) + (b"\0" if flexible else b"")
     members = (uvarint(3) if flexible else struct.pack(">i", 2)) + member * 2
-    head = struct.pack(">h", version) + text("consumer") + struct.pack(">i", 8) + text("range") + null
-    return head + (struct.pack(">q", 99) if version >= 2 else b"") + members + (b"\0" if flexible else b"")
+    head = (
+        struct.pack(">h", version) + text("consumer") + struct.pack(">i", 8) + text("range") + null
+    )
+    return (
+        head
+        + (struct.pack(">q", 99) if version >= 2 else b"")
+        + members
+        + (b"\0" if flexible else b"")
+    )
 
 
 GROUPS = [group_metadata(version) for version in range(5)]
@@ -53,7 +64,10 @@ GROUPS = [group_metadata(version) for version in range(5)]
 def _golden() -> list[tuple[bytes, bytes | None]]:
     lines = map(json.loads, (DATA / "consumer_offsets.jsonl").read_text().splitlines())
     return [
-        (bytes.fromhex(line["key"]), None if line["value"] is None else bytes.fromhex(line["value"]))
+        (
+            bytes.fromhex(line["key"]),
+            None if line["value"] is None else bytes.fromhex(line["value"]),
+        )
         for line in lines
     ]
 
@@ -61,8 +75,14 @@ def _golden() -> list[tuple[bytes, bytes | None]]:
 # Keys and values of the offsets topic.
 OFFSETS: list[tuple[bytes, bytes | None]] = [
     *_golden(),
-    *((commit_key("group", "topic", 3, version % 2), commit_value(9, 77, version)) for version in range(5)),
-    (commit_key("group", "topic", 3), commit_value(9, 77, 4, "note", ((0, b"x" * 16), (3, b"newer")))),
+    *(
+        (commit_key("group", "topic", 3, version % 2), commit_value(9, 77, version))
+        for version in range(5)
+    ),
+    (
+        commit_key("group", "topic", 3),
+        commit_value(9, 77, 4, "note", ((0, b"x" * 16), (3, b"newer"))),
+    ),
     *((group_key("group"), group) for group in GROUPS),
     (struct.pack(">h", 5) + string("group"), b"\0\0rest"),
 ]
@@ -75,7 +95,14 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         (
             "metadata",
             ["topic", "t"],
-            {"v": 1, "at": 5, "id": "i", "leader": [1, -1], "replicas": [[1, 2], [2]], "isr": [[1], []]}
+            {
+                "v": 1,
+                "at": 5,
+                "id": "i",
+                "leader": [1, -1],
+                "replicas": [[1, 2], [2]],
+                "isr": [[1], []],
+            }
             | {"racks": [["a"], []]},
         ),
         (
@@ -86,7 +113,14 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         (
             "lag",
             ["lag", "g", "t"],
-            {"v": 1, "at": 5, "id": "i", "end_kind": "stable", "committed": [1, -1], "committed_at": [4, -1]}
+            {
+                "v": 1,
+                "at": 5,
+                "id": "i",
+                "end_kind": "stable",
+                "committed": [1, -1],
+                "committed_at": [4, -1],
+            }
             | {
                 "begin": [0, 0],
                 "end": [9, 9],
@@ -101,7 +135,15 @@ def _records() -> list[tuple[str, bytes, bytes]]:
             "triggers",
             ["skew", "g"],
             {"v": 1, "kind": "skew", "group": "g", "at": 5, "since": 4, "source": {"o/1": 7}}
-            | {"evidence": {"skew": 1.9, "threshold": 1.5, "lag": 9, "floor": 1, "members": {"m": 9}}},
+            | {
+                "evidence": {
+                    "skew": 1.9,
+                    "threshold": 1.5,
+                    "lag": 9,
+                    "floor": 1,
+                    "members": {"m": 9},
+                }
+            },
         ),
         (
             "triggers",
@@ -126,11 +168,22 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         (
             "members",
             ["m", "g", "i", "n"],
-            {"v": 1, "client": "c", "client_version": "1", "topics": ["t"], "rack": None, "priority": 3}
+            {
+                "v": 1,
+                "client": "c",
+                "client_version": "1",
+                "topics": ["t"],
+                "rack": None,
+                "priority": 3,
+            }
             | {"capacity": 1.0, "state": "active", "acked_epoch": 2, "owned": {"t": "0-9,14"}}
             | {"nack": {"epoch": 1, "code": "x"}, "features": ["f"], "heartbeat": 9},
         ),
-        ("assignments", ["planner"], {"v": 1, "planner_epoch": 3, "instance": "i", "started_at": 5}),
+        (
+            "assignments",
+            ["planner"],
+            {"v": 1, "planner_epoch": 3, "instance": "i", "started_at": 5},
+        ),
         (
             "assignments",
             ["g", "g"],
@@ -142,7 +195,12 @@ def _records() -> list[tuple[str, bytes, bytes]]:
                 "plan_id": "p",
                 "strategy": "lag",
             }
-            | {"reason": "r", "inputs": {"lag_at": 5, "metadata_at": None}, "computed_at": 6, "digest": "d"}
+            | {
+                "reason": "r",
+                "inputs": {"lag_at": 5, "metadata_at": None},
+                "computed_at": 6,
+                "digest": "d",
+            }
             | {"topics": {"t": {"id": "i", "partitions": 2, "racks": {"at": 5} | placed}}}
             | {"members": [{"instance": "i", "incarnation": "n", "rack": "a", "capacity": 2.5}]}
             | {"score": {"before": None, "after": {"spread": 1, "cross_rack": None}}},
@@ -150,7 +208,14 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         (
             "assignments",
             ["m", "g", "i", "n"],
-            {"v": 1, "planner_epoch": 3, "group_epoch": 4, "member_epoch": 4, "state": "active", "rack": "a"}
+            {
+                "v": 1,
+                "planner_epoch": 3,
+                "group_epoch": 4,
+                "member_epoch": 4,
+                "state": "active",
+                "rack": "a",
+            }
             | {
                 "assigned": {"t": "0-1"},
                 "pending": {},
@@ -159,9 +224,15 @@ def _records() -> list[tuple[str, bytes, bytes]]:
                 "reason": "",
             },
         ),
-        ("control", ["operator", "g"], {"v": 1, "at": 5, "by": "me", "action": "rebalance", "reason": ""}),
+        (
+            "control",
+            ["operator", "g"],
+            {"v": 1, "at": 5, "by": "me", "action": "rebalance", "reason": ""},
+        ),
     ]
-    return [(topic, json.dumps(key).encode(), json.dumps(value).encode()) for topic, key, value in known]
+    return [
+        (topic, json.dumps(key).encode(), json.dumps(value).encode()) for topic, key, value in known
+    ]
 
 
 # Topic, key and value of our own records.

@@ -68,11 +68,15 @@ def cases(
                 group = Group.build(topics, people)
                 yield Case(cell, wish, count, "fresh", group)
                 owned = optimal(group).to_names(group)
-                stayed = [replace(member, owned=owned[member.id], generation=1) for member in people[1:]]
+                stayed = [
+                    replace(member, owned=owned[member.id], generation=1) for member in people[1:]
+                ]
                 yield Case(cell, wish, count, "left", Group.build(topics, stayed))
 
 
-def problem(cell: str, wish: str, racks: int, lags: str = "pareto") -> tuple[dict[str, Topic], list[Member]]:
+def problem(
+    cell: str, wish: str, racks: int, lags: str = "pareto"
+) -> tuple[dict[str, Topic], list[Member]]:
     """A cell's topics and members."""
     members, topics, partitions = map(int, cell.split("x"))
     draw = Random(4)

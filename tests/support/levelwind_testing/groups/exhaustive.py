@@ -29,7 +29,9 @@ def loads(group, horizon):
 
 
 def crosses(group, partition, member):
-    racks = group.replica_rack[group.replica_start[partition] : group.replica_start[partition + 1]].tolist()
+    racks = group.replica_rack[
+        group.replica_start[partition] : group.replica_start[partition + 1]
+    ].tolist()
     rack = int(group.member_rack[member])
     return bool(racks) and rack >= 0 and rack not in racks
 
@@ -46,7 +48,9 @@ def readers_of(group, drain=(), evacuate=(), pins=None):
     for partition in range(group.partition_count):
         topic = int(group.partition_topic[partition])
         readers = group.readers(topic).tolist()
-        pinned = (pins or {}).get(group.topics[topic], {}).get(partition - int(group.topic_start[topic]))
+        pinned = (
+            (pins or {}).get(group.topics[topic], {}).get(partition - int(group.topic_start[topic]))
+        )
         if pinned in [group.members[reader] for reader in readers]:
             found.append([group.members.index(pinned)])
         else:
@@ -92,7 +96,9 @@ def best(group, tolerance=0.02, horizon=60.0, **wishes):
             far = crossing[fits] + group.traffic[partition] * crosses(group, partition, member)
             grown.append((more, heavier, far, moves[fits] + (held[partition] not in (-1, member))))
         if theirs:
-            count, work, crossing, moves = (np.concatenate(column) for column in zip(*grown, strict=True))
+            count, work, crossing, moves = (
+                np.concatenate(column) for column in zip(*grown, strict=True)
+            )
         else:
             moves = moves + (held[partition] >= 0)
     wanted = np.array(sorted(good), dtype=np.int8).reshape(len(good), members)

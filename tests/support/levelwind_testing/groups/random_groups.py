@@ -75,7 +75,9 @@ def topic(pick: Pick, shape: Shape, racks: list[str], same_size: int | None) -> 
     return Topic(
         partitions=size,
         replica_racks=[some(pick, racks, 3) for _ in range(size)] if racks and pick(0, 6) else None,
-        lags=[pick(0, 3) * 10 ** pick(0, 4) for _ in range(size)] if shape.lags and pick(0, 3) else None,
+        lags=[pick(0, 3) * 10 ** pick(0, 4) for _ in range(size)]
+        if shape.lags and pick(0, 3)
+        else None,
     )
 
 

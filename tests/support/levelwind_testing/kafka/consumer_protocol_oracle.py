@@ -48,7 +48,8 @@ class Codec:
 
     def assignment(self, said: Assignment, version: int) -> bytes:
         made = self._plugin.Assignment(
-            self._partitions(said.partitions), None if said.user_data is None else self._wrap(said.user_data)
+            self._partitions(said.partitions),
+            None if said.user_data is None else self._wrap(said.user_data),
         )
         return bytes(self._protocol.serializeAssignment(made, version).array())
 
@@ -96,4 +97,6 @@ class Codec:
 
     def _partitions(self, partitions: Partitions) -> Any:
         made = self._jvm.org.apache.kafka.common.TopicPartition
-        return self._list([made(topic, number) for topic in partitions for number in partitions[topic]])
+        return self._list(
+            [made(topic, number) for topic in partitions for number in partitions[topic]]
+        )

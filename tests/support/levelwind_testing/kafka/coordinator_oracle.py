@@ -72,7 +72,9 @@ class Coordinator:
             inverted.put(uuids[topic], by_partition)
         kind = kinds.HOMOGENEOUS if len(wishes) == 1 else kinds.HETEROGENEOUS
         group = self._group.modern.GroupSpecImpl(specs, kind, inverted)
-        return named(self._assignors[strategy].assign(group, self._describer).toString(), names, members)
+        return named(
+            self._assignors[strategy].assign(group, self._describer).toString(), names, members
+        )
 
     def _stand_ins(self, topics: Mapping[str, Topic]) -> tuple[dict[str, Any], dict[str, str]]:
         used: dict[int, int] = {}
@@ -98,17 +100,27 @@ class Coordinator:
         return self._group.modern.Assignment(held)
 
     def _spec(self, member: Member, subscribed: Any, held: Any) -> Any:
-        instance = self._none if member.instance_id is None else self._java.Optional.of(member.instance_id)
-        return self._group.modern.MemberSubscriptionAndAssignmentImpl(self._none, instance, subscribed, held)
+        instance = (
+            self._none if member.instance_id is None else self._java.Optional.of(member.instance_id)
+        )
+        return self._group.modern.MemberSubscriptionAndAssignmentImpl(
+            self._none, instance, subscribed, held
+        )
 
 
-def named(text: str, names: Mapping[str, str], members: Sequence[Member]) -> dict[str, dict[str, list[int]]]:
+def named(
+    text: str, names: Mapping[str, str], members: Sequence[Member]
+) -> dict[str, dict[str, list[int]]]:
     """`{m=MemberAssignment(partitions={uuid=[0, 1], uuid=RangeSet(from=0 (inclusive), to=2 (exclusive))}), ...}`."""
     answer: dict[str, dict[str, list[int]]] = {member.id: {} for member in members}
-    one = r"([\w-]{22})=(?:\[([^]]*)\]|RangeSet\(from=(\d+) \(inclusive\), to=(\d+) \(exclusive\)\))"
+    one = (
+        r"([\w-]{22})=(?:\[([^]]*)\]|RangeSet\(from=(\d+) \(inclusive\), to=(\d+) \(exclusive\)\))"
+    )
     for member, listed in re.findall(r"(\w+)=MemberAssignment\(partitions=\{(.*?)\}\)", text):
         for uuid, numbers, first, end in re.findall(one, listed):
-            partitions = range(int(first), int(end)) if end else map(int, filter(None, numbers.split(", ")))
+            partitions = (
+                range(int(first), int(end)) if end else map(int, filter(None, numbers.split(", ")))
+            )
             if found := sorted(partitions):
                 answer[member][names[uuid]] = found
     return answer

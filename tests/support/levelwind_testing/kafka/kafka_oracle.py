@@ -41,7 +41,9 @@ class Kafka:
             die_on_exit=True,
             return_proc=True,
         )
-        self.gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+        self.gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=secret)
+        )
         jvm = self.gateway.jvm
         self._none = jvm.java.util.Optional.empty()
         self._of = jvm.java.util.Optional.of
@@ -143,14 +145,17 @@ def metadata(topics: Mapping[str, Topic]) -> bytes:
         {rack for topic in topics.values() for racks in topic.replica_racks or () for rack in racks}
     )
     node_of = {rack: number + 1 for number, rack in enumerate(racks)}
-    brokers = [pack(">i", node_of[rack]) + string("h") + pack(">i", 9092) + string(rack) for rack in racks]
+    brokers = [
+        pack(">i", node_of[rack]) + string("h") + pack(">i", 9092) + string(rack) for rack in racks
+    ]
     brokers.append(pack(">i", 0) + string("h") + pack(">i", 9092) + string(None))
     described = []
     for name, topic in topics.items():
         partitions = []
         for number in range(topic.partitions):
             replicas = [
-                node_of[rack] for rack in (topic.replica_racks or {}) and topic.replica_racks[number]
+                node_of[rack]
+                for rack in (topic.replica_racks or {}) and topic.replica_racks[number]
             ] or [0]
             ids = array([pack(">i", node) for node in replicas])
             partitions.append(pack(">hii", 0, number, replicas[0]) + ids + ids)

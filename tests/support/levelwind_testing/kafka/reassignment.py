@@ -42,7 +42,14 @@ def _request(topic: str, placement: Mapping[int, Sequence[int]]) -> bytes:
         + NO_TAGS
         for number, replicas in placement.items()
     )
-    topics = _count(1) + _count(len(topic)) + topic.encode() + _count(len(placement)) + partitions + NO_TAGS
+    topics = (
+        _count(1)
+        + _count(len(topic))
+        + topic.encode()
+        + _count(len(placement))
+        + partitions
+        + NO_TAGS
+    )
     header = struct.pack(">hhih", ALTER_PARTITION_REASSIGNMENTS, 0, 1, -1) + NO_TAGS
     return header + struct.pack(">i", 30_000) + topics + NO_TAGS
 

@@ -26,14 +26,18 @@ class StreamsCoordinator:
         jvm = kafka.gateway.jvm
         self._java = jvm.java.util
         self._streams = jvm.org.apache.kafka.coordinator.group.streams
-        self._no_image = jvm.org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage.EMPTY
+        self._no_image = (
+            jvm.org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage.EMPTY
+        )
         self._assignor = self._streams.assignor.StickyTaskAssignor()
 
     def assign(
         self, tasks: Sequence[Task], processes: Sequence[Process], settings: Settings
     ) -> list[Process]:
         """Kafka's answer: the processes as they are when they have done it."""
-        return carried_out(processes, self.call(*self.prepared(tasks, processes, settings)).toString())
+        return carried_out(
+            processes, self.call(*self.prepared(tasks, processes, settings)).toString()
+        )
 
     def call(self, group: Any, topology: Any) -> Any:
         """The assignor alone: what a benchmark measures."""
@@ -56,9 +60,12 @@ class StreamsCoordinator:
             logs = self._java.HashMap()
             if stateful[name]:
                 kept = self._java.Optional.empty()
-                logs.put("log", self._streams.topics.ConfiguredInternalTopic("log", count, kept, none))
+                logs.put(
+                    "log", self._streams.topics.ConfiguredInternalTopic("log", count, kept, none)
+                )
             subtopologies.put(
-                name, self._streams.topics.ConfiguredSubtopology(count, nothing, none, nothing, logs)
+                name,
+                self._streams.topics.ConfiguredSubtopology(count, nothing, none, nothing, logs),
             )
         return self._streams.TopologyMetadata(self._no_image, subtopologies)
 
@@ -103,7 +110,9 @@ def carried_out(processes: Sequence[Process], text: str) -> list[Process]:
         Process(
             id=process.id,
             consumers=[
-                Consumer(id=each.id, active=_names(said[each.id][0]), standby=_names(said[each.id][1]))
+                Consumer(
+                    id=each.id, active=_names(said[each.id][0]), standby=_names(said[each.id][1])
+                )
                 for each in process.consumers
             ],
         )

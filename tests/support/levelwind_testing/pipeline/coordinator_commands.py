@@ -40,7 +40,9 @@ def metadata_value(rack: str | None, instance: str | None = None) -> bytes:
     )
 
 
-def current_value(assigned: Mapping[bytes, Sequence[int]], revoking: Mapping[bytes, Sequence[int]]) -> bytes:
+def current_value(
+    assigned: Mapping[bytes, Sequence[int]], revoking: Mapping[bytes, Sequence[int]]
+) -> bytes:
     def topics(said: Mapping[bytes, Sequence[int]]) -> bytes:
         each = [
             topic_id
@@ -60,7 +62,12 @@ class Groups(Story):
     def introduce(
         self, at: float, group: str, member: str, rack: str | None, instance: str | None = None
     ) -> None:
-        self.add(OFFSETS, int(at * SECOND), consumer_key(5, group, member), metadata_value(rack, instance))
+        self.add(
+            OFFSETS,
+            int(at * SECOND),
+            consumer_key(5, group, member),
+            metadata_value(rack, instance),
+        )
 
     def assign(
         self,

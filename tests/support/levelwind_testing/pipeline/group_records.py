@@ -132,7 +132,9 @@ def _epoch(rng: random.Random, _: int) -> dict[str, Any]:
 
 def _partition_metadata(rng: random.Random, _: int) -> dict[str, Any]:
     def topic() -> dict[str, Any]:
-        racks = _some(rng, lambda: {"partition": _int(rng), "racks": _some(rng, lambda: _text(rng))})
+        racks = _some(
+            rng, lambda: {"partition": _int(rng), "racks": _some(rng, lambda: _text(rng))}
+        )
         return {
             "topicId": _uuid(rng),
             "topicName": _text(rng),
@@ -170,11 +172,16 @@ def _member(rng: random.Random, _: int) -> dict[str, Any]:
 
 
 def _target_epoch(rng: random.Random, _: int) -> dict[str, Any]:
-    return {"assignmentEpoch": _int(rng), "assignmentTimestamp": rng.choice((0, rng.randrange(2**41)))}
+    return {
+        "assignmentEpoch": _int(rng),
+        "assignmentTimestamp": rng.choice((0, rng.randrange(2**41))),
+    }
 
 
 def _target(rng: random.Random, _: int) -> dict[str, Any]:
-    return {"topicPartitions": [_topic_partitions(rng, epochs=False) for _ in range(rng.randrange(4))]}
+    return {
+        "topicPartitions": [_topic_partitions(rng, epochs=False) for _ in range(rng.randrange(4))]
+    }
 
 
 def _current(rng: random.Random, _: int) -> dict[str, Any]:
@@ -205,10 +212,14 @@ def _group(rng: random.Random, version: int) -> dict[str, Any]:
 
     def member() -> dict[str, Any]:
         subscription = Subscription(
-            topics=tuple(_some(rng, lambda: _text(rng))), rack=_maybe(rng), owned={_text(rng): (3, 4)}
+            topics=tuple(_some(rng, lambda: _text(rng))),
+            rack=_maybe(rng),
+            owned={_text(rng): (3, 4)},
         )
         assignment = Assignment(
-            partitions={_text(rng): tuple(sorted(rng.sample(range(99), 3))) for _ in range(rng.randrange(3))}
+            partitions={
+                _text(rng): tuple(sorted(rng.sample(range(99), 3))) for _ in range(rng.randrange(3))
+            }
         )
         said: dict[str, Any] = {
             "memberId": _text(rng),
@@ -317,7 +328,9 @@ def _expected_group(record: Written) -> Membership:
 
 
 def _expected_member(said: dict[str, Any]) -> ClassicMember:
-    subscription, assignment = (base64.b64decode(said[name]) for name in ("subscription", "assignment"))
+    subscription, assignment = (
+        base64.b64decode(said[name]) for name in ("subscription", "assignment")
+    )
     with_rack = subscription[1] > RACKLESS_SUBSCRIPTIONS
     return ClassicMember(
         member_id=said["memberId"],

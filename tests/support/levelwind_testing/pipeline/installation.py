@@ -28,7 +28,14 @@ from assignors.protocol.records import (
 )
 from assignors.protocol.topics import Topics, partition_for
 
-PARTITIONS = {"metadata": 1, "assignments": 2, "lag": 3, "triggers": 2, "dead-letters": 2, "replays": 2}
+PARTITIONS = {
+    "metadata": 1,
+    "assignments": 2,
+    "lag": 3,
+    "triggers": 2,
+    "dead-letters": 2,
+    "replays": 2,
+}
 
 
 @dataclass(slots=True)
@@ -60,7 +67,11 @@ class Installation:
         new = NewTopic(
             topic,
             partitions,
-            **({"replica_assignment": replicas} if replicas else {"replication_factor": self.replication}),
+            **(
+                {"replica_assignment": replicas}
+                if replicas
+                else {"replication_factor": self.replication}
+            ),
             config=config,
         )
         self.admin.create_topics([new])[topic].result()
@@ -75,7 +86,9 @@ class Installation:
 
     def publish(self, record: Record | Tombstone, *, at: int | None = None) -> None:
         ours = {"group": "assignments", "member_assignment": "assignments"}
-        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        key, value = (
+            (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        )
         kind = "metadata" if isinstance(record, Tombstone) else ours.get(record.KIND, "metadata")
         partition = partition_for(place(record.key) or "", PARTITIONS[kind])
         self.producer.produce(self.prefix + kind, value, key, partition, timestamp=at or now())
@@ -90,10 +103,13 @@ class Installation:
             at=now(),
             id=self._id(described),
             leader=tuple(partition.leader.id for partition in partitions),
-            replicas=tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+            replicas=tuple(
+                tuple(node.id for node in partition.replicas) for partition in partitions
+            ),
             isr=tuple(tuple(node.id for node in partition.isr) for partition in partitions),
             racks=tuple(
-                tuple(sorted({node.rack for node in partition.replicas})) for partition in partitions
+                tuple(sorted({node.rack for node in partition.replicas}))
+                for partition in partitions
             ),
         )
         self.publish(record)
@@ -144,7 +160,11 @@ class Installation:
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "__admin_client"})
         failed: list[Any] = []
         producer.produce(
-            topic, value, key, 0, on_delivery=lambda error, _: failed.append(error) if error else None
+            topic,
+            value,
+            key,
+            0,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
         )
         producer.flush()
         assert not failed, failed
@@ -154,7 +174,9 @@ class Installation:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False}
         )
-        consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+        consumer.commit(
+            offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False
+        )
         consumer.close()
 
     def records(self, name: str) -> list[tuple[list[Any], Any]]:

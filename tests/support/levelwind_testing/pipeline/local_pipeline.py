@@ -57,16 +57,26 @@ class Log:
         self.messages.append(Message(topic=topic, offset=offset, at=at, key=key, value=value))
 
     def commit(
-        self, group: str, topic: str, partition: int, offset: int, at: int, topic_id: bytes | None = None
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        at: int,
+        topic_id: bytes | None = None,
     ) -> None:
         tags = () if topic_id is None else ((0, topic_id),)
-        self.add(OFFSETS, at, commit_key(group, topic, partition), commit_value(offset, at, tags=tags))
+        self.add(
+            OFFSETS, at, commit_key(group, topic, partition), commit_value(offset, at, tags=tags)
+        )
 
     def forget(self, group: str, topic: str, partition: int, at: int) -> None:
         self.add(OFFSETS, at, commit_key(group, topic, partition), None)
 
     def ours(self, topic: str, at: int, record: Record | Tombstone) -> None:
-        key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        key, value = (
+            (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        )
         self.add(topic, at, key, value)
 
 
@@ -109,7 +119,9 @@ class LocalPipeline:
                 continue
             stored = self.topics.pop(route, None)
             state = None if stored is None else topic_state.TopicState.unpack(stored)
-            after, out = topic_turn.advance(route.removeprefix(TOPIC_ROUTE), state, rows, self.lag, self.read)
+            after, out = topic_turn.advance(
+                route.removeprefix(TOPIC_ROUTE), state, rows, self.lag, self.read
+            )
             if after is not None:
                 self.topics[route] = after.pack()
             for row in out:
@@ -122,13 +134,15 @@ class LocalPipeline:
         group = route.removeprefix(GROUP_ROUTE)
         stored = self.groups.pop(route, None)
         state = None if stored is None else group_codec.unpack(stored)
-        outcome = group_turn.advance(group, state, rows, self.skew, {TOPICS.assignments: "assignments"})
+        outcome = group_turn.advance(
+            group, state, rows, self.skew, {TOPICS.assignments: "assignments"}
+        )
         if outcome.state is not None:
             self.groups[route] = group_codec.pack(outcome.state)
         published = publication.of_group(group, outcome, PLACES)
-        for (
-            row
-        ) in published:  # lag is written in pieces: together they are what the record's own class writes
+        for row in (
+            published
+        ):  # lag is written in pieces: together they are what the record's own class writes
             if row.topic == TOPICS.lag and row.value is not None:
                 record = decode("lag", row.key, row.value)
                 assert isinstance(record, LagRecord), record

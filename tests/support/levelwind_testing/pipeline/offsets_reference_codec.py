@@ -48,7 +48,11 @@ def group_key(group: str) -> bytes:
 
 
 def commit_value(
-    offset: int, at: int, version: int = 4, metadata: str = "", tags: tuple[tuple[int, bytes], ...] = ()
+    offset: int,
+    at: int,
+    version: int = 4,
+    metadata: str = "",
+    tags: tuple[tuple[int, bytes], ...] = (),
 ) -> bytes:
     out = struct.pack(">hq", version, offset)
     if version >= 3:
@@ -58,7 +62,9 @@ def commit_value(
     if version == 1:
         out += struct.pack(">q", at + 1)
     if version >= 4:
-        out += uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(raw)) + raw for tag, raw in tags)
+        out += uvarint(len(tags)) + b"".join(
+            uvarint(tag) + uvarint(len(raw)) + raw for tag, raw in tags
+        )
     return out
 
 

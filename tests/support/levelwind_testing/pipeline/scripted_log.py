@@ -41,7 +41,9 @@ ID, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 class Story(Log):
     """A log written by one sentence a time; times are seconds."""
 
-    def layout(self, at: float, topic: str, racks: Sequence[Sequence[str]], topic_id: bytes = ID) -> None:
+    def layout(
+        self, at: float, topic: str, racks: Sequence[Sequence[str]], topic_id: bytes = ID
+    ) -> None:
         record = TopicRecord(
             topic=topic,
             at=int(at * SECOND),
@@ -78,7 +80,12 @@ class Story(Log):
             self.ours(TOPICS.metadata, int(at * SECOND), Tombstone((word, topic)))
 
     def commits(
-        self, at: float, group: str, topic: str, offsets: Mapping[int, int], topic_id: bytes | None = ID
+        self,
+        at: float,
+        group: str,
+        topic: str,
+        offsets: Mapping[int, int],
+        topic_id: bytes | None = ID,
     ) -> None:
         for partition, offset in offsets.items():
             self.commit(group, topic, partition, offset, int(at * SECOND), topic_id)
@@ -138,7 +145,9 @@ class Story(Log):
         self.ours(TOPICS.assignments, int(at * SECOND), record)
 
 
-def run(story: Log, pipeline: LocalPipeline | None = None, batches: Iterable[int] = ()) -> list[SinkRow]:
+def run(
+    story: Log, pipeline: LocalPipeline | None = None, batches: Iterable[int] = ()
+) -> list[SinkRow]:
     """What is published when the log is read in batches that end before these places."""
     pipeline = pipeline or LocalPipeline(skew=RULE)
     places = [0, *sorted({cut % (len(story.messages) + 1) for cut in batches}), len(story.messages)]

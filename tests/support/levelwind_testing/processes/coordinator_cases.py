@@ -71,7 +71,8 @@ class CoordinatorCases:
             held = self._held(member, topics)
             owners.updateTargetAssignment(member.id, held)
             specs.put(
-                member.id, self._group.modern.MemberSubscriptionAndAssignmentImpl(none, none, ids, held)
+                member.id,
+                self._group.modern.MemberSubscriptionAndAssignmentImpl(none, none, ids, held),
             )
             person = getattr(self._group.modern.consumer, "ConsumerGroupMember$Builder")(member.id)
             people.put(member.id, person.setSubscribedTopicNames(names).build())
@@ -84,7 +85,9 @@ class CoordinatorCases:
         )
 
     def _builder(self, strategy: str, people: Any, kind: Any, owners: Any, image: Any) -> Any:
-        made = getattr(self._group.modern, "TargetAssignmentBuilder$ConsumerTargetAssignmentBuilder")
+        made = getattr(
+            self._group.modern, "TargetAssignmentBuilder$ConsumerTargetAssignmentBuilder"
+        )
         return (
             made("group", 1, self._assignors[strategy])
             .withTime(self._apache.common.utils.Time.SYSTEM)
@@ -103,7 +106,9 @@ class CoordinatorCases:
             if topic.partitions not in by_size:
                 by_size[topic.partitions] = self._partitions(topic.partitions)
             topic_id = self._apache.common.Uuid(1, number + 1)
-            everything = everything.including(images.TopicImage(name, topic_id, by_size[topic.partitions]))
+            everything = everything.including(
+                images.TopicImage(name, topic_id, by_size[topic.partitions])
+            )
         empty = images.MetadataImage.EMPTY
         whole = images.MetadataImage(
             empty.provenance(),
@@ -121,7 +126,9 @@ class CoordinatorCases:
 
     def _partitions(self, count: int) -> Any:
         replicas = self._util.Collections.singletonList(0)
-        record = self._apache.common.metadata.PartitionRecord().setReplicas(replicas).setIsr(replicas)
+        record = (
+            self._apache.common.metadata.PartitionRecord().setReplicas(replicas).setIsr(replicas)
+        )
         registration = self._apache.metadata.PartitionRegistration(record.setLeader(0))
         partitions = self._util.HashMap()
         for partition in range(count):

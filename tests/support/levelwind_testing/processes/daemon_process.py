@@ -55,7 +55,9 @@ class DaemonProcess:
         """Wait until `found` gives something true; its answer."""
         until = time.monotonic() + within
         while not (answer := found()):
-            assert self.child.poll() is None, f"the daemon ended while waiting for {what}: {self.tail()}"
+            assert self.child.poll() is None, (
+                f"the daemon ended while waiting for {what}: {self.tail()}"
+            )
             assert time.monotonic() < until, f"no {what} within {within} s: {self.tail()}"
             time.sleep(0.1)
         return answer

@@ -40,10 +40,16 @@ class Follower:
             "timers": timers,
             "journal": journal.append,
             "on_assign": lambda _, places: self.owned.update(p.partition for p in places),
-            "on_revoke": lambda _, places: self.owned.difference_update(p.partition for p in places),
+            "on_revoke": lambda _, places: self.owned.difference_update(
+                p.partition for p in places
+            ),
             "on_lost": lambda _, places: self.owned.difference_update(p.partition for p in places),
         }
-        self._config = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", "log_level": 0}
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
         self._thread = threading.Thread(target=self._run, name=instance, daemon=True)
         self._thread.start()
 
@@ -82,7 +88,9 @@ def overlaps(journal: list[Ownership]) -> list[str]:
         place = (entry.topic, entry.partition)
         if entry.event == "gained":
             if place in owner:
-                found.append(f"{entry.instance} gained {place} at {entry.at} while {owner[place]} had it")
+                found.append(
+                    f"{entry.instance} gained {place} at {entry.at} while {owner[place]} had it"
+                )
             owner[place] = entry.instance
         elif owner.get(place) == entry.instance:
             del owner[place]

@@ -117,7 +117,9 @@ class OffsetsWriter:
             self.write(key, commit_value(number, at + number // 1000), place)
         self.producer.flush()
 
-    def write(self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None) -> None:
+    def write(
+        self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None
+    ) -> None:
         while True:
             try:
                 self.producer.produce(offsets_topic.TOPIC, value, key, place, on_delivery=told)
