@@ -85,6 +85,6 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
 def _may_wait(stated: Terms) -> Bools:
     """By partition: its holder reads it and is not asked to give it up; that counts would like it elsewhere is no hurry."""
     claimed = np.flatnonzero(stated.taken & (stated.before >= 0))
-    may = np.zeros(len(stated.audience), dtype=np.bool_)
-    may[claimed] = stated.wanted[stated.audience[claimed], stated.kind[stated.before[claimed]]]
+    may = np.zeros(len(stated.reader_set), dtype=np.bool_)
+    may[claimed] = stated.wanted[stated.reader_set[claimed], stated.kind[stated.before[claimed]]]
     return may

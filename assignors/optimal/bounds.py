@@ -47,7 +47,7 @@ def _total(terms: Terms) -> Bound:
     """Load over capacity, of all or of the readers that have the most of it."""
     owned = terms.taken
     kinds = len(terms.signature)
-    work = summed(terms.audience[owned], terms.load[owned], len(terms.allowed))
+    work = summed(terms.reader_set[owned], terms.load[owned], len(terms.allowed))
     capacity = summed(terms.kind, terms.capacity, kinds)
     loaded = np.flatnonzero(work > 0)
     if not len(loaded):
@@ -65,7 +65,7 @@ def _total(terms: Terms) -> Bound:
 
 def _tightest(rows: np.ndarray, work: Floats, capacity: Floats, level: float) -> float:
     """The largest load over capacity of any set of audiences and all who read one of them, by cuts."""
-    audience, kind = np.nonzero(rows)
+    reader_set, kind = np.nonzero(rows)
     count, kinds = rows.shape
     scale = FINE / float(work.sum())
     supply = np.floor(work * scale).astype(np.int64)
@@ -73,7 +73,7 @@ def _tightest(rows: np.ndarray, work: Floats, capacity: Floats, level: float) ->
         room = np.ceil(capacity * (level * scale)).astype(np.int64)
         arcs = joined(
             Arcs(np.zeros(count, np.int64), 2 + np.arange(count), supply),
-            Arcs(2 + audience, 2 + count + kind, supply[audience]),
+            Arcs(2 + reader_set, 2 + count + kind, supply[reader_set]),
             Arcs(2 + count + np.arange(kinds), np.ones(kinds, np.int64), room),
         )
         flow, side = fullest(arcs, 0, 1)
@@ -91,19 +91,19 @@ def _largest(terms: Terms) -> Bound:
     """The heaviest partition with the lightest company that its owner must have, on the fastest that may have it."""
     owned = np.flatnonzero(terms.taken)
     heaviest = np.full(len(terms.allowed), -1.0)
-    np.maximum.at(heaviest, terms.audience[owned], terms.load[owned])
+    np.maximum.at(heaviest, terms.reader_set[owned], terms.load[owned])
     fastest = np.zeros(len(terms.signature))
     np.maximum.at(fastest, terms.kind, terms.capacity)
     fewest = np.full(len(terms.signature), np.iinfo(np.int64).max)
     np.minimum.at(fewest, terms.kind, terms.least)
     light = np.concatenate([[0.0], np.cumsum(np.sort(terms.load[owned]))])
     best = Bound(0.0, "largest partition")
-    for audience in np.flatnonzero(heaviest >= 0).tolist():
-        may = terms.allowed[audience]
+    for reader_set in np.flatnonzero(heaviest >= 0).tolist():
+        may = terms.allowed[reader_set]
         company = max(int(fewest[may].min()) - 1, 0)
-        value = float((heaviest[audience] + light[company]) / fastest[may].max())
+        value = float((heaviest[reader_set] + light[company]) / fastest[may].max())
         if value > best.value:
-            theirs = owned[terms.audience[owned] == audience]
+            theirs = owned[terms.reader_set[owned] == reader_set]
             top = int(theirs[np.argmax(terms.load[theirs])])
             best = Bound(
                 value, "largest partition" + (" and its company" if company else ""), (top,)
@@ -114,7 +114,7 @@ def _largest(terms: Terms) -> Bound:
 def _together(terms: Terms) -> list[Bound]:
     """Of the k n + 1 heaviest partitions of n members somebody has k + 1: at least the lightest of them."""
     found = []
-    block_of = terms.blocks.of_audience[terms.audience]
+    block_of = terms.blocks.of_audience[terms.reader_set]
     block_of[~terms.taken] = -1
     for number in range(len(terms.blocks.level)):
         members = np.flatnonzero(terms.block == number)
@@ -137,7 +137,7 @@ def _together(terms: Terms) -> list[Bound]:
 def _slowest(terms: Terms) -> list[Bound]:
     """The slowest members of a block have at least so many partitions together: at least as many of its lightest."""
     found = []
-    block_of = terms.blocks.of_audience[terms.audience]
+    block_of = terms.blocks.of_audience[terms.reader_set]
     block_of[~terms.taken] = -1
     for number in range(len(terms.blocks.level)):
         members = np.flatnonzero(terms.block == number)
@@ -161,7 +161,7 @@ def kept_bound(terms: Terms) -> int:
 def pools(terms: Terms) -> Longs:
     """By block: partitions that are left over once every member has its least."""
     blocks, inside = len(terms.blocks.level), terms.block >= 0
-    total = np.bincount(terms.blocks.of_audience[terms.audience[terms.taken]], minlength=blocks)
+    total = np.bincount(terms.blocks.of_audience[terms.reader_set[terms.taken]], minlength=blocks)
     least = np.bincount(terms.block[inside], weights=terms.least[inside], minlength=blocks)
     return total - least.astype(np.int64)
 

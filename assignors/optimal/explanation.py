@@ -139,7 +139,7 @@ def _reasons(stated: Terms, partition: int, owner: int) -> Iterable[str]:
         yield "no member reads it"
         return
     one, him = np.array([partition]), np.array([owner])
-    may = np.flatnonzero(stated.wanted[stated.audience[partition]][stated.kind])
+    may = np.flatnonzero(stated.wanted[stated.reader_set[partition]][stated.kind])
     if len(may) == 1:
         yield "no other member may have it"
     before = int(stated.before[partition])
@@ -161,11 +161,11 @@ Cost = tuple[int, float, int, int]  # uneven counts, load, weight across racks, 
 def _others(bench: Bench, partition: int, owner: int) -> list[tuple[Cost, int, int]]:
     """Every other member, with the best way to give it the partition: what it costs, who, and what comes back."""
     stated = bench.terms
-    takers = np.flatnonzero(stated.wanted[stated.audience[partition]][stated.kind])
+    takers = np.flatnonzero(stated.wanted[stated.reader_set[partition]][stated.kind])
     found = []
     for taker in takers[takers != owner].tolist():
         theirs = bench.of_member(taker)
-        back = theirs[stated.wanted[stated.audience[theirs], stated.kind[owner]]]
+        back = theirs[stated.wanted[stated.reader_set[theirs], stated.kind[owner]]]
         ways = np.append(back, NOBODY)
         costs = _costs(bench, partition, owner, taker, ways)
         best = min(range(len(ways)), key=costs.__getitem__)

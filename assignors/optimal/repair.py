@@ -58,7 +58,7 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     plans = [plan for plan in mended if fits(terms, plan, goal)]
     if effort.spent and not plans:  # better than most of it moved: the next plan goes on
         return min(mended, key=lambda plan: (max(terms.drain(plan), drain), terms.crossed(plan)))
-    if len(terms.audience) <= SEEDED or not plans:
+    if len(terms.reader_set) <= SEEDED or not plans:
         plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
     chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
     again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
@@ -104,7 +104,7 @@ def _best(terms: Terms, plans: list[Ints]) -> Ints:
 
 def _answers(terms: Terms, goal: Reference) -> list[Ints]:
     """What other strategies answer, as far as it will do."""
-    if len(terms.audience) > SEEDED:
+    if len(terms.reader_set) > SEEDED:
         return []
     answers = (strategy(terms.group).owner for strategy in (lag, range_, sticky, uniform))
     return [owner for owner in answers if fits(terms, owner, goal)]

@@ -39,7 +39,7 @@ class Reference:
 
 def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
     """Find it."""
-    nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
+    nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     tolerance = terms.wishes.load_tolerance
     enough = terms.wishes.within(bound.value)
     goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
@@ -101,7 +101,7 @@ def _regardless_of_racks(
 ) -> list[Ints]:
     """Plans in which load is all that counts, from several beginnings."""
     begun = [near, place(terms, nobody, effort.half(), "none")]
-    if len(terms.audience) <= SEEDED:
+    if len(terms.reader_set) <= SEEDED:
         seeds = (strategy(terms.group).owner for strategy in (lag, range_))
         begun += [owner for owner in seeds if terms.even(owner)]
     return [levelled(terms, plan, nobody, goal, effort, crossing=None) for plan in begun]

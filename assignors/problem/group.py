@@ -28,7 +28,7 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.problem.topic_index import Catalogue
+from assignors.problem.topic_index import TopicIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,10 +53,10 @@ class Group:
     rate: Floats  # P: records a second; 0 where it was not given
     traffic: Floats  # P: bytes a second, what reading it from another rack costs; 1 where it was not given
     rack_set: Ints  # P: which of the K sets of racks the replicas are in
-    near: Bools  # K x R+1: rack r is in set k, which is empty where racks are unknown; the unknown rack, last, is in none
+    rack_local: Bools  # K x R+1: rack r is in set k, which is empty where racks are unknown; the unknown rack, last, is in none
 
     instances: tuple[str | None, ...]  # by member: its static identity (KIP-345)
-    roster: Ints  # M: members in Kafka's order: static ones by instance id, then the others by member id
+    members_in_kafka_order: Ints  # M: members in Kafka's order: static ones by instance id, then the others by member id
     member_rack: Ints  # M: -1 unknown
     generation: Longs  # M: of the member's claims; -1 unknown
     priority: Longs  # M
@@ -67,7 +67,7 @@ class Group:
     subscription: Ints  # M: which of the D distinct subscriptions a member has
     subscribed_start: Longs  # D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]
     subscribed_topic: Ints  # ascending within a subscription; known topics only
-    audience: Ints  # T: which of the A audiences reads a topic
+    reader_set: Ints  # T: which of the A audiences reads a topic
     reader_start: Longs  # A+1: audience a is reader[reader_start[a] : reader_start[a + 1]]
     reader: Ints  # members, ascending within an audience
 
@@ -75,7 +75,7 @@ class Group:
     claim_partition: Ints  # C: dense partition, ascending within a member
 
     @classmethod
-    def build(cls, topics: Mapping[str, Topic] | Catalogue, members: Iterable[Member]) -> "Group":
+    def build(cls, topics: Mapping[str, Topic] | TopicIndex, members: Iterable[Member]) -> "Group":
         """Intern the names and lay out the columns.
 
         Subscriptions to and claims of unknown topics and partitions are left out: metadata is often ahead of or behind
@@ -84,13 +84,13 @@ class Group:
         Raises:
             ProblemError: the message names the topic or member, the field, and what is expected there.
         """
-        known = topics if isinstance(topics, Catalogue) else Catalogue.of(topics)
+        known = topics if isinstance(topics, TopicIndex) else TopicIndex.of(topics)
         people = intake.members_in_order(members)
         ids = [member.id for member in people]
-        racks, near, member_rack = intake.member_racks(known.racks, known.near, people)
+        racks, rack_local, member_rack = intake.member_racks(known.racks, known.rack_local, people)
         containers, container = intake.containers(people)
         subscription, subscribed_start, subscribed_topic = wishes.subscriptions(known.place, people)
-        audience, reader_start, reader = wishes.audiences(
+        reader_set, reader_start, reader = wishes.reader_sets(
             len(known.place), subscription, subscribed_start, subscribed_topic
         )
         claim_member, claim_partition = wishes.claims(known.place, known.topic_start, people)
@@ -106,9 +106,9 @@ class Group:
             rate=known.rate,
             traffic=known.traffic,
             rack_set=known.rack_set,
-            near=near,
+            rack_local=rack_local,
             instances=instances,
-            roster=intake.roster(instances),
+            members_in_kafka_order=intake.members_in_kafka_order(instances),
             member_rack=member_rack,
             generation=intake.integers("generation", [member.generation for member in people], ids),
             priority=intake.integers("priority", [member.priority for member in people], ids),
@@ -118,7 +118,7 @@ class Group:
             subscription=subscription,
             subscribed_start=subscribed_start,
             subscribed_topic=subscribed_topic,
-            audience=audience,
+            reader_set=reader_set,
             reader_start=reader_start,
             reader=reader,
             claim_member=claim_member,
@@ -138,8 +138,8 @@ class Group:
 
     def readers(self, topic: int) -> Ints:
         """The members that read a topic, ascending."""
-        audience = self.audience[topic]
-        return self.reader[self.reader_start[audience] : self.reader_start[audience + 1]]
+        reader_set = self.reader_set[topic]
+        return self.reader[self.reader_start[reader_set] : self.reader_start[reader_set + 1]]
 
     def subscribed(self, member: int) -> Ints:
         """The topics that a member reads, ascending."""
@@ -168,25 +168,25 @@ class Group:
     def has_reader(self) -> Bools:
         """For each dense partition, whether anybody reads it."""
         read = np.diff(self.reader_start) > 0
-        return np.repeat(read[self.audience], np.diff(self.topic_start))
+        return np.repeat(read[self.reader_set], np.diff(self.topic_start))
 
     def local(self, members: Ints, partitions: Ints | Longs) -> Bools:
         """For each pair of a member and a partition, whether a replica is in the member's rack."""
-        return self.near[self.rack_set[partitions], self.member_rack[members]]
+        return self.rack_local[self.rack_set[partitions], self.member_rack[members]]
 
     def racks_known(self) -> Bools:
         """For each dense partition, whether it is known in which racks its replicas are."""
-        return np.asarray(self.near.any(axis=1))[self.rack_set]
+        return np.asarray(self.rack_local.any(axis=1))[self.rack_set]
 
     @property
     def replica_start(self) -> Longs:
         """P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]."""
-        return starts(np.count_nonzero(self.near, axis=1)[self.rack_set])
+        return starts(np.count_nonzero(self.rack_local, axis=1)[self.rack_set])
 
     @property
     def replica_rack(self) -> Ints:
         """The racks of the partitions' replicas, ascending within each partition."""
-        sizes = np.count_nonzero(self.near, axis=1)
+        sizes = np.count_nonzero(self.rack_local, axis=1)
         first = np.repeat(starts(sizes)[self.rack_set], sizes[self.rack_set])
-        racks = np.nonzero(self.near)[1].astype(np.int32)
+        racks = np.nonzero(self.rack_local)[1].astype(np.int32)
         return np.asarray(racks[first + within(sizes[self.rack_set])])

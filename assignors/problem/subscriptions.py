@@ -68,16 +68,16 @@ def _once(start: Longs, column: Ints) -> tuple[Ints, Longs, Ints]:
     return number, starts([len(row) // column.itemsize for row in rows]), flat.copy()
 
 
-def audiences(
+def reader_sets(
     topics: int, subscription: Ints, start: Longs, subscribed: Ints
 ) -> tuple[Ints, Longs, Ints]:
     """Each topic's audience, and the audiences as starts and members. Numbered by their first topic."""
     wish = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
     by_topic = wish[radix(subscribed, topics)]
-    audience, start, wanting = _once(starts(np.bincount(subscribed, minlength=topics)), by_topic)
+    reader_set, start, wanting = _once(starts(np.bincount(subscribed, minlength=topics)), by_topic)
     if len(wish) and int(subscription.max(initial=0)) == len(subscription) - 1:
         return (
-            audience,
+            reader_set,
             start,
             wanting,
         )  # no two members share a subscription, and both go by one number
@@ -88,7 +88,7 @@ def audiences(
         readers.append(np.flatnonzero(wants[subscription]).astype(np.int32))
         wants[wanting[begin:end]] = False
     flat = np.concatenate(readers) if readers else np.zeros(0, dtype=np.int32)
-    return audience, starts([len(row) for row in readers]), flat
+    return reader_set, starts([len(row) for row in readers]), flat
 
 
 def claims(

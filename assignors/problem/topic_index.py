@@ -24,7 +24,7 @@ from assignors.problem.inputs import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Catalogue:
+class TopicIndex:
     """Topics in columns: T topics, P partitions, R racks, K rack sets; each column as in `Group`."""
 
     place: Mapping[str, int]  # by name, ascending: the number of a topic
@@ -35,10 +35,10 @@ class Catalogue:
     traffic: Floats  # P
     racks: tuple[str, ...]  # of replicas, ascending
     rack_set: Ints  # P
-    near: Bools  # K x R+1
+    rack_local: Bools  # K x R+1
 
     @classmethod
-    def of(cls, topics: Mapping[str, Topic]) -> "Catalogue":
+    def of(cls, topics: Mapping[str, Topic]) -> "TopicIndex":
         """Lay out the columns.
 
         Raises:
@@ -48,8 +48,8 @@ class Catalogue:
         ordered = [topics[name] for name in names]
         counts = intake.partition_counts(names, ordered)
         topic_start = starts(counts)
-        racks, rack_set, near = intake.replica_racks(names, ordered)
-        catalogue = cls(
+        racks, rack_set, rack_local = intake.replica_racks(names, ordered)
+        topic_index = cls(
             place=dict(zip(names, range(len(names)), strict=True)),
             topic_start=topic_start,
             partition_topic=np.repeat(np.arange(len(names), dtype=np.int32), counts),
@@ -58,6 +58,6 @@ class Catalogue:
             traffic=intake.traffic(names, ordered, topic_start),
             racks=racks,
             rack_set=rack_set,
-            near=near,
+            rack_local=rack_local,
         )
-        return frozen(catalogue)
+        return frozen(topic_index)

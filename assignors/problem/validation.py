@@ -106,24 +106,26 @@ def replica_racks(
     ordered, code = _coded(chain.from_iterable(rows))
     coded = [tuple(sorted({code[rack] for rack in row})) for row in rows]
     sets = sorted(set(coded))
-    near = _spread(len(sets), len(ordered))
-    near[np.repeat(np.arange(len(sets)), [*map(len, sets)]), [*chain.from_iterable(sets)]] = True
+    rack_local = _spread(len(sets), len(ordered))
+    rack_local[np.repeat(np.arange(len(sets)), [*map(len, sets)]), [*chain.from_iterable(sets)]] = (
+        True
+    )
     number = {row: index for index, row in enumerate(sets)}
-    return ordered, np.array([number[row] for row in coded], dtype=np.int32)[which], near
+    return ordered, np.array([number[row] for row in coded], dtype=np.int32)[which], rack_local
 
 
 def member_racks(
-    racks: tuple[str, ...], near: Bools, members: Sequence[Member]
+    racks: tuple[str, ...], rack_local: Bools, members: Sequence[Member]
 ) -> tuple[tuple[str, ...], Bools, Ints]:
     """The names of all racks, with those that only members are in; which of them are in each set; each member's rack."""
     own = [member.rack for member in members]
     _check_names("rack", own, members)
     ordered, code = _coded(chain(own, racks))
     if len(ordered) > len(racks):
-        wider = _spread(len(near), len(ordered))
-        wider[:, [code[rack] for rack in racks]] = near[:, :-1]
-        near = wider
-    return ordered, near, np.array([*map(code.__getitem__, own)], dtype=np.int32)
+        wider = _spread(len(rack_local), len(ordered))
+        wider[:, [code[rack] for rack in racks]] = rack_local[:, :-1]
+        rack_local = wider
+    return ordered, rack_local, np.array([*map(code.__getitem__, own)], dtype=np.int32)
 
 
 def _spread(sets: int, racks: int) -> Bools:
@@ -162,7 +164,7 @@ def instances(members: Sequence[Member]) -> tuple[str | None, ...]:
     return given
 
 
-def roster(instance_ids: Sequence[str | None]) -> Ints:
+def members_in_kafka_order(instance_ids: Sequence[str | None]) -> Ints:
     """Members in Kafka's order: static ones first by instance id, then the rest by member id (KIP-345)."""
     if set(instance_ids) <= {None}:
         return np.arange(len(instance_ids), dtype=np.int32)

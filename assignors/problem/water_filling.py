@@ -13,7 +13,7 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 
 
-def poured(levels: Longs, amount: int) -> Longs:
+def water_fill(levels: Longs, amount: int) -> Longs:
     """How much each vessel gains."""
     low = levels.copy()  # methods, not functions: this is called for topics by the thousand
     low.sort()
@@ -26,7 +26,7 @@ def poured(levels: Longs, amount: int) -> Longs:
     return gained
 
 
-def in_turn(levels: Longs, gained: Longs) -> Longs:
+def water_fill_order(levels: Longs, gained: Longs) -> Longs:
     """Which vessel each unit went to, unit by unit."""
     vessels = np.repeat(np.arange(len(levels)), gained)
     return vessels[np.lexsort((vessels, levels[vessels] + within(gained)))]
@@ -34,6 +34,6 @@ def in_turn(levels: Longs, gained: Longs) -> Longs:
 
 def scarcest_first(group: Group) -> list[int]:
     """Topics by fewest readers, then most partitions, then name."""
-    readers = np.diff(group.reader_start)[group.audience]
+    readers = np.diff(group.reader_start)[group.reader_set]
     order: list[int] = np.lexsort((-np.diff(group.topic_start), readers)).tolist()
     return order

@@ -23,7 +23,7 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 from assignors.problem.locality import (
-    nonlocal_at,
+    rack_remote_at,
     racks_matter,
 )
 from assignors.sticky.kafka_walk import Circle
@@ -53,7 +53,7 @@ def equal(group: Group, held: Ints, *, together: bool = False) -> Ints:
     if np.array_equal(owner, held):
         if near:
             _stir(group, read, owner, fill)
-    elif ((owner != held) & (held >= 0)).any() or nonlocal_at(group, owner).any():
+    elif ((owner != held) & (held >= 0)).any() or rack_remote_at(group, owner).any():
         network = Network.of(group)
         bring_near(group, network, owner, held)
         improve(group, network, owner, held)
@@ -68,7 +68,9 @@ def _stir(group: Group, read: Longs, owner: Ints, fill: Fill) -> None:
     held = owner.copy()
     loose = _loosened(group, held)
     better = _settled(group, read, loose, held, near=True, fill=fill)
-    if np.count_nonzero(nonlocal_at(group, better)) < np.count_nonzero(nonlocal_at(group, held)):
+    if np.count_nonzero(rack_remote_at(group, better)) < np.count_nonzero(
+        rack_remote_at(group, held)
+    ):
         owner[:] = better
     network = Network.of(group)
     far = network.far.copy()
@@ -108,7 +110,7 @@ def _within_quotas(group: Group, claims: Ints, quota: int, extras: int) -> tuple
     longer = np.flatnonzero(count > quota)[:extras]
     may[longer] += 1
     if (count > may).any():
-        wrong = nonlocal_at(group, owner)[claimed]
+        wrong = rack_remote_at(group, owner)[claimed]
         number = claimed - group.topic_start[group.partition_topic[claimed]]
         order = np.lexsort((claimed, number, wrong, owner[claimed]))
         rank = np.empty(len(claimed), dtype=np.int64)
@@ -230,7 +232,7 @@ def _from_scratch(group: Group, read: Longs, *, near: bool) -> Ints:
         return owner
     circle = Circle(group.member_rack.tolist(), len(group.racks), *divmod(len(read), members))
     there = np.bincount(group.member_rack[group.member_rack >= 0], minlength=len(group.racks))
-    near_racks = group.near[:, :-1]
+    near_racks = group.rack_local[:, :-1]
     scarcity = np.unique(near_racks @ there, return_inverse=True)[1]
     order = read[radix(scarcity[group.rack_set[read]], len(scarcity))]
     racks = [np.flatnonzero(theirs).tolist() for theirs in near_racks]

@@ -16,8 +16,8 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 from assignors.problem.water_filling import (
-    poured,
     scarcest_first,
+    water_fill,
 )
 from assignors.sticky.transfer_graph import Network
 
@@ -31,7 +31,7 @@ def pour(group: Group, owner: Ints) -> Longs:
         mine = free[bounds[topic] : bounds[topic + 1]]
         if len(mine):
             readers = group.readers(topic)
-            gained = poured(count[readers], len(mine))
+            gained = water_fill(count[readers], len(mine))
             count[readers] += gained
             owner[mine] = np.repeat(readers, gained)
     return free

@@ -87,15 +87,15 @@ def _chain(group: Group, books: _Books, source: int, open_: Bools) -> list[tuple
     ] = {}  # by member: the topic and the member that it was reached through
     fresh = open_.copy()
     fresh[source] = False
-    audiences: set[int] = set()
+    reader_sets: set[int] = set()
     queue = deque([source])
     while queue:
         giver = queue.popleft()
         for topic in books.piles[giver]:
-            audience = int(group.audience[topic])
-            if audience in audiences:
+            reader_set = int(group.reader_set[topic])
+            if reader_set in reader_sets:
                 continue
-            audiences.add(audience)
+            reader_sets.add(reader_set)
             readers = group.readers(topic)
             new = readers[fresh[readers]]
             if not len(new):

@@ -20,7 +20,7 @@ from assignors.problem.group import Group
 
 def classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:
     """The class of each of some partitions, and the racks of each class; racks that are not useful do not tell apart."""
-    told = [tuple(np.flatnonzero(row).tolist()) for row in group.near[:, :-1] & useful]
+    told = [tuple(np.flatnonzero(row).tolist()) for row in group.rack_local[:, :-1] & useful]
     number = {racks: index for index, racks in enumerate(sorted(set(told)))}
     kind = np.array([number[racks] for racks in told], dtype=np.int64)
     return kind[group.rack_set[partitions]], [list(racks) for racks in number]

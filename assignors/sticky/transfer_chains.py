@@ -17,7 +17,7 @@ from assignors.problem.columns import (
     within,
 )
 from assignors.problem.group import Group
-from assignors.problem.locality import nonlocal_at
+from assignors.problem.locality import rack_remote_at
 from assignors.sticky.member_stacks import Piles
 from assignors.sticky.transfer_graph import Network
 
@@ -26,7 +26,7 @@ LONGEST = 24  # hand-overs in a chain: what is still far then is left to the sea
 
 def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
     """Improve the locality of the owners in place."""
-    far = np.flatnonzero(nonlocal_at(group, owner))
+    far = np.flatnonzero(rack_remote_at(group, owner))
     if not len(far):
         return
     desk = _Desk(network, owner.copy(), held, far)

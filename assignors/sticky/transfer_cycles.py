@@ -20,7 +20,7 @@ from assignors.problem.columns import (
     firsts,
 )
 from assignors.problem.group import Group
-from assignors.problem.locality import nonlocal_at
+from assignors.problem.locality import rack_remote_at
 from assignors.sticky.transfer_graph import Network
 
 LABOUR = (
@@ -38,7 +38,7 @@ def improve(
     group: Group, network: Network, owner: Ints, held: Ints, movable: Bools | None = None
 ) -> None:
     """Carry out the improving circles, in place; what is not movable stays."""
-    if not (nonlocal_at(group, owner).any() or ((held >= 0) & (held != owner)).any()):
+    if not (rack_remote_at(group, owner).any() or ((held >= 0) & (held != owner)).any()):
         return
     search = _Search(
         group, network, held, owner >= 0 if movable is None else movable & (owner >= 0)

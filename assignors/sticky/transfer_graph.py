@@ -16,7 +16,7 @@ from assignors.problem.columns import (
     starts,
 )
 from assignors.problem.group import Group
-from assignors.problem.locality import far
+from assignors.problem.locality import rack_remote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,24 +34,24 @@ class Network:
     @classmethod
     def of(cls, group: Group) -> "Network":
         """Lay out the kinds and seats of a group."""
-        audiences, (sets, width) = len(group.reader_start) - 1, group.near.shape
-        keys = group.audience[group.partition_topic].astype(np.int64) * sets + group.rack_set
+        reader_sets, (sets, width) = len(group.reader_start) - 1, group.rack_local.shape
+        keys = group.reader_set[group.partition_topic].astype(np.int64) * sets + group.rack_set
         kind = numbered(keys)
         sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
         sample[kind] = keys
-        audience, rack_set = np.divmod(sample, max(sets, 1))
+        reader_set, rack_set = np.divmod(sample, max(sets, 1))
         readers = np.diff(group.reader_start)
         seat = (
-            np.repeat(np.arange(audiences), readers) * width
+            np.repeat(np.arange(reader_sets), readers) * width
             + group.member_rack[group.reader] % width
         )
         order = np.argsort(seat, kind="stable")
         return cls(
             width=width,
             kind=kind,
-            seats=audience[:, None] * width + np.arange(width),
-            far=far(group)[rack_set],
-            seat_start=starts(np.bincount(seat, minlength=audiences * width)),
+            seats=reader_set[:, None] * width + np.arange(width),
+            far=rack_remote(group)[rack_set],
+            seat_start=starts(np.bincount(seat, minlength=reader_sets * width)),
             sitting=group.reader[order],
             seat=seat[order],
         )

@@ -28,4 +28,4 @@ def failover(group: Group) -> Assignment:
     if len(filled):
         best = np.minimum.reduceat(rank[group.reader], starts[filled])
         first[filled] = np.argsort(rank)[best]
-    return Assignment(first[group.audience[group.partition_topic]])
+    return Assignment(first[group.reader_set[group.partition_topic]])

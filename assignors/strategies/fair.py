@@ -11,9 +11,9 @@ from assignors.problem.assignment import (
 )
 from assignors.problem.group import Group
 from assignors.problem.water_filling import (
-    in_turn,
-    poured,
     scarcest_first,
+    water_fill,
+    water_fill_order,
 )
 
 
@@ -33,7 +33,7 @@ def fair(group: Group) -> Assignment:
         size = bounds[topic + 1] - bounds[topic]
         if not size or not len(readers):
             continue
-        gained = poured(count[readers], size)
-        owner[bounds[topic] : bounds[topic + 1]] = readers[in_turn(count[readers], gained)]
+        gained = water_fill(count[readers], size)
+        owner[bounds[topic] : bounds[topic + 1]] = readers[water_fill_order(count[readers], gained)]
         count[readers] += gained
     return Assignment(owner)

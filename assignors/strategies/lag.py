@@ -32,12 +32,12 @@ def lag(group: Group) -> Assignment:
         (-group.lag, group.partition_topic)
     )  # stable: equal lags stay in order of their numbers
     place = within(np.diff(group.topic_start))
-    audience = group.audience[group.partition_topic]
-    readers = np.diff(group.reader_start)[audience]  # by place in order: its topic's readers
+    reader_set = group.reader_set[group.partition_topic]
+    readers = np.diff(group.reader_start)[reader_set]  # by place in order: its topic's readers
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     # Nobody has lag before the first round, so it goes by member id: at once for all topics.
     first = np.flatnonzero(place < readers)
-    owner[order[first]] = group.reader[group.reader_start[audience[first]] + place[first]]
+    owner[order[first]] = group.reader[group.reader_start[reader_set[first]] + place[first]]
     for topic in _topics_of_more_rounds(group):
         mine = order[group.topic_start[topic] : group.topic_start[topic + 1]]
         owner[mine] = _deal(group.readers(topic), group.lag[mine])
@@ -45,7 +45,7 @@ def lag(group: Group) -> Assignment:
 
 
 def _topics_of_more_rounds(group: Group) -> list[int]:
-    readers = np.diff(group.reader_start)[group.audience]
+    readers = np.diff(group.reader_start)[group.reader_set]
     return np.flatnonzero((readers > 0) & (np.diff(group.topic_start) > readers)).tolist()
 
 

@@ -185,10 +185,10 @@ class _Desk:
         seen: set[int] = set()
         for partition in mine.tolist():
             topic = int(self.group.partition_topic[partition])
-            audience = int(self.group.audience[topic])
-            if audience in seen:
+            reader_set = int(self.group.reader_set[topic])
+            if reader_set in seen:
                 continue
-            seen.add(audience)
+            seen.add(reader_set)
             readers = self.group.readers(topic)
             fewest = readers[self.count[readers] == self.count[readers].min()]
             taker = int(fewest[np.argmin(self.load[fewest])])
@@ -244,7 +244,7 @@ class _Desk:
             ]
         )
         owned = np.flatnonzero(owner >= 0)
-        lowest = fewest[self.group.audience[self.group.partition_topic[owned]]]
+        lowest = fewest[self.group.reader_set[self.group.partition_topic[owned]]]
         return bool((count[owner[owned]] - lowest <= self.skew).all())
 
     def _moves(self, giver: int, taker: int, mine: Longs) -> list[_Move]:

@@ -52,26 +52,26 @@ def range_(group: Group) -> Assignment:
 
 def queues(group: Group) -> Ints:
     """The readers of each audience in Kafka's order, laid out as `group.reader` is."""
-    queues: Ints = group.roster[seated(group)]
+    queues: Ints = group.members_in_kafka_order[seated(group)]
     return queues
 
 
 def seated(group: Group) -> Longs:
     """The readers' places in Kafka's order, ascending within each audience, laid out as `group.reader` is."""
-    members = np.arange(len(group.roster))
-    if np.array_equal(group.roster, members):
+    members = np.arange(len(group.members_in_kafka_order))
+    if np.array_equal(group.members_in_kafka_order, members):
         return group.reader.astype(np.int64)
     place = np.empty(len(members), dtype=np.int64)
-    place[group.roster] = members
-    audience = np.repeat(np.arange(len(group.reader_start) - 1), np.diff(group.reader_start))
-    first = audience * len(members)
+    place[group.members_in_kafka_order] = members
+    reader_set = np.repeat(np.arange(len(group.reader_start) - 1), np.diff(group.reader_start))
+    first = reader_set * len(members)
     return np.sort(first + place[group.reader]) - first
 
 
 def by_number(group: Group, queue: Ints) -> Ints:
     """Ranges of consecutive numbers, for all topics at once."""
     sizes = np.diff(group.topic_start)
-    readers = np.diff(group.reader_start)[group.audience]
+    readers = np.diff(group.reader_start)[group.reader_set]
     quota, extra = np.divmod(sizes, np.maximum(readers, 1))
     topic = group.partition_topic
     quota_of, extra_of = quota[topic], extra[topic]
@@ -86,7 +86,7 @@ def by_number(group: Group, queue: Ints) -> Ints:
     )
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     read = readers[topic] > 0
-    owner[read] = queue[group.reader_start[group.audience[topic[read]]] + place[read]]
+    owner[read] = queue[group.reader_start[group.reader_set[topic[read]]] + place[read]]
     return owner
 
 
@@ -95,7 +95,7 @@ def _uneven(group: Group) -> Bools:
 
     Some reader shares a rack with some replica, and not every partition has replicas in all the racks of its topic.
     """
-    sets, width = group.near.shape
+    sets, width = group.rack_local.shape
     keys = distinct(
         group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets
     )
@@ -103,27 +103,27 @@ def _uneven(group: Group) -> Bools:
     has = np.zeros(
         (len(group.topics), width), dtype=np.bool_
     )  # by topic and rack: a replica is there
-    pair, rack = np.nonzero(group.near[rack_set])
+    pair, rack = np.nonzero(group.rack_local[rack_set])
     has[topic[pair], rack] = True
     reads = np.zeros(
         (len(group.reader_start) - 1, width), dtype=np.bool_
     )  # by audience and rack: a reader is
-    audience = np.repeat(np.arange(len(reads)), np.diff(group.reader_start))
-    reads[audience, group.member_rack[group.reader]] = True
+    reader_set = np.repeat(np.arange(len(reads)), np.diff(group.reader_start))
+    reads[reader_set, group.member_rack[group.reader]] = True
     fewer = np.zeros(len(group.topics), dtype=np.bool_)
-    fewer[topic[(has[topic] & ~group.near[rack_set]).any(axis=1)]] = True
-    uneven: Bools = fewer & (has & reads[group.audience]).any(axis=1)
+    fewer[topic[(has[topic] & ~group.rack_local[rack_set]).any(axis=1)]] = True
+    uneven: Bools = fewer & (has & reads[group.reader_set]).any(axis=1)
     return uneven
 
 
 def _together(group: Group, uneven: Bools) -> tuple[list[list[int]], list[int]]:
     """The topics to match by racks: co-partitioned ones, and lone ones only if they are uneven themselves."""
     same: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    readers = np.diff(group.reader_start)[group.audience]
+    readers = np.diff(group.reader_start)[group.reader_set]
     sizes = np.diff(group.topic_start)
     topics = np.flatnonzero((readers > 0) & (sizes > 0))
     for topic, *key in zip(
-        topics.tolist(), group.audience[topics].tolist(), sizes[topics].tolist(), strict=True
+        topics.tolist(), group.reader_set[topics].tolist(), sizes[topics].tolist(), strict=True
     ):
         same[key[0], key[1]].append(topic)
     together = [topics for topics in same.values() if len(topics) > 1]
@@ -134,7 +134,7 @@ def _together(group: Group, uneven: Bools) -> tuple[list[list[int]], list[int]]:
 
 def _match_together(group: Group, owner: Ints, topics: list[int], queue: Ints) -> None:
     """Assign co-partitioned topics anew, near first."""
-    start, end = group.reader_start[group.audience[topics[0]] :][:2]
+    start, end = group.reader_start[group.reader_set[topics[0]] :][:2]
     size = int(group.topic_start[topics[0] + 1] - group.topic_start[topics[0]])
     ranges = _Ranges(size, int(end - start))
     ranges.fill_by_partition(
@@ -156,10 +156,10 @@ def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> N
         row - group.topic_start[group.partition_topic[row]]
     ).tolist()  # numbers by topic and rack, ascending
     edges = starts(np.bincount(rack_of_topic, minlength=len(group.topics) * width)).tolist()
-    racks, audience = group.member_rack[queue].tolist(), group.audience.tolist()
+    racks, reader_set = group.member_rack[queue].tolist(), group.reader_set.tolist()
     bounds, first = group.reader_start.tolist(), group.topic_start.tolist()
     for topic in topics:
-        start, end = bounds[audience[topic]], bounds[audience[topic] + 1]
+        start, end = bounds[reader_set[topic]], bounds[reader_set[topic] + 1]
         ranges = _Ranges(first[topic + 1] - first[topic], end - start)
         edge = edges[topic * width : (topic + 1) * width + 1]
         ranges.fill_by_reader([there[b:e] for b, e in pairwise(edge)], racks[start:end])
@@ -169,10 +169,10 @@ def _match_alone(group: Group, owner: Ints, topics: list[int], queue: Ints) -> N
 
 def _near(group: Group, topics: list[int], size: int) -> list[list[int]]:
     """By partition number: the racks in which all the topics have a replica of it, ascending."""
-    sets, numbers = len(group.near), np.arange(size)
+    sets, numbers = len(group.rack_local), np.arange(size)
     theirs = group.rack_set[group.topic_start[topics][:, None] + numbers]
     number, rack_set = np.divmod(distinct((numbers * sets + theirs).ravel(), size * sets), sets)
-    shared = np.logical_and.reduceat(group.near[rack_set], np.searchsorted(number, numbers))
+    shared = np.logical_and.reduceat(group.rack_local[rack_set], np.searchsorted(number, numbers))
     near: list[list[int]] = [[] for _ in range(size)]
     for partition, rack in np.argwhere(shared).tolist():
         near[partition].append(rack)

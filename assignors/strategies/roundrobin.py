@@ -24,7 +24,7 @@ def roundrobin(group: Group) -> Assignment:
     Ties: the circle has static members first by instance id, then the others by member id.
     Cost: O(P) with equal subscriptions, O(P + T log M) otherwise.
     """
-    circle = group.roster
+    circle = group.members_in_kafka_order
     if group.equal_subscriptions:
         topics_read = group.subscribed_topic
         if len(topics_read) == len(group.topics) and len(circle):
@@ -38,18 +38,18 @@ def _unequal(group: Group, circle: Ints) -> Ints:
     sizes = np.diff(group.topic_start)
     entries = np.zeros(len(sizes), dtype=np.int64)
     hand = 0
-    for topic, (audience, size) in enumerate(
-        zip(group.audience.tolist(), sizes.tolist(), strict=True)
+    for topic, (reader_set, size) in enumerate(
+        zip(group.reader_set.tolist(), sizes.tolist(), strict=True)
     ):
-        theirs = seats[bounds[audience] : bounds[audience + 1]]
+        theirs = seats[bounds[reader_set] : bounds[reader_set + 1]]
         if len(theirs) and size:
             entry = int(theirs.searchsorted(hand))
             entries[topic] = entry
             hand = int(theirs[(entry + size - 1) % len(theirs)]) + 1
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-    readers = np.diff(group.reader_start)[group.audience]
+    readers = np.diff(group.reader_start)[group.reader_set]
     turn = (np.repeat(entries, sizes) + within(sizes)) % np.repeat(np.maximum(readers, 1), sizes)
     read = np.repeat(readers > 0, sizes)
-    seat = np.repeat(group.reader_start[group.audience], sizes) + turn
+    seat = np.repeat(group.reader_start[group.reader_set], sizes) + turn
     owner[read] = circle[seats[seat[read]]]
     return owner

@@ -28,13 +28,13 @@ def topic_roundrobin(group: Group) -> Assignment:
     seats = _seats(group)
     hands: dict[int, int] = defaultdict(int)  # by container: where its circle goes on
     bounds = group.topic_start.tolist()
-    for topic, audience in enumerate(group.audience.tolist()):
+    for topic, reader_set in enumerate(group.reader_set.tolist()):
         size = bounds[topic + 1] - bounds[topic]
         takers = []
-        for container, places in seats[audience][:size]:
+        for container, places in seats[reader_set][:size]:
             taken = places[int(np.searchsorted(places, hands[container])) % len(places)]
             hands[container] = int(taken) + 1
-            takers.append(group.roster[taken])
+            takers.append(group.members_in_kafka_order[taken])
         if takers:
             owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[
                 np.arange(size) % len(takers)
@@ -44,13 +44,15 @@ def topic_roundrobin(group: Group) -> Assignment:
 
 def _seats(group: Group) -> list[list[tuple[int, Ints]]]:
     """By audience: its containers, each with its readers' places in the circle, ascending."""
-    place = np.empty_like(group.roster)
-    place[group.roster] = np.arange(len(group.roster), dtype=np.int32)
+    place = np.empty_like(group.members_in_kafka_order)
+    place[group.members_in_kafka_order] = np.arange(
+        len(group.members_in_kafka_order), dtype=np.int32
+    )
     nameless = len(group.containers)
     of_member = np.where(group.container < 0, nameless, group.container)
     seats = []
     for start, end in zip(group.reader_start[:-1], group.reader_start[1:], strict=True):
         places = np.sort(place[group.reader[start:end]])
-        containers = of_member[group.roster[places]]
+        containers = of_member[group.members_in_kafka_order[places]]
         seats.append([(int(c), places[containers == c]) for c in np.unique(containers)])
     return seats

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.inputs import ProblemError
-from assignors.problem.locality import nonlocal_at
+from assignors.problem.locality import rack_remote_at
 from assignors.problem.score import (
     counts,
     score,
@@ -147,7 +147,7 @@ class Worth(NamedTuple):
 def worth(group, assignment):
     return Worth(
         squares=int((counts(group, assignment.owner) ** 2).sum()),
-        far=int(np.count_nonzero(nonlocal_at(group, assignment.owner))),
+        far=int(np.count_nonzero(rack_remote_at(group, assignment.owner))),
         moved=score(group, assignment).moved,
     )
 

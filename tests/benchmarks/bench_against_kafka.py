@@ -37,7 +37,7 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.problem.topic_index import Catalogue
+from assignors.problem.topic_index import TopicIndex
 from assignors.registry import (
     STRATEGIES,
     Strategy,
@@ -242,8 +242,8 @@ def report(
     slow: dict[tuple[str, str, str], int],
 ) -> str:
     """Measure and print one line; the answer is its mark."""
-    strategy, catalogue = STRATEGIES[name], Catalogue.of(case.topics)
-    group = Group.build(catalogue, case.members)
+    strategy, topic_index = STRATEGIES[name], TopicIndex.of(case.topics)
+    group = Group.build(topic_index, case.members)
     kind = name, case.wishes, case.state
     given_up_at = slow.get(kind)
     calls = (
@@ -258,7 +258,7 @@ def report(
         len(plan) < MOST_REPEATS and perf_counter() - begun < ENOUGH
     ):
         plan.append(timed(lambda: strategy(group)))
-        names.append(timed(lambda: names_to_names(strategy, catalogue, case.members)))
+        names.append(timed(lambda: names_to_names(strategy, topic_index, case.members)))
         if calls is None or (kafka and min(kafka) > 1000 * arguments.once):
             continue
         took = java.timed(calls.plan)
@@ -287,9 +287,9 @@ def size(cell: str) -> int:
 
 
 def names_to_names(
-    strategy: Strategy, catalogue: Catalogue, members: list[Member]
+    strategy: Strategy, topic_index: TopicIndex, members: list[Member]
 ) -> dict[str, dict[str, list[int]]]:
-    group = Group.build(catalogue, members)
+    group = Group.build(topic_index, members)
     return strategy(group).to_names(group)
 
 

@@ -87,11 +87,11 @@ def _peak(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bools, int, int]:
 
 def _poured(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
     """How much the signatures' rooms take, and the audiences that are short of room."""
-    audience, signature = np.nonzero(allowed)
+    reader_set, signature = np.nonzero(allowed)
     first = 2 + len(supply)
     arcs = joined(
         Arcs(np.zeros(len(supply), np.int64), 2 + np.arange(len(supply)), supply),
-        Arcs(2 + audience, first + signature, np.full(len(audience), UNLIMITED)),
+        Arcs(2 + reader_set, first + signature, np.full(len(reader_set), UNLIMITED)),
         Arcs(first + np.arange(len(room)), np.ones(len(room), np.int64), room),
     )
     flow, side = fullest(arcs, 0, 1)

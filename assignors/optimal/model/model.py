@@ -40,7 +40,7 @@ class Terms:
     wishes: Wishes
     load: Floats  # P: records to work through
     weight: Longs  # P: what it costs when it crosses racks
-    audience: Longs  # P: -1 nobody may have it
+    reader_set: Longs  # P: -1 nobody may have it
     kind: Longs  # M
     signature: Longs  # C: of a kind
     rack: Longs  # C: of a kind, -1 unknown
@@ -57,7 +57,7 @@ class Terms:
     @property
     def taken(self) -> Bools:
         """P: somebody may have it."""
-        return np.asarray(self.audience >= 0)
+        return np.asarray(self.reader_set >= 0)
 
     @property
     def capacity(self) -> Floats:
@@ -71,7 +71,7 @@ class Terms:
 
     def may(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
         """Whether each partition may go to its member; broadcasts."""
-        return self.allowed[self.audience[partitions], self.kind[members]]
+        return self.allowed[self.reader_set[partitions], self.kind[members]]
 
     def crossing(self, partitions: Longs | Ints, members: Longs | Ints) -> Longs:
         """What each pair of a partition and a member costs in traffic between racks; broadcasts."""
@@ -119,12 +119,12 @@ def summed(places: Longs | Ints, figures: Floats, size: int) -> Floats:
 def terms(group: Group, wishes: Wishes) -> Terms:
     """Put a group and its wishes into columns."""
     avoided = _avoided(group, wishes)
-    audience, pinned = _audiences(group, wishes)
+    reader_set, pinned = _audiences(group, wishes)
     signature_of, signature = _signatures(group, avoided, pinned)
     allowed = _allowed(group, avoided, pinned, signature_of, len(signature))
     possible = np.asarray(allowed.any(axis=1))
-    audience[~possible[audience]] = -1
-    supply = np.bincount(audience[audience >= 0], minlength=len(allowed))
+    reader_set[~possible[reader_set]] = -1
+    supply = np.bincount(reader_set[reader_set >= 0], minlength=len(allowed))
     size = np.bincount(signature_of, minlength=len(signature))
     cut = blocks(supply, allowed, size)
     same = cut.of_audience[:, None] == cut.of_signature[None, :]
@@ -149,7 +149,7 @@ def terms(group: Group, wishes: Wishes) -> Terms:
         wishes=wishes,
         load=np.rint(group.lag + group.rate * wishes.horizon),
         weight=_weights(group.traffic),
-        audience=audience,
+        reader_set=reader_set,
         kind=kind,
         signature=of_kind,
         rack=sample % width - 1,
@@ -183,7 +183,7 @@ def _avoided(group: Group, wishes: Wishes) -> Bools:
 
 def _audiences(group: Group, wishes: Wishes) -> tuple[Longs, Longs]:
     """P: the topic's audience, or one of its own for each member that has pins; and these members."""
-    audience = group.audience[group.partition_topic].astype(np.int64)
+    reader_set = group.reader_set[group.partition_topic].astype(np.int64)
     topic_of = {name: number for number, name in enumerate(group.topics)} if wishes.pins else {}
     member_of = {name: number for number, name in enumerate(group.members)} if wishes.pins else {}
     there: dict[int, int] = {}
@@ -200,8 +200,8 @@ def _audiences(group: Group, wishes: Wishes) -> tuple[Longs, Longs]:
     if there:
         places = np.array(list(there), dtype=np.int64)
         members = np.array(list(there.values()), dtype=np.int64)
-        audience[places] = len(group.reader_start) - 1 + np.searchsorted(pinned, members)
-    return audience, pinned
+        reader_set[places] = len(group.reader_start) - 1 + np.searchsorted(pinned, members)
+    return reader_set, pinned
 
 
 def _signatures(group: Group, avoided: Bools, pinned: Longs) -> tuple[Longs, Longs]:
@@ -214,13 +214,13 @@ def _signatures(group: Group, avoided: Bools, pinned: Longs) -> tuple[Longs, Lon
 
 def _allowed(group: Group, avoided: Bools, pinned: Longs, signature: Longs, width: int) -> Bools:
     """A x G: who may have what, counts aside."""
-    audiences = len(group.reader_start) - 1
-    allowed = np.zeros((audiences + len(pinned), width), dtype=np.bool_)
-    for audience in range(audiences):
-        readers = group.reader[group.reader_start[audience] : group.reader_start[audience + 1]]
+    reader_sets = len(group.reader_start) - 1
+    allowed = np.zeros((reader_sets + len(pinned), width), dtype=np.bool_)
+    for reader_set in range(reader_sets):
+        readers = group.reader[group.reader_start[reader_set] : group.reader_start[reader_set + 1]]
         wanted = readers[~avoided[readers]]
-        allowed[audience, signature[wanted if len(wanted) else readers]] = True
-    allowed[audiences + np.arange(len(pinned)), signature[pinned]] = True
+        allowed[reader_set, signature[wanted if len(wanted) else readers]] = True
+    allowed[reader_sets + np.arange(len(pinned)), signature[pinned]] = True
     return allowed
 
 

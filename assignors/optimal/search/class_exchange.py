@@ -151,7 +151,7 @@ class _Desk:
         """Which of one kind's partitions may go to another, and what that adds across racks."""
         terms = self.terms
         parts = self._of(here)
-        parts = parts[terms.allowed[terms.audience[parts], onward]]
+        parts = parts[terms.allowed[terms.reader_set[parts], onward]]
         if not self.racks:
             return parts, np.zeros(len(parts), dtype=np.int64)
         sets = terms.rackset[parts]

@@ -61,7 +61,7 @@ def classes(terms: Terms, held: Ints) -> Classes:
     """Class the partitions that somebody may have; less finely where that would be too many classes."""
     there = np.flatnonzero(terms.taken)
     weight, unit = _steps(terms.weight[there])
-    base = numbered(terms.audience[there] * len(terms.far) + terms.rackset[there])
+    base = numbered(terms.reader_set[there] * len(terms.far) + terms.rackset[there])
     of = numbered(base * (int(weight.max(initial=0)) + 1) + weight)
     if (int(of.max(initial=-1)) + 1) * len(terms.signature) > MOST_ARCS:
         of = base
@@ -106,7 +106,7 @@ def _steps(weight: Longs) -> tuple[Longs, float]:
 
 def crossing_bound(terms: Terms) -> int:
     """The least weight that crosses racks in any plan with these counts, whoever owns what."""
-    nobody = np.full(len(terms.audience), NOBODY, dtype=np.int32)
+    nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     classed = classes(terms, nobody)
     sent = shipped(terms, classed, "all")
     away = terms.far[terms.rackset[classed.sample[sent.klass]], terms.rack[sent.kind]]
@@ -122,7 +122,7 @@ def crossing_bound(terms: Terms) -> int:
 def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     """How many of each class go to which kind, and how many of each holding leave for that."""
     count, holdings = len(classed.sample), len(classed.size)
-    klass, kind = np.nonzero(terms.allowed[terms.audience[classed.sample]])
+    klass, kind = np.nonzero(terms.allowed[terms.reader_set[classed.sample]])
     big = (STRANGER + 1) * (len(classed.of) + 1)
     price = classed.weight * (big if racks != "none" else 0)
     cost = np.where(
@@ -173,7 +173,7 @@ def _ends(terms: Terms, first: int) -> tuple[Arcs, Longs]:
     most = np.bincount(terms.kind, weights=terms.most, minlength=kinds).astype(np.int64)
     block = terms.blocks.of_signature[terms.signature]
     there = block >= 0
-    total = np.bincount(terms.blocks.of_audience[terms.audience[terms.taken]], minlength=blocks)
+    total = np.bincount(terms.blocks.of_audience[terms.reader_set[terms.taken]], minlength=blocks)
     pool = total - np.bincount(block[there], weights=least[there], minlength=blocks).astype(
         np.int64
     )

@@ -44,7 +44,7 @@ def place(terms: Terms, held: Ints, effort: Effort, racks: Racks = "all") -> Int
             nobody holds, or not at all.
     """
     there = np.flatnonzero(terms.taken)
-    owner = np.full(len(terms.audience), NOBODY, dtype=np.int32)
+    owner = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     if not len(there):
         return owner
     fresh = not bool((held >= 0).any())

@@ -69,7 +69,7 @@ def exact(terms: Terms) -> Exact | None:
         blocks.append(block)
     load = max((_lightest(terms, block) for block in blocks), default=0.0)
     limit = terms.wishes.within(load)
-    owner = np.full(len(terms.audience), NOBODY, dtype=np.int32)
+    owner = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     for block in blocks:
         _cheapest(terms, block, limit, owner)
     return Exact(owner, load, terms.crossed(owner))
@@ -77,7 +77,7 @@ def exact(terms: Terms) -> Exact | None:
 
 def _block(terms: Terms, number: int) -> _Block | None:
     taken = np.flatnonzero(terms.taken)
-    parts = taken[terms.blocks.of_audience[terms.audience[taken]] == number]
+    parts = taken[terms.blocks.of_audience[terms.reader_set[taken]] == number]
     if len(parts) > WIDEST:
         return None
     members = np.flatnonzero(terms.block == number)

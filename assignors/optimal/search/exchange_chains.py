@@ -59,7 +59,7 @@ def _lightest(bench: Bench) -> Longs:
     owned = np.flatnonzero(bench.owner >= 0)
     order = owned[np.lexsort((-owned, -terms.load[owned]))]
     lightest = np.full((len(terms.allowed), len(terms.kind)), -1, dtype=np.int64)
-    lightest[terms.audience[order], bench.owner[order]] = (
+    lightest[terms.reader_set[order], bench.owner[order]] = (
         order  # the last one written is the lightest
     )
     return lightest
@@ -85,7 +85,9 @@ def _chain(bench: Bench, lightest: Longs, partition: int, giver: int, taker: int
         parts = parts[(parts >= 0) & (parts != partition)]
         parts = parts[np.argsort(terms.load[parts], kind="stable")]
         for part in parts.tolist():
-            for onward in np.flatnonzero(terms.allowed[terms.audience[part]][terms.kind]).tolist():
+            for onward in np.flatnonzero(
+                terms.allowed[terms.reader_set[part]][terms.kind]
+            ).tolist():
                 if onward not in came:
                     came[onward] = (here, part)
                     queue.append(onward)

@@ -86,7 +86,7 @@ class _Search:
         terms = self.bench.terms
         giver = int(self.bench.owner[partition])
         one = np.array([partition])
-        takers = np.flatnonzero(terms.allowed[terms.audience[partition]][terms.kind])
+        takers = np.flatnonzero(terms.allowed[terms.reader_set[partition]][terms.kind])
         takers = takers[takers != giver]
         if self.aim == "moves":
             takers = takers[takers == self.bench.held[partition]]

@@ -128,7 +128,7 @@ def _step(
     good = (
         (gain > 0)
         & (peak < now * (1 - 1e-12))
-        & terms.allowed[terms.audience[gone]][:, terms.kind[taker]]
+        & terms.allowed[terms.reader_set[gone]][:, terms.kind[taker]]
     )
     away = terms.far[terms.rackset[gone]] * terms.weight[given]
     far = away[:, terms.rack[terms.kind[taker]]] - away[:, terms.rack[terms.kind[him]]]

@@ -9,13 +9,13 @@ from assignors.problem.inputs import (
     ProblemError,
     Topic,
 )
-from assignors.problem.topic_index import Catalogue
+from assignors.problem.topic_index import TopicIndex
 from levelwind_testing.groups.random_groups import problems
 
 
 @given(problem=problems())
 def test_a_group_of_a_catalogue_is_the_group_of_its_topics(problem):
-    kept = Group.build(Catalogue.of(problem.topics), problem.members)
+    kept = Group.build(TopicIndex.of(problem.topics), problem.members)
     for name in Group.__slots__:
         ours, theirs = getattr(kept, name), getattr(problem.group, name)
         assert np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs, (
@@ -24,11 +24,11 @@ def test_a_group_of_a_catalogue_is_the_group_of_its_topics(problem):
 
 
 def test_racks_of_members_alone_come_between_those_of_replicas():
-    catalogue = Catalogue.of({"t": Topic(partitions=2, replica_racks=[["a", "c"], ["c"]])})
+    topic_index = TopicIndex.of({"t": Topic(partitions=2, replica_racks=[["a", "c"], ["c"]])})
     members = [Member(id="m", topics="*", rack="b"), Member(id="n", topics="*", rack="c")]
-    group = Group.build(catalogue, members)
+    group = Group.build(topic_index, members)
     assert group.racks == ("a", "b", "c")
-    assert group.near[group.rack_set].tolist() == [
+    assert group.rack_local[group.rack_set].tolist() == [
         [True, False, True, False],
         [False, False, True, False],
     ]
@@ -38,12 +38,12 @@ def test_racks_of_members_alone_come_between_those_of_replicas():
         True,
         True,
     ]
-    assert catalogue.racks == ("a", "c"), "the catalogue serves other members too"
+    assert topic_index.racks == ("a", "c"), "the catalogue serves other members too"
 
 
 def test_a_catalogue_cannot_be_written():
     with pytest.raises(ValueError, match="read-only"):
-        Catalogue.of({"t": Topic(partitions=1)}).rack_set[0] = 1
+        TopicIndex.of({"t": Topic(partitions=1)}).rack_set[0] = 1
 
 
 def test_more_racks_than_a_table_can_hold_are_refused(monkeypatch):
@@ -53,4 +53,4 @@ def test_more_racks_than_a_table_can_hold_are_refused(monkeypatch):
     with pytest.raises(ProblemError, match="tell of 3 racks in 2 combinations"):
         Group.build(topics, [Member(id="m", topics="*", rack="c")])
     with pytest.raises(ProblemError, match="tell of 3 racks in 2 combinations"):
-        Catalogue.of({"t": Topic(partitions=2, replica_racks=[["a", "b"], ["c"]])})
+        TopicIndex.of({"t": Topic(partitions=2, replica_racks=[["a", "b"], ["c"]])})

@@ -12,7 +12,7 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.problem.locality import nonlocal_at
+from assignors.problem.locality import rack_remote_at
 from assignors.sticky import kept_claims, sticky
 from levelwind_testing.groups.random_groups import (
     Shape,
@@ -38,7 +38,7 @@ def optimum(group):
         for reader in group.readers(int(group.partition_topic[partition])).tolist():
             alone = np.full(group.partition_count, NOBODY, dtype=np.int32)
             alone[partition] = reader
-            cost = FAR * int(nonlocal_at(group, alone)[partition]) + MOVED * (
+            cost = FAR * int(rack_remote_at(group, alone)[partition]) + MOVED * (
                 held[partition] not in {NOBODY, reader}
             )
             flow.add_arc_with_capacity_and_unit_cost(
@@ -60,7 +60,7 @@ def worth(group, owner):
     held = kept_claims(group)
     count = np.bincount(owner[owner >= 0])
     moved = (held >= 0) & (owner != held)
-    return int((count**2).sum()), int(nonlocal_at(group, owner).sum()), int(moved.sum())
+    return int((count**2).sum()), int(rack_remote_at(group, owner).sum()), int(moved.sum())
 
 
 @pytest.mark.parametrize("first", [0, 10_000])

@@ -6,7 +6,7 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.problem.locality import nonlocal_at
+from assignors.problem.locality import rack_remote_at
 from assignors.sticky import kept_claims
 from assignors.sticky.fill import (
     deal_near,
@@ -44,4 +44,4 @@ def test_those_with_the_fewest_racks_to_come_are_dealt_first():
     owner = np.full(2, -1, dtype=np.int32)
     deal_near(group, Network.of(group), owner, pour(group, owner))
     assert owner.tolist() == [1, 0]
-    assert not nonlocal_at(group, owner).any()
+    assert not rack_remote_at(group, owner).any()
