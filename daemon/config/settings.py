@@ -82,7 +82,7 @@ class PipelineSection:
     """Skew counts while a group lags by so many records, or …"""
     skew_floor_seconds: Seconds = 30.0
     """… while a record has waited for so long."""
-    skew_for: Seconds = 30.0
+    skew_duration: Seconds = 30.0
     trigger_interval: Seconds = 0.0
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     restarts: Count = 5
@@ -162,7 +162,7 @@ class Settings(BaseSettings):
             skew_threshold=section.skew_threshold,
             skew_floor=section.skew_floor,
             skew_floor_seconds=section.skew_floor_seconds,
-            skew_for=round(section.skew_for * 1000),
+            skew_duration=round(section.skew_duration * 1000),
             trigger_interval=round(section.trigger_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,
             kafka=section.kafka,

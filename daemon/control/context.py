@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from daemon.control.settings import ControlSettings
 
 
-class Say(NamedTuple):
+class LogEvent(NamedTuple):
     """An event for the log, with its fields."""
 
     event: str
@@ -21,13 +21,13 @@ class Say(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class ControlContext:
     """What all groups share at one moment."""
 
     settings: ControlSettings
     timers: Timers
     topics: Mapping[str, TopicRecord]
-    gone: frozenset[str]
+    deleted_topics: frozenset[str]
     """Topics that were deleted, as opposed to those that are not known yet."""
     planner_epoch: int
     now: float

@@ -25,8 +25,8 @@ from assignors.protocol.records import (
 from daemon.control import liveness
 from daemon.control import managed_group as group_state
 from daemon.control.context import (
-    Say,
-    World,
+    ControlContext,
+    LogEvent,
 )
 from daemon.control.policy import (
     Outcome,
@@ -40,24 +40,22 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
-    from daemon.control.managed_group import GroupState
+    from daemon.control.managed_group import ManagedGroup
     from daemon.control.settings import (
         ControlSettings,
         PlanSettings,
     )
-
-Heard = tuple["TopicKind", "Record | Tombstone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
     """All that our topics held when the daemon started, in the order of each partition's log."""
 
-    records: tuple[Heard, ...]
+    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RecordReceived:
     """One record, heard after that."""
 
     kind: TopicKind
@@ -70,17 +68,17 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
+class ReaderStatus:
     """Our reading of the topics broke off, or goes on."""
 
-    hears: bool
+    reading: bool
 
 
-Event = Recovered | Told | Ticked | Listening
+Event = Recovered | RecordReceived | Ticked | ReaderStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Clock:
     """When an event is handled: monotonic seconds to decide by, wall clock milliseconds to write down."""
 
     now: float
@@ -101,7 +99,7 @@ class Fenced:
     planner: PlannerRecord
 
 
-Effect = Publish | Say | Fenced
+Effect = Publish | LogEvent | Fenced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,42 +112,42 @@ class ControlState:
     planning_of: Callable[[str], PlanSettings]
     planner_epoch: int = 0
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
-    gone: frozenset[str] = frozenset()
-    deaf: bool = False
+    deleted_topics: frozenset[str] = frozenset()
+    reader_down: bool = False
     ticked_at: float | None = None
-    groups: Mapping[str, GroupState] = field(default_factory=dict)
+    groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
 
-    def world(self, moment: Moment) -> World:
+    def context(self, clock: Clock) -> ControlContext:
         """Return what all groups share at a moment."""
-        return World(
+        return ControlContext(
             settings=self.settings,
             timers=self.timers,
             topics=self.topics,
-            gone=self.gone,
+            deleted_topics=self.deleted_topics,
             planner_epoch=self.planner_epoch,
-            now=moment.now,
-            at=moment.at,
+            now=clock.now,
+            at=clock.at,
         )
 
 
-def step(state: ControlState, event: Event, moment: Moment) -> tuple[ControlState, list[Effect]]:
+def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:
     """Take in one event; the effects are to be performed in their order before the next step."""
     match event:
         case Recovered(records=records):
-            return _recovered(state, records, moment)
-        case Told(record=record):
-            return _told(state, event.kind, record, moment)
+            return _recovered(state, records, clock)
+        case RecordReceived(record=record):
+            return _received(state, event.kind, record, clock)
         case Ticked():
-            return _ticked(state, moment)
-        case Listening(hears=hears):
-            return replace(state, deaf=not hears), []
+            return _ticked(state, clock)
+        case ReaderStatus(reading=reading):
+            return replace(state, reader_down=not reading), []
 
 
 # Starting.
 
 
 def _recovered(
-    state: ControlState, records: tuple[Heard, ...], moment: Moment
+    state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     """Go on where the last planner stopped: its groups, its targets, and an epoch above its own."""
     latest: dict[tuple[TopicKind, Key], Record | Tombstone] = {}
@@ -162,7 +160,7 @@ def _recovered(
         for _, record in records
         if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
     ]
-    gone = frozenset(
+    deleted_topics = frozenset(
         str(key[1])
         for (_, key), r in latest.items()
         if isinstance(r, Tombstone) and key[0] == "topic"
@@ -171,8 +169,8 @@ def _recovered(
     state = replace(
         state,
         topics=topics,
-        gone=gone,
-        ticked_at=moment.now,
+        deleted_topics=deleted_topics,
+        ticked_at=clock.now,
         planner_epoch=max(planners, default=0) + 1,
     )
     plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
@@ -196,21 +194,21 @@ def _recovered(
             members=members[name],
             departed=departed[name],
             topics=topics,
-            now=moment.now,
+            now=clock.now,
         )
         for name in sorted({*plans, *assignments, *members})
     }
     state = replace(state, groups=groups)
     planner = PlannerRecord(
-        planner_epoch=state.planner_epoch, instance=state.instance, started_at=moment.at
+        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
     )
     effects: list[Effect] = [
         Publish(records=(("assignments", planner),)),
-        Say("daemon.leading", {"planner_epoch": state.planner_epoch, "groups": len(groups)}),
+        LogEvent("daemon.leading", {"planner_epoch": state.planner_epoch, "groups": len(groups)}),
     ]
     for (kind, _), record in latest.items():
         if isinstance(record, LagRecord | TriggerRecord | OperatorRecord):
-            state, more = _told(state, kind, record, moment)
+            state, more = _received(state, kind, record, clock)
             effects += more
     return state, effects
 
@@ -218,14 +216,14 @@ def _recovered(
 # Hearing.
 
 
-def _told(
-    state: ControlState, kind: TopicKind, record: Record | Tombstone, moment: Moment
+def _received(
+    state: ControlState, kind: TopicKind, record: Record | Tombstone, clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     match record:
         case TopicRecord():
-            return _topic_changed(state, record.topic, record, moment), []
+            return _topic_changed(state, record.topic, record, clock), []
         case Tombstone(key=("topic", topic)):
-            return _topic_changed(state, str(topic), None, moment), []
+            return _topic_changed(state, str(topic), None, clock), []
         case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
             return state, [Fenced(planner=record)]
         case _:
@@ -234,21 +232,21 @@ def _told(
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
         return state, []
     group = state.groups.get(name) or group_state.empty(name, state.timers)
-    heard, said = _heard(group, record, moment.now)
+    updated, events = _apply(group, record, clock.now)
     if (
-        heard.ledger is group.ledger
-        and heard.changes == group.changes
-        and heard.operator is group.operator
+        updated.ledger is group.ledger
+        and updated.changes == group.changes
+        and updated.operator is group.operator
     ):
         # Nothing that cannot wait for the next tick: a heartbeat, a sample of lag, a trigger.
-        return _after(state, Outcome(state=heard, said=tuple(said)))
-    outcome = decide(heard, state.planning_of(name), state.world(moment))
-    return _after(state, replace(outcome, said=(*said, *outcome.said)))
+        return _after(state, Outcome(state=updated, said=tuple(events)))
+    outcome = decide(updated, state.planning_of(name), state.context(clock))
+    return _after(state, replace(outcome, said=(*events, *outcome.said)))
 
 
-def _heard(
-    group: GroupState, record: Record | Tombstone, now: float
-) -> tuple[GroupState, list[Say]]:
+def _apply(
+    group: ManagedGroup, record: Record | Tombstone, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     match record:
         case MemberRecord():
             return group_state.hear_member(group, record, now)
@@ -273,19 +271,19 @@ def _heard(
 
 
 def _topic_changed(
-    state: ControlState, name: str, record: TopicRecord | None, moment: Moment
+    state: ControlState, name: str, record: TopicRecord | None, clock: Clock
 ) -> ControlState:
     """Take in a topic's layout; only another id or number of partitions is a cause to plan anew by itself."""
     before = state.topics.get(name)
     topics = {topic: known for topic, known in state.topics.items() if topic != name}
     if record is not None:
         topics[name] = record
-    gone = state.gone - {name} if record is not None else state.gone | {name}
-    state = replace(state, topics=topics, gone=gone)
+    deleted = state.deleted_topics - {name} if record is not None else state.deleted_topics | {name}
+    state = replace(state, topics=topics, deleted_topics=deleted)
     if record and before and (record.id, record.partitions) == (before.id, before.partitions):
         return state
     groups = {
-        g: group.changed(Cause.TOPICS, moment.now) if group.reads(name) else group
+        g: group.changed(Cause.TOPICS, clock.now) if group.reads(name) else group
         for g, group in state.groups.items()
     }
     return replace(state, groups=groups)
@@ -301,18 +299,18 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
 # Time.
 
 
-def _ticked(state: ControlState, moment: Moment) -> tuple[ControlState, list[Effect]]:
+def _ticked(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
     effects: list[Effect] = []
-    since = moment.now - (moment.now if state.ticked_at is None else state.ticked_at)
+    since = clock.now - (clock.now if state.ticked_at is None else state.ticked_at)
     # While we did not listen, or did nothing else for long, nobody's silence tells of anybody but us.
-    forgiven = since if state.deaf or since > state.timers.heartbeat else 0.0
-    state = replace(state, ticked_at=moment.now)
+    forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
+    state = replace(state, ticked_at=clock.now)
     for name, group in state.groups.items():
         if not (group.live or group.ledger.holdings):
             continue
         known = liveness.not_heard_for(group, forgiven) if forgiven else group
-        heard, said = liveness.check_liveness(known, state.timers, moment.now)
-        outcome = decide(heard, state.planning_of(name), state.world(moment))
+        heard, said = liveness.check_liveness(known, state.timers, clock.now)
+        outcome = decide(heard, state.planning_of(name), state.context(clock))
         state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
         effects += more
     return state, effects

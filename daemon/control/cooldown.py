@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from daemon.control.settings import RestraintSettings
+    from daemon.control.settings import CooldownSettings
 
 HOUR = 3600.0
 
@@ -23,33 +23,31 @@ TRIGGERED = (Cause.RACKS, Cause.SKEW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class ExpectedGain:
     """The skew a plan met and the skew it promised, to be compared when its cool-down ends."""
 
     before: float
     after: float
 
-    def kept(self, skew: float) -> bool:
+    def met(self, skew: float) -> bool:
         """Whether at least half of the promised fall came true."""
         return skew <= (self.before + self.after) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restraint:
+class CooldownState:
     """A group's cool-down and what it has spent of its budgets."""
 
     until: float = float("-inf")
     pause: float | None = None
-    promise: Promise | None = None
+    expected: ExpectedGain | None = None
     spent: tuple[tuple[float, Cause, int], ...] = ()
 
-    def cooling(self, now: float) -> bool:
+    def active(self, now: float) -> bool:
         """Whether a triggered plan must wait."""
         return now < self.until
 
-    def over_budget(
-        self, cause: Cause, moves: int, now: float, settings: RestraintSettings
-    ) -> bool:
+    def over_budget(self, cause: Cause, moves: int, now: float, settings: CooldownSettings) -> bool:
         """Whether these moves would exceed what the cause may move in an hour."""
         limit = settings.moves_per_hour.get(cause)
         used = sum(
@@ -61,27 +59,29 @@ class Restraint:
         self,
         cause: Cause,
         moves: int,
-        promise: Promise | None,
+        expected: ExpectedGain | None,
         now: float,
-        settings: RestraintSettings,
-    ) -> Restraint:
+        settings: CooldownSettings,
+    ) -> CooldownState:
         """Start the cool-down of a plan just published."""
-        pause = settings.cool_down if self.pause is None else self.pause
+        pause = settings.duration if self.pause is None else self.pause
         recent = tuple(entry for entry in self.spent if entry[0] > now - HOUR)
-        return Restraint(
+        return CooldownState(
             until=now + pause,
             pause=pause,
-            promise=promise,
+            expected=expected,
             spent=(*recent, (now, cause, moves)) if moves else recent,
         )
 
-    def judged(self, skew: float, now: float, settings: RestraintSettings) -> Restraint:
+    def evaluate(self, skew: float, now: float, settings: CooldownSettings) -> CooldownState:
         """Hold the last plan against its promise, once its cool-down is over."""
-        if self.promise is None:
+        if self.expected is None:
             return self
-        if self.promise.kept(skew):
-            return replace(self, promise=None, pause=settings.cool_down)
-        served = settings.cool_down if self.pause is None else self.pause
-        pause = min(2 * served, settings.cool_down_max)
+        if self.expected.met(skew):
+            return replace(self, expected=None, pause=settings.duration)
+        served = settings.duration if self.pause is None else self.pause
+        pause = min(2 * served, settings.max_duration)
         # The pause already served counts towards the longer one.
-        return replace(self, promise=None, pause=pause, until=max(self.until + pause - served, now))
+        return replace(
+            self, expected=None, pause=pause, until=max(self.until + pause - served, now)
+        )

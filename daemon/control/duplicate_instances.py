@@ -18,7 +18,7 @@ REPLACEMENTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class InstanceConflict:
     """What is known of the incarnations of one instance that replace each other."""
 
     replaced: tuple[float, ...] = ()
@@ -32,16 +32,16 @@ class Contest:
         """Whether none of the incarnations is admitted."""
         return self.since is not None
 
-    def joined(self, incarnation: str, *, replaces: bool, now: float) -> Contest:
+    def joined(self, incarnation: str, *, replaces: bool, now: float) -> InstanceConflict:
         """Take in an incarnation that wants to be admitted."""
         replaced = tuple(
             at for at in (*self.replaced, *([now] if replaces else [])) if at > now - WITHIN
         )
         since = now if self.since is None and len(replaced) >= REPLACEMENTS else self.since
         heard = {} if since is None else {**self.heard, incarnation: now}
-        return Contest(replaced=replaced, since=since, heard=heard)
+        return InstanceConflict(replaced=replaced, since=since, heard=heard)
 
-    def checked(self, now: float, dead_after: float) -> Contest:
+    def checked(self, now: float, dead_after: float) -> InstanceConflict:
         """Forget who fell silent; with one left it is over."""
         if self.since is None:
             return self
@@ -49,7 +49,7 @@ class Contest:
         # Right after it opens only the last comer is known; the one it replaced takes a moment to be heard again.
         if len(heard) > 1 or now - self.since < dead_after:
             return replace(self, heard=heard)
-        return Contest()
+        return InstanceConflict()
 
     def idle(self, now: float) -> bool:
         """Whether there is nothing to remember."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.control.context import Say
+from daemon.control.context import LogEvent
 from daemon.control.managed_group import (
     Live,
     evict,
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.handover.timers import Timers
-    from daemon.control.duplicate_instances import Contest
-    from daemon.control.managed_group import GroupState
+    from daemon.control.duplicate_instances import InstanceConflict
+    from daemon.control.managed_group import ManagedGroup
 
 
-def check_liveness(state: GroupState, timers: Timers, now: float) -> tuple[GroupState, list[Say]]:
+def check_liveness(
+    state: ManagedGroup, timers: Timers, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     """Evict who fell silent or does not give up what it must; freeze when most fall silent together.
 
     Most members gone together looks more like a fault of ours or of the network than like theirs, so nothing moves until
@@ -35,17 +37,17 @@ def check_liveness(state: GroupState, timers: Timers, now: float) -> tuple[Group
     ]
     most = len(silence) > 1 and 2 * len(suspects) > len(silence)
     freeze = bool(dead) and (most or state.frozen)  # who joins a frozen group does not thaw it
-    said: list[Say] = []
+    said: list[LogEvent] = []
     if freeze and not state.frozen:
         counts = {
             "silent": len(suspects),
             "members": len(silence),
             "for_seconds": timers.revoke_timeout,
         }
-        said.append(Say("group.frozen", {"group": state.name, **counts}))
+        said.append(LogEvent("group.frozen", {"group": state.name, **counts}))
     patience = timers.dead_after + (timers.revoke_timeout if freeze else 0)
     late = sorted(state.ledger.overdue(now, timers.revoke_timeout))
-    state = replace(state, frozen=freeze, contests=_still_open(state.contests, timers, now))
+    state = replace(state, frozen=freeze, conflicts=_still_open(state.conflicts, timers, now))
     for who, why in (
         *((who, f"not heard for {patience:g} s") for who in dead if silence[who] >= patience),
         *(
@@ -59,17 +61,18 @@ def check_liveness(state: GroupState, timers: Timers, now: float) -> tuple[Group
 
 
 def _still_open(
-    contests: Mapping[str, Contest], timers: Timers, now: float
-) -> Mapping[str, Contest]:
-    if not contests:
-        return contests
+    conflicts: Mapping[str, InstanceConflict], timers: Timers, now: float
+) -> Mapping[str, InstanceConflict]:
+    if not conflicts:
+        return conflicts
     checked = {
-        instance: contest.checked(now, timers.dead_after) for instance, contest in contests.items()
+        instance: conflict.checked(now, timers.dead_after)
+        for instance, conflict in conflicts.items()
     }
-    return {instance: contest for instance, contest in checked.items() if not contest.idle(now)}
+    return {instance: conflict for instance, conflict in checked.items() if not conflict.idle(now)}
 
 
-def not_heard_for(state: GroupState, seconds: float) -> GroupState:
+def not_heard_for(state: ManagedGroup, seconds: float) -> ManagedGroup:
     """Forgive the members a silence that was ours: so long nobody listened."""
     live = {who: Live(known.record, known.heard + seconds) for who, known in state.live.items()}
     return replace(state, live=live)

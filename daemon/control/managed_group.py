@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
-from daemon.control.context import Say
-from daemon.control.cooldown import Restraint
-from daemon.control.duplicate_instances import Contest
+from daemon.control.context import LogEvent
+from daemon.control.cooldown import CooldownState
+from daemon.control.duplicate_instances import InstanceConflict
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TopicRecord,
         TriggerRecord,
     )
-    from daemon.control.planning import Plan
+    from daemon.control.planning import ComputedPlan
 
 
 class Live(NamedTuple):
@@ -46,7 +46,7 @@ class Change(NamedTuple):
     last: float
 
 
-class TurnedDown(NamedTuple):
+class Suppression(NamedTuple):
     """A standing trigger that no plan followed: why, and when it is considered again."""
 
     why: str
@@ -75,7 +75,7 @@ class Basis(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupState:
+class ManagedGroup:
     """One managed group."""
 
     name: str
@@ -88,11 +88,11 @@ class GroupState:
     triggers: Mapping[Cause, TriggerRecord] = field(default_factory=dict)
     operator: OperatorRecord | None = None
     changes: Mapping[Cause, Change] = field(default_factory=dict)
-    restraint: Restraint = field(default_factory=Restraint)
-    turned_down: Mapping[Cause, TurnedDown] = field(default_factory=dict)
-    contests: Mapping[str, Contest] = field(default_factory=dict)  # by instance
+    cooldown: CooldownState = field(default_factory=CooldownState)
+    suppressed: Mapping[Cause, Suppression] = field(default_factory=dict)
+    conflicts: Mapping[str, InstanceConflict] = field(default_factory=dict)  # by instance
     frozen: bool = False
-    held: bool = False
+    waiting_for_topics: bool = False
     """A plan waits for topics that are not known yet, and that was said."""
     unsplittable: frozenset[TopicPartition] = frozenset()
     handover_since: float | None = None
@@ -139,20 +139,20 @@ class GroupState:
         """Whether any live member subscribes to a topic."""
         return any(topic in live.record.topics for live in self.live.values())
 
-    def changed(self, cause: Cause, now: float) -> GroupState:
+    def changed(self, cause: Cause, now: float) -> ManagedGroup:
         """Note that a plan must follow, once the change has settled."""
         first = self.changes[cause].first if cause in self.changes else now
         return replace(self, changes={**self.changes, cause: Change(first, now)})
 
-    def aimed(self) -> GroupState:
+    def aimed(self) -> ManagedGroup:
         """Give each live incarnation the share of its instance, nothing to one that is not planned yet."""
         shares = {who: self.target.get(who.instance, frozenset()) for who in self.live}
         return replace(self, ledger=self.ledger.retarget(shares))
 
 
-def empty(name: str, timers: Timers) -> GroupState:
+def empty(name: str, timers: Timers) -> ManagedGroup:
     """Return a group that nothing is known of yet."""
-    return GroupState(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))
+    return ManagedGroup(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))
 
 
 def recovered(
@@ -165,7 +165,7 @@ def recovered(
     departed: set[Incarnation],
     topics: Mapping[str, TopicRecord],
     now: float,
-) -> GroupState:
+) -> ManagedGroup:
     """Return a group as the topics tell it to a daemon that starts: the same plan, every liveness timer anew.
 
     Args:
@@ -188,7 +188,7 @@ def recovered(
         now=now,
     )
     target = {who.instance: share for who, share in ledger.target.items()}
-    state = GroupState(name=name, ledger=ledger, plan=plan, target=target)
+    state = ManagedGroup(name=name, ledger=ledger, plan=plan, target=target)
     for record in members:
         state, _ = hear_member(state, record, now)
     for who in [who for who in ledger.holdings if who not in state.live]:
@@ -198,7 +198,7 @@ def recovered(
     return replace(state.aimed(), basis=_planned_basis(state, topics))
 
 
-def _planned_basis(state: GroupState, topics: Mapping[str, TopicRecord]) -> Basis | None:
+def _planned_basis(state: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
     """Return today's basis if the plan of old fits it; a changed subscription alone does not show there."""
     now = state.profile(topics)
     plan = state.plan
@@ -214,8 +214,8 @@ def _planned_basis(state: GroupState, topics: Mapping[str, TopicRecord]) -> Basi
 
 
 def hear_member(
-    state: GroupState, record: MemberRecord, now: float
-) -> tuple[GroupState, list[Say]]:
+    state: ManagedGroup, record: MemberRecord, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
     who = Incarnation(record.instance, record.incarnation)
     if record.state == "left":
@@ -234,44 +234,44 @@ def hear_member(
     if holding is None and record.owned:
         fields = {**_name(state, who), "why": "owns partitions that no record of ours gives it"}
         return replace(state, ledger=state.ledger.claimed(record, now)), [
-            Say("member.evicted", fields)
+            LogEvent("member.evicted", fields)
         ]
     return _join(replace(state, ledger=state.ledger.acknowledge(record)), who, record, now)
 
 
 def _join(
-    state: GroupState, who: Incarnation, record: MemberRecord, now: float
-) -> tuple[GroupState, list[Say]]:
+    state: ManagedGroup, who: Incarnation, record: MemberRecord, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     older = [other for other in state.live if other.instance == who.instance]
-    contest = state.contests.get(who.instance, Contest()).joined(
+    conflict = state.conflicts.get(who.instance, InstanceConflict()).joined(
         who.incarnation, replaces=bool(older), now=now
     )
-    if older or contest.open:
-        state = replace(state, contests={**state.contests, who.instance: contest})
-    if contest.open and not older:
+    if older or conflict.open:
+        state = replace(state, conflicts={**state.conflicts, who.instance: conflict})
+    if conflict.open and not older:
         return state, []  # said when it began
-    said: list[Say] = []
+    said: list[LogEvent] = []
     for other in older:
         why = (
             "its instance is contested"
-            if contest.open
+            if conflict.open
             else "a newer incarnation of its instance has joined"
         )
         state, words = evict(state, other, why, now)
         said += words
-    if contest.open:
+    if conflict.open:
         return state, [
             *said,
-            Say("member.contested", {"group": state.name, "instance": who.instance}),
+            LogEvent("member.contested", {"group": state.name, "instance": who.instance}),
         ]
     fields = {**_name(state, who), "rack": record.rack, "topics": list(record.topics)}
     state = replace(state, live={**state.live, who: Live(record, now)})
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), [Say("member.joined", fields), *said]
+    return state.changed(Cause.MEMBERSHIP, now).aimed(), [LogEvent("member.joined", fields), *said]
 
 
 def _heartbeat(
-    state: GroupState, who: Incarnation, record: MemberRecord, now: float
-) -> tuple[GroupState, list[Say]]:
+    state: ManagedGroup, who: Incarnation, record: MemberRecord, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     before = state.live[who].record
     state = replace(
         state, live={**state.live, who: Live(record, now)}, ledger=state.ledger.acknowledge(record)
@@ -281,10 +281,10 @@ def _heartbeat(
     if record.nack is None or record.nack == before.nack:
         return state, []
     refused = {**_name(state, who), "code": record.nack.code, "epoch": record.nack.epoch}
-    return state, [Say("member.refused", refused)]
+    return state, [LogEvent("member.refused", refused)]
 
 
-def leave(state: GroupState, who: Incarnation, now: float) -> tuple[GroupState, list[Say]]:
+def leave(state: ManagedGroup, who: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take note that an incarnation has left, or that its record is gone: what it had is free."""
     was_live = who in state.live
     state = replace(
@@ -294,21 +294,23 @@ def leave(state: GroupState, who: Incarnation, now: float) -> tuple[GroupState, 
     )
     if not was_live:
         return state, []
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), [Say("member.left", _name(state, who))]
+    return state.changed(Cause.MEMBERSHIP, now).aimed(), [
+        LogEvent("member.left", _name(state, who))
+    ]
 
 
 def evict(
-    state: GroupState, who: Incarnation, why: str, now: float
-) -> tuple[GroupState, list[Say]]:
+    state: ManagedGroup, who: Incarnation, why: str, now: float
+) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take everything from an incarnation; its partitions are free after the wait that the ledger keeps."""
     live = {other: heard for other, heard in state.live.items() if other != who}
     state = replace(state, live=live, ledger=state.ledger.evict(who))
     return state.changed(Cause.MEMBERSHIP, now).aimed(), [
-        Say("member.evicted", {**_name(state, who), "why": why})
+        LogEvent("member.evicted", {**_name(state, who), "why": why})
     ]
 
 
-def hear_trigger(state: GroupState, record: TriggerRecord) -> tuple[GroupState, list[Say]]:
+def hear_trigger(state: ManagedGroup, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take in a cause that stands; one that was known already is no news."""
     cause = Cause(record.kind)
     known = state.triggers.get(cause)
@@ -316,25 +318,25 @@ def hear_trigger(state: GroupState, record: TriggerRecord) -> tuple[GroupState, 
     if known is not None and known.since == record.since:
         return state, []
     fields = {"group": state.name, "kind": record.kind, "at": record.at, "since": record.since}
-    said = Say("trigger.seen", {**fields, "evidence": record.evidence.value()})
+    said = LogEvent("trigger.seen", {**fields, "evidence": record.evidence.value()})
     return replace(
-        state, turned_down={c: t for c, t in state.turned_down.items() if c is not cause}
+        state, suppressed={c: t for c, t in state.suppressed.items() if c is not cause}
     ), [said]
 
 
-def trigger_ended(state: GroupState, cause: Cause) -> tuple[GroupState, list[Say]]:
+def trigger_ended(state: ManagedGroup, cause: Cause) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take note that a cause no longer stands."""
     if cause not in state.triggers:
         return state, []
     triggers = {other: record for other, record in state.triggers.items() if other is not cause}
     return replace(state, triggers=triggers), [
-        Say("trigger.ended", {"group": state.name, "kind": cause.value})
+        LogEvent("trigger.ended", {"group": state.name, "kind": cause.value})
     ]
 
 
 def planned(
-    state: GroupState, plan: Plan, record: GroupRecord, basis: Basis, now: float
-) -> GroupState:
+    state: ManagedGroup, plan: ComputedPlan, record: GroupRecord, basis: Basis, now: float
+) -> ManagedGroup:
     """Return the group after a plan was decided: its target is aimed at, all changes are followed."""
     since = state.handover_since if state.handover_since is not None else now
     return replace(
@@ -344,11 +346,11 @@ def planned(
         target=plan.target,
         changes={},
         operator=None,
-        turned_down={},
-        held=False,
+        suppressed={},
+        waiting_for_topics=False,
         handover_since=since,
     ).aimed()
 
 
-def _name(state: GroupState, who: Incarnation) -> dict[str, object]:
+def _name(state: ManagedGroup, who: Incarnation) -> dict[str, object]:
     return {"group": state.name, "instance": who.instance, "incarnation": who.incarnation}

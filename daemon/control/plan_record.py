@@ -19,19 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.protocol.records import LagRecord, TopicRecord
-    from daemon.control.context import World
-    from daemon.control.managed_group import GroupState
-    from daemon.control.planning import Plan
+    from daemon.control.context import ControlContext
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.planning import ComputedPlan
     from daemon.control.settings import Cause
 
 
-def next_epoch(state: GroupState) -> int:
+def next_epoch(state: ManagedGroup) -> int:
     """The first group epoch that was never published."""
     return max(state.ledger.epoch, state.plan.group_epoch if state.plan else 0) + 1
 
 
 def of(
-    state: GroupState, cause: Cause, plan: Plan, lags: Mapping[str, LagRecord], world: World
+    state: ManagedGroup,
+    cause: Cause,
+    plan: ComputedPlan,
+    lags: Mapping[str, LagRecord],
+    context: ControlContext,
 ) -> GroupRecord:
     """The record of a plan that was made of these lags."""
     epoch = next_epoch(state)
@@ -39,17 +43,17 @@ def of(
         instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()
     }
     digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
-    topics = {name: topic for name, topic in world.topics.items() if state.reads(name)}
+    topics = {name: topic for name, topic in context.topics.items() if state.reads(name)}
     return GroupRecord(
         group=state.name,
         mode="managed",
-        planner_epoch=world.planner_epoch,
+        planner_epoch=context.planner_epoch,
         group_epoch=epoch,
         plan_id=f"{epoch}-{digest[:8]}",
         strategy=plan.strategy,
         reason=cause.value,
         lag_at=min((record.at for record in lags.values()), default=None),
-        metadata_at=metadata_at(state, world),
+        metadata_at=metadata_at(state, context),
         topics={
             name: PlannedTopic(id=topic.id, partitions=topic.partitions, racks=racks(topic))
             for name, topic in topics.items()
@@ -65,13 +69,13 @@ def of(
         ),
         before=plan.before.as_json(),
         after=plan.after.as_json(),
-        computed_at=world.at,
+        computed_at=context.at,
         digest=digest,
         certificate=_certificate(plan),
     )
 
 
-def _certificate(plan: Plan) -> PlanCertificate | None:
+def _certificate(plan: ComputedPlan) -> PlanCertificate | None:
     certificate = plan.certificate
     if certificate is None:
         return None
@@ -96,12 +100,12 @@ def racks(topic: TopicRecord) -> PlannedRacks:
     return PlannedRacks(at=topic.at, racks=topic.racks)
 
 
-def metadata_at(state: GroupState, world: World) -> int:
+def metadata_at(state: ManagedGroup, context: ControlContext) -> int:
     """The time of the newest metadata that a plan of this group rests on."""
-    return max((topic.at for name, topic in world.topics.items() if state.reads(name)), default=0)
+    return max((topic.at for name, topic in context.topics.items() if state.reads(name)), default=0)
 
 
-def canonical(record: GroupRecord, plan: Plan, cause: Cause) -> dict[str, object]:
+def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str, object]:
     """The fields of the one line that the log has of it."""
     return {
         "group": record.group,
@@ -119,6 +123,6 @@ def canonical(record: GroupRecord, plan: Plan, cause: Cause) -> dict[str, object
     }
 
 
-def scores(plan: Plan) -> dict[str, object]:
+def scores(plan: ComputedPlan) -> dict[str, object]:
     """What was, and what would be."""
     return {"before": plan.before.as_json(), "after": plan.after.as_json()}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ComputedPlan:
     """A target for a group, and what it is worth."""
 
     strategy: str
@@ -63,7 +63,7 @@ def plan(
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
-) -> Plan:
+) -> ComputedPlan:
     """Plan a group anew.
 
     Args:
@@ -95,7 +95,7 @@ def plan(
         for place in places
         if owners.get(place, member) != member
     )
-    return Plan(
+    return ComputedPlan(
         strategy=wanted.strategy,
         target=target,
         before=score(group, held),

@@ -16,12 +16,12 @@ import numpy as np
 from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
 from daemon.control import managed_group as group_state
 from daemon.control import plan_record
-from daemon.control.context import Say
+from daemon.control.context import LogEvent
 from daemon.control.cooldown import (
     TRIGGERED,
-    Promise,
+    ExpectedGain,
 )
-from daemon.control.managed_group import TurnedDown
+from daemon.control.managed_group import Suppression
 from daemon.control.planning import plan as make_plan
 from daemon.control.settings import Cause
 from streaming.rules.skew import skew_of
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from assignors.problem.score import Score
     from assignors.protocol.records import LagRecord, Record
-    from daemon.control.context import World
-    from daemon.control.managed_group import GroupState
-    from daemon.control.planning import Plan
+    from daemon.control.context import ControlContext
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.planning import ComputedPlan
     from daemon.control.settings import PlanSettings
 
 Changes = tuple["Record | Tombstone", ...]
@@ -43,134 +43,148 @@ Changes = tuple["Record | Tombstone", ...]
 class Outcome:
     """A group after a decision, the records of one transaction, and what to say of it."""
 
-    state: GroupState
+    state: ManagedGroup
     records: Changes = ()
-    said: tuple[Say, ...] = ()
+    said: tuple[LogEvent, ...] = ()
 
 
-def decide(state: GroupState, wanted: PlanSettings, world: World) -> Outcome:
+def decide(state: ManagedGroup, wanted: PlanSettings, context: ControlContext) -> Outcome:
     """Plan the group if anything asks for it, and publish what the hand-over allows by now."""
-    state, said = _judged(state, world)
-    cause = due(state, world)
-    outcome = Outcome(state=state) if cause is None else _follow(cause, state, wanted, world)
-    return _advanced(replace(outcome, said=(*said, *outcome.said)), world)
+    state, said = _evaluate(state, context)
+    cause = due(state, context)
+    outcome = Outcome(state=state) if cause is None else _follow(cause, state, wanted, context)
+    return _advanced(replace(outcome, said=(*said, *outcome.said)), context)
 
 
-def due(state: GroupState, world: World) -> Cause | None:
+def due(state: ManagedGroup, context: ControlContext) -> Cause | None:
     """Return what asks for a plan now, the most pressing first."""
     if state.operator is not None and state.live:
         return Cause.OPERATOR
     if state.frozen:
         return None
     for cause, change in state.changes.items():
-        still = world.now - change.last >= world.settings.settle
-        if still or world.now - change.first >= world.settings.settle_max:
+        still = context.now - change.last >= context.settings.settle
+        if still or context.now - change.first >= context.settings.settle_max:
             return cause
     if not state.live or state.changes or not state.ledger.settled:
         return None
     for cause in TRIGGERED:
-        known = state.turned_down.get(cause)
-        if cause in state.triggers and (known is None or world.now >= known.until):
+        known = state.suppressed.get(cause)
+        if cause in state.triggers and (known is None or context.now >= known.until):
             return cause
     return None
 
 
-def _follow(cause: Cause, state: GroupState, wanted: PlanSettings, world: World) -> Outcome:
-    basis = state.profile(world.topics)
+def _follow(
+    cause: Cause, state: ManagedGroup, wanted: PlanSettings, context: ControlContext
+) -> Outcome:
+    basis = state.profile(context.topics)
     if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
         if basis == state.basis:
             # A member came back, as it was, before anybody noticed: its partitions wait for it.
-            return Outcome(state=replace(state, changes={}, held=False))
-        if unknown := _unknown_topics(state, world):
-            return _held(state, unknown)
-    if cause in TRIGGERED and state.restraint.cooling(world.now):
-        return _suppressed(
-            state, cause, "cooling down", None, state.restraint.until - world.now, world
+            return Outcome(state=replace(state, changes={}, waiting_for_topics=False))
+        if unknown := _unknown_topics(state, context):
+            return _wait_for_topics(state, unknown)
+    if cause in TRIGGERED and state.cooldown.active(context.now):
+        return _suppress(
+            state, cause, "cooling down", None, state.cooldown.until - context.now, context
         )
-    lags = current_lags(state, world)
+    lags = current_lags(state, context)
     try:
         plan = make_plan(
             wanted,
             state.members,
-            {name: world.topics[name] for name in basis.topics},
+            {name: context.topics[name] for name in basis.topics},
             lags,
             state.owners(),
         )
     except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; it is said in full
-        return _failed(state, cause, traceback.format_exc(), world)
-    if cause in TRIGGERED and (outcome := _turned_down(cause, state, plan, lags, world)):
+        return _failed(state, cause, traceback.format_exc(), context)
+    if cause in TRIGGERED and (outcome := _rejected(cause, state, plan, lags, context)):
         return outcome
-    record = plan_record.of(state, cause, plan, lags, world)
-    promise = None
+    record = plan_record.of(state, cause, plan, lags, context)
+    expected = None
     if (
         cause is Cause.SKEW
         and plan.before.lag_max_over_mean is not None
         and plan.after.lag_max_over_mean is not None
     ):
-        promise = Promise(before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean)
-    restraint = state.restraint.planned(
-        cause, len(plan.moved), promise, world.now, world.settings.restraint
+        expected = ExpectedGain(
+            before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean
+        )
+    cooldown = state.cooldown.planned(
+        cause, len(plan.moved), expected, context.now, context.settings.cooldown
     )
     followed: Changes = ()
     if state.operator is not None:
         followed = (Tombstone(state.operator.key),)  # followed once, also after a restart
     planned = group_state.planned(
-        replace(state, restraint=restraint), plan, record, basis, world.now
+        replace(state, cooldown=cooldown), plan, record, basis, context.now
     )
-    said = Say("plan.published", plan_record.canonical(record, plan, cause))
+    said = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
     return Outcome(state=planned, records=(record, *followed), said=(said,))
 
 
-def _unknown_topics(state: GroupState, world: World) -> list[str]:
+def _unknown_topics(state: ManagedGroup, context: ControlContext) -> list[str]:
     """Return the topics of the standing plan that are neither known nor known to be gone: who plans without them revokes."""
     planned = state.plan.topics if state.plan else {}
     return sorted(
-        t for t in planned if state.reads(t) and t not in world.topics and t not in world.gone
+        t
+        for t in planned
+        if state.reads(t) and t not in context.topics and t not in context.deleted_topics
     )
 
 
-def _held(state: GroupState, unknown: list[str]) -> Outcome:
-    said = () if state.held else (Say("plan.held", {"group": state.name, "topics": unknown}),)
-    return Outcome(state=replace(state, held=True), said=said)
+def _wait_for_topics(state: ManagedGroup, unknown: list[str]) -> Outcome:
+    said = (
+        ()
+        if state.waiting_for_topics
+        else (LogEvent("plan.held", {"group": state.name, "topics": unknown}),)
+    )
+    return Outcome(state=replace(state, waiting_for_topics=True), said=said)
 
 
-def _failed(state: GroupState, cause: Cause, trace: str, world: World) -> Outcome:
+def _failed(state: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Outcome:
     """Leave the assignment as it is; the same cause is tried again after a cool-down, other groups go on."""
-    pause = world.settings.restraint.cool_down
-    later = {**state.turned_down, cause: TurnedDown("failed", world.now + pause)}
+    pause = context.settings.cooldown.duration
+    later = {**state.suppressed, cause: Suppression("failed", context.now + pause)}
     changes = {
-        c: change._replace(first=world.now + pause, last=world.now + pause)
+        c: change._replace(first=context.now + pause, last=context.now + pause)
         for c, change in state.changes.items()
     }
     fields = {"group": state.name, "reason": cause.value, "again_in": pause, "error": trace}
-    state = replace(state, turned_down=later, changes=changes, operator=None)
-    return Outcome(state=state, said=(Say("plan.failed", fields),))
+    state = replace(state, suppressed=later, changes=changes, operator=None)
+    return Outcome(state=state, said=(LogEvent("plan.failed", fields),))
 
 
-def current_lags(state: GroupState, world: World) -> dict[str, LagRecord]:
+def current_lags(state: ManagedGroup, context: ControlContext) -> dict[str, LagRecord]:
     """Return the lag of the topics that the group's members read; that of a topic made anew since counts no more."""
     return {
         name: record
         for name, record in state.lags.items()
-        if state.reads(name) and name in world.topics and record.id == world.topics[name].id
+        if state.reads(name) and name in context.topics and record.id == context.topics[name].id
     }
 
 
-def _turned_down(
-    cause: Cause, state: GroupState, plan: Plan, lags: Mapping[str, LagRecord], world: World
+def _rejected(
+    cause: Cause,
+    state: ManagedGroup,
+    plan: ComputedPlan,
+    lags: Mapping[str, LagRecord],
+    context: ControlContext,
 ) -> Outcome | None:
     """Return the outcome of a trigger that no plan follows, None where one does."""
-    pause = world.settings.restraint.cool_down
+    pause = context.settings.cooldown.duration
     gain = gained(cause, plan.before, plan.after)
-    if gain < world.settings.min_gain:
+    if gain < context.settings.min_gain:
         if cause is Cause.RACKS and state.plan is not None:
-            return _confirmed(state, state.plan, plan, world)
-        outcome = _suppressed(
-            state, cause, f"gains less than {world.settings.min_gain:.0%}", plan, pause, world
+            return _confirmed(state, state.plan, plan, context)
+        outcome = _suppress(
+            state, cause, f"gains less than {context.settings.min_gain:.0%}", plan, pause, context
         )
         return _unsplittable(outcome, plan, lags)
-    if state.restraint.over_budget(cause, len(plan.moved), world.now, world.settings.restraint):
-        return _suppressed(state, cause, "its moves exceed the hour's budget", plan, pause, world)
+    if state.cooldown.over_budget(cause, len(plan.moved), context.now, context.settings.cooldown):
+        return _suppress(state, cause, "its moves exceed the hour's budget", plan, pause, context)
     return None
 
 
@@ -183,22 +197,24 @@ def gained(cause: Cause, before: Score, after: Score) -> float:
     return (was - becomes) / was if was and becomes is not None else 0.0
 
 
-def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: World) -> Outcome:
+def _confirmed(
+    state: ManagedGroup, standing: GroupRecord, plan: ComputedPlan, context: ControlContext
+) -> Outcome:
     """Say that the plan that stands was held against the new metadata: that ends the trigger."""
     trigger = state.triggers[Cause.RACKS]
     # Also of topics that no member reads any more: the trigger rests on them too.
     evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
-    seen = [world.topics[name].at for name in evidence if name in world.topics]
+    seen = [context.topics[name].at for name in evidence if name in context.topics]
     record = replace(
         standing,
-        metadata_at=max(plan_record.metadata_at(state, world), standing.metadata_at or 0, *seen),
+        metadata_at=max(plan_record.metadata_at(state, context), standing.metadata_at or 0, *seen),
         topics={
             # Its size stays what the plan covers: a topic that has grown since is still to be planned.
             name: replace(topic, racks=plan_record.racks(now))
             if now is not None and now.id == topic.id
             else topic
             for name, topic, now in (
-                (n, t, world.topics.get(n)) for n, t in standing.topics.items()
+                (n, t, context.topics.get(n)) for n, t in standing.topics.items()
             )
         },
     )
@@ -208,33 +224,38 @@ def _confirmed(state: GroupState, standing: GroupRecord, plan: Plan, world: Worl
         "reason": Cause.RACKS.value,
         **plan_record.scores(plan),
     }
-    until = world.now + world.settings.restraint.cool_down
-    later = {**state.turned_down, Cause.RACKS: TurnedDown("confirmed", until)}
-    confirmed = replace(state, plan=record, turned_down=later)
+    until = context.now + context.settings.cooldown.duration
+    later = {**state.suppressed, Cause.RACKS: Suppression("confirmed", until)}
+    confirmed = replace(state, plan=record, suppressed=later)
     return Outcome(
         state=confirmed,
         records=(record,),
-        said=(Say("plan.confirmed", {**fields, "at": trigger.at}),),
+        said=(LogEvent("plan.confirmed", {**fields, "at": trigger.at}),),
     )
 
 
-def _suppressed(
-    state: GroupState, cause: Cause, why: str, plan: Plan | None, pause: float, world: World
+def _suppress(
+    state: ManagedGroup,
+    cause: Cause,
+    why: str,
+    plan: ComputedPlan | None,
+    pause: float,
+    context: ControlContext,
 ) -> Outcome:
     """Turn a trigger down for a while, and say so if it is for another reason than last time."""
-    known = state.turned_down.get(cause)
+    known = state.suppressed.get(cause)
     held = replace(
-        state, turned_down={**state.turned_down, cause: TurnedDown(why, world.now + pause)}
+        state, suppressed={**state.suppressed, cause: Suppression(why, context.now + pause)}
     )
     if known is not None and known.why == why:
         return Outcome(state=held)
     fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
     fields |= {"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}
     fields["again_in"] = round(pause, 1)
-    return Outcome(state=held, said=(Say("plan.suppressed", fields),))
+    return Outcome(state=held, said=(LogEvent("plan.suppressed", fields),))
 
 
-def _unsplittable(outcome: Outcome, plan: Plan, lags: Mapping[str, LagRecord]) -> Outcome:
+def _unsplittable(outcome: Outcome, plan: ComputedPlan, lags: Mapping[str, LagRecord]) -> Outcome:
     """Say once which partition no plan can do anything about."""
     state = outcome.state
     trigger = state.triggers.get(Cause.SKEW)
@@ -261,40 +282,42 @@ def _unsplittable(outcome: Outcome, plan: Plan, lags: Mapping[str, LagRecord]) -
     }
     known = replace(state, unsplittable=state.unsplittable | {(topic, number)})
     return replace(
-        outcome, state=known, said=(*outcome.said, Say("partition.unsplittable", fields))
+        outcome, state=known, said=(*outcome.said, LogEvent("partition.unsplittable", fields))
     )
 
 
-def _judged(state: GroupState, world: World) -> tuple[GroupState, tuple[Say, ...]]:
+def _evaluate(
+    state: ManagedGroup, context: ControlContext
+) -> tuple[ManagedGroup, tuple[LogEvent, ...]]:
     """Hold the last plan against its promise once its cool-down is over."""
-    promise = state.restraint.promise
-    if promise is None or state.restraint.cooling(world.now):
+    expected = state.cooldown.expected
+    if expected is None or state.cooldown.active(context.now):
         return state, ()
-    skew = _skew_now(state, world)
-    restraint = state.restraint.judged(skew, world.now, world.settings.restraint)
+    skew = _current_skew(state, context)
+    cooldown = state.cooldown.evaluate(skew, context.now, context.settings.cooldown)
     fields = {
         "group": state.name,
-        "promised": round(promise.after, 3),
+        "promised": round(expected.after, 3),
         "brought": round(skew, 3),
-        "kept": promise.kept(skew),
-        "cool_down": restraint.pause,
+        "kept": expected.met(skew),
+        "cool_down": cooldown.pause,
     }
-    return replace(state, restraint=restraint), (Say("plan.judged", fields),)
+    return replace(state, cooldown=cooldown), (LogEvent("plan.judged", fields),)
 
 
-def _skew_now(state: GroupState, world: World) -> float:
+def _current_skew(state: ManagedGroup, context: ControlContext) -> float:
     """Return the skew as the pipeline's lag and the ledger's owners have it; 1 without lag."""
     members = state.members
     loads = dict.fromkeys(members, 0.0)
     owners = state.owners()
-    for topic, record in current_lags(state, world).items():
+    for topic, record in current_lags(state, context).items():
         for number, lag in enumerate(record.lag):
             if (owner := owners.get((topic, number))) in loads:
                 loads[owner] += lag / members[owner].capacity
     return skew_of(np.array(list(loads.values())))
 
 
-def _advanced(outcome: Outcome, world: World) -> Outcome:
+def _advanced(outcome: Outcome, context: ControlContext) -> Outcome:
     """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
     state = outcome.state
     if state.ledger is state.advanced:
@@ -304,8 +327,8 @@ def _advanced(outcome: Outcome, world: World) -> Outcome:
     reason = state.plan.reason if state.plan else ""
     ledger, changes = state.ledger.publish(
         epoch=epoch,
-        planner_epoch=world.planner_epoch,
-        now=world.now,
+        planner_epoch=context.planner_epoch,
+        now=context.now,
         reason=reason,
         traits=state.traits(),
     )
@@ -313,15 +336,15 @@ def _advanced(outcome: Outcome, world: World) -> Outcome:
     said = list(outcome.said)
     if changes:
         said.append(
-            Say(
+            LogEvent(
                 "handover.advanced",
                 {"group": state.name, "group_epoch": epoch, **_under_way(state)},
             )
         )
     if state.handover_since is not None and ledger.settled:
-        seconds = round(world.now - state.handover_since, 3)
+        seconds = round(context.now - state.handover_since, 3)
         said.append(
-            Say(
+            LogEvent(
                 "handover.settled",
                 {"group": state.name, "group_epoch": ledger.epoch, "seconds": seconds},
             )
@@ -330,7 +353,7 @@ def _advanced(outcome: Outcome, world: World) -> Outcome:
     return Outcome(state=state, records=(*outcome.records, *changes), said=tuple(said))
 
 
-def _under_way(state: GroupState) -> dict[str, int]:
+def _under_way(state: ManagedGroup) -> dict[str, int]:
     holdings = state.ledger.holdings.values()
     granted = sum(len(holding.granted) for holding in holdings)
     wanted = sum(map(len, state.ledger.target.values()))

@@ -28,11 +28,11 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestraintSettings:
+class CooldownSettings:
     """Seconds, and moves an hour for each cause (no entry: no limit)."""
 
-    cool_down: Seconds = 60.0
-    cool_down_max: Seconds = 1800.0
+    duration: Seconds = 60.0
+    max_duration: Seconds = 1800.0
     moves_per_hour: Mapping[Cause, Count] = field(default_factory=dict)
 
 
@@ -58,4 +58,4 @@ class ControlSettings:
     """… but no longer than this."""
     min_gain: Share = 0.1
     """The share by which a triggered plan must lower the skew, or the cross-rack share."""
-    restraint: RestraintSettings = field(default_factory=RestraintSettings)
+    cooldown: CooldownSettings = field(default_factory=CooldownSettings)

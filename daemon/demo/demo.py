@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from daemon.kafka.topic_reader import Entry
 
 TUNING = (
-    "pipeline.skew_for=10",
+    "pipeline.skew_duration=10",
     "pipeline.skew_floor=3000",
-    "control.restraint.cool_down=20",
+    "control.cooldown.duration=20",
 )
 """A demo is watched for minutes: what waits for half a minute or more in production waits less here."""
 

@@ -156,7 +156,7 @@ class Observer:
             return
         tick()
         worked = time.process_time() - worked  # the library's own threads do most of it
-        self._rested_at[job] = begun + min(worked / self._settings.max_share, LONGEST_REST)
+        self._rested_at[job] = begun + min(worked / self._settings.max_cpu_share, LONGEST_REST)
 
     def tick_metadata(self) -> None:
         """Look at the cluster's layout and publish what is new."""
@@ -194,7 +194,7 @@ class Observer:
             )
         else:
             recovered = self._state
-        whole = self._shrunk or self._looks % self._settings.whole_every == 0
+        whole = self._shrunk or self._looks % self._settings.full_describe_every == 0
         self._shrunk = False
         observed = look(
             self._client, self._selection, recovered, _now(), self._settings.timeout, whole=whole
@@ -249,7 +249,7 @@ class Observer:
         readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
         self._samples += 1
         due = begins_due(
-            readable, self._begins, all_=self._samples % self._settings.begin_every == 0
+            readable, self._begins, all_=self._samples % self._settings.begin_offsets_every == 0
         )
         led = [
             (leader, topic.topic, number)
@@ -279,10 +279,12 @@ class Observer:
         )
         self._tell_of_unknown(readable, offsets)
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
-        all_ = self._samples % self._settings.still_every == 0
+        all_ = self._samples % self._settings.unchanged_sample_every == 0
         self._topic.offer(samples if all_ else moved_since(self._told, samples))
         self._told = {one.topic: one for one in samples}
-        if self._settings.tails:  # what is found goes with the next sample: none waits for it
+        if (
+            self._settings.detect_control_records
+        ):  # what is found goes with the next sample: none waits for it
             named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)
             self._tails.look(named, self._begins, self._settings.timeout)
 

@@ -28,16 +28,16 @@ from tenacity import (
 
 from assignors.protocol.records import Tombstone, encode, encode_key, place
 from assignors.protocol.topics import partition_for
-from daemon.control.context import Say
+from daemon.control.context import LogEvent
 from daemon.control.controller import (
+    Clock,
     ControlState,
     Fenced,
-    Listening,
-    Moment,
     Publish,
+    ReaderStatus,
+    RecordReceived,
     Recovered,
     Ticked,
-    Told,
     step,
 )
 from daemon.errors import (
@@ -209,7 +209,7 @@ def _reader(
         # Every record is a state, which a newer one of its key replaces; an operator's word must not be lost to the
         # tombstone that takes an older one back.
         key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
-        mailbox.put(key, Told(kind=read.kind, record=read.record))
+        mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
 
     def done() -> None:
         caught_up.set()
@@ -221,7 +221,7 @@ def _reader(
         topics=settings.topics,
         on_entry=entry,
         on_caught_up=done,
-        on_hearing=lambda hears: mailbox.put("listening", Listening(hears=hears)),
+        on_hearing=lambda hears: mailbox.put("listening", ReaderStatus(reading=hears)),
         on_death=lambda error: mailbox.put("death", error),
         log=log,
     )
@@ -297,8 +297,8 @@ class Daemon:
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
-        moment = Moment(now=time.monotonic(), at=time.time_ns() // 1_000_000)
-        self._state, effects = step(self._state, event, moment)
+        clock = Clock(now=time.monotonic(), at=time.time_ns() // 1_000_000)
+        self._state, effects = step(self._state, event, clock)
         for effect in effects:
             if self._stop.is_set():
                 return  # what was not published was not said either: a later daemon decides it again
@@ -314,7 +314,7 @@ class Daemon:
                         for message in self._outgoing(kind, record)
                     ]
                 )
-            case Say(event, fields):
+            case LogEvent(event, fields):
                 self._metrics.said(event, fields)
                 getattr(log, level_of(event))(event, **fields)
             case Fenced(planner=planner):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from daemon.control.controller import ControlState
-    from daemon.control.managed_group import GroupState
+    from daemon.control.managed_group import ManagedGroup
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 WHOLE = "triggerExecution"
@@ -213,7 +213,7 @@ class Figures:
     """That member's lag over its capacity, over the mean."""
 
 
-def figures(group: GroupState) -> Figures:
+def figures(group: ManagedGroup) -> Figures:
     """Take a group's figures from its state. Cost: its partitions."""
     capacity = {instance: record.capacity for instance, record in group.members.items()}
     lags = dict.fromkeys(capacity, 0)
@@ -247,7 +247,7 @@ class _Groups(Collector):
             yield from families(state.groups.values(), self._now())
 
 
-def families(groups: Iterable[GroupState], now: float) -> Iterator[Metric]:
+def families(groups: Iterable[ManagedGroup], now: float) -> Iterator[Metric]:
     """Give the gauges of some groups at a time, seconds since the epoch."""
     lag = _family("lag_records", "Records behind, over all partitions.")
     age = _family("lag_age_seconds", "How old the group's oldest sample of lag is.")

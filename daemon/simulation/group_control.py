@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from daemon.control.cooldown import (
     TRIGGERED,
-    Promise,
-    Restraint,
+    CooldownState,
+    ExpectedGain,
 )
 from daemon.control.policy import gained
 from daemon.control.settings import Cause
@@ -52,10 +52,10 @@ class Control:
     basis: frozenset[int] = frozenset()  # the members of the last plan
     planned_racks: Racks = ()  # of the last plan
     changed: tuple[float, float] | None = None  # when membership first and last changed since then
-    restraint: Restraint = field(default_factory=Restraint)
+    cooldown: CooldownState = field(default_factory=CooldownState)
     run: SkewRun = field(default_factory=SkewRun)
     racks_changed: bool = False
-    turned_down: dict[Cause, float] = field(default_factory=dict)  # until when
+    suppressed_until: dict[Cause, float] = field(default_factory=dict)  # until when
     handing_over_until: float = float("-inf")
     suppressed: int = 0
 
@@ -75,8 +75,8 @@ class Control:
         self.run = judge(
             self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
         )
-        if self.restraint.promise is not None and not self.restraint.cooling(now):
-            self.restraint = self.restraint.judged(skew, now, self.rules.control.restraint)
+        if self.cooldown.expected is not None and not self.cooldown.active(now):
+            self.cooldown = self.cooldown.evaluate(skew, now, self.rules.control.cooldown)
 
     def due(self, now: float) -> Cause | None:
         """What asks for a plan now, the most pressing first."""
@@ -92,10 +92,10 @@ class Control:
             return None
         stands = {Cause.RACKS: self.racks_changed, Cause.SKEW: self.run.standing}
         for cause in TRIGGERED:
-            if not stands[cause] or now < self.turned_down.get(cause, float("-inf")):
+            if not stands[cause] or now < self.suppressed_until.get(cause, float("-inf")):
                 continue
-            if self.restraint.cooling(now):
-                self._turn_down(cause, self.restraint.until)
+            if self.cooldown.active(now):
+                self._turn_down(cause, self.cooldown.until)
                 continue
             return cause
         return None
@@ -106,32 +106,32 @@ class Control:
             return True
         settings = self.rules.control
         if gained(cause, before, after) >= settings.min_gain:
-            if not self.restraint.over_budget(cause, moves, now, settings.restraint):
+            if not self.cooldown.over_budget(cause, moves, now, settings.cooldown):
                 return True
         elif (
             cause is Cause.RACKS
         ):  # the plan that stands is as good: it is held against the new racks from now on
             self.planned_racks, self.racks_changed = self.racks, False
-        self._turn_down(cause, now + settings.restraint.cool_down)
+        self._turn_down(cause, now + settings.cooldown.duration)
         return False
 
     def planned(
         self, cause: Cause, before: Score, after: Score, moves: int, now: float, settled: float
     ) -> None:
         """Take note of a plan that is carried out, and will have been at `settled`."""
-        promise = None
+        expected = None
         if (
             cause is Cause.SKEW
             and before.lag_max_over_mean is not None
             and after.lag_max_over_mean is not None
         ):
-            promise = Promise(before=before.lag_max_over_mean, after=after.lag_max_over_mean)
-        settings = self.rules.control.restraint
-        self.restraint = self.restraint.planned(cause, moves, promise, now, settings)
-        self.basis, self.changed, self.turned_down = self.members, None, {}
+            expected = ExpectedGain(before=before.lag_max_over_mean, after=after.lag_max_over_mean)
+        settings = self.rules.control.cooldown
+        self.cooldown = self.cooldown.planned(cause, moves, expected, now, settings)
+        self.basis, self.changed, self.suppressed_until = self.members, None, {}
         self.planned_racks, self.racks_changed = self.racks, False
         self.handing_over_until = max(self.handing_over_until, settled)
 
     def _turn_down(self, cause: Cause, until: float) -> None:
-        self.turned_down[cause] = until
+        self.suppressed_until[cause] = until
         self.suppressed += 1

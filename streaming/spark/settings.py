@@ -32,7 +32,7 @@ class PipelineSettings:
     skew_threshold: float = 1.5
     skew_floor: int = 10_000
     skew_floor_seconds: float = 30.0
-    skew_for: int = 30_000
+    skew_duration: int = 30_000
     trigger_interval: int = 0
     """Between the starts of two batches; 0: the next begins when one ends."""
     max_offsets_per_trigger: int = 1_000_000
@@ -57,5 +57,5 @@ class PipelineSettings:
             threshold=self.skew_threshold,
             floor=self.skew_floor,
             floor_seconds=self.skew_floor_seconds,
-            hold=self.skew_for,
+            hold=self.skew_duration,
         )

@@ -42,7 +42,7 @@ def main() -> None:
         "--set", action="append", default=[], help="a setting of the daemon's, as in levelwind run"
     )
     options = parser.parse_args()
-    settings = ("control.restraint.cool_down=0", f"groups.{GROUP}.strategy=range", *options.set)
+    settings = ("control.cooldown.duration=0", f"groups.{GROUP}.strategy=range", *options.set)
     with Cluster.start() as cluster, tempfile.TemporaryDirectory() as directory:
         daemon = DaemonProcess(cluster.bootstrap, Path(directory), *settings)
         try:

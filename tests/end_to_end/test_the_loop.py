@@ -24,9 +24,9 @@ PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeou
 TIMERS = Timers().scaled(0.5)
 SETTINGS = (
     f"prefix={PREFIX}",
-    "pipeline.skew_for=3",
+    "pipeline.skew_duration=3",
     "pipeline.skew_floor=400",
-    "control.restraint.cool_down=4",
+    "control.cooldown.duration=4",
     "groups.by-rack.strategy=range",
     *(f"timers.{name}={getattr(TIMERS, name)}" for name in Timers.__dataclass_fields__),
 )

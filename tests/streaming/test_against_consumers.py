@@ -201,7 +201,7 @@ def world(
     observer = Observer(
         {"bootstrap.servers": lw.bootstrap},
         lw.topics,
-        ObserverSettings(include=(re.escape(stem) + "-.*",), begin_every=1, timeout=10.0),
+        ObserverSettings(include=(re.escape(stem) + "-.*",), begin_offsets_every=1, timeout=10.0),
         Silent(),
     )
     settings = PipelineSettings(

@@ -28,11 +28,15 @@ def test_without_anything_every_setting_has_its_default():
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml, monkeypatch):
-    file = toml("[control]\nmin_gain = 0.2\nsettle = 2\n[pipeline]\nskew_for = 5")
+    file = toml("[control]\nmin_gain = 0.2\nsettle = 2\n[pipeline]\nskew_duration = 5")
     monkeypatch.setenv("LEVELWIND_CONTROL__MIN_GAIN", "0.3")
     monkeypatch.setenv("LEVELWIND_CONTROL__SETTLE", "3")
     settings = load(file, {"control": {"min_gain": "0.4"}})
-    assert (settings.control.min_gain, settings.control.settle, settings.pipeline.skew_for) == (
+    assert (
+        settings.control.min_gain,
+        settings.control.settle,
+        settings.pipeline.skew_duration,
+    ) == (
         0.4,
         3.0,
         5.0,
@@ -45,8 +49,8 @@ def test_a_group_may_ask_for_a_strategy_of_its_own(toml):
 
 
 def test_budgets_are_by_cause(toml):
-    settings = load(toml("[control.restraint.moves_per_hour]\nskew = 5"))
-    assert settings.control.restraint.moves_per_hour == {Cause.SKEW: 5}
+    settings = load(toml("[control.cooldown.moves_per_hour]\nskew = 5"))
+    assert settings.control.cooldown.moves_per_hour == {Cause.SKEW: 5}
 
 
 def test_client_settings_pass_through_verbatim_and_the_cluster_is_ours(toml):
@@ -88,7 +92,7 @@ def test_an_unknown_strategy_names_those_there_are():
         ({"control": {"min_gain": 2}}, "control.min_gain"),
         ({"pipeline": {"skew_threshold": 0.5}}, "pipeline.skew_threshold"),
         ({"pipeline": {"end_kind": "low"}}, "pipeline.end_kind"),
-        ({"control": {"restraint": {"cool_down": -1}}}, "control.restraint.cool_down"),
+        ({"control": {"cooldown": {"duration": -1}}}, "control.cooldown.duration"),
         ({"timers": {"grant": 1.0}}, "timers"),
     ],
 )

@@ -17,12 +17,12 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.config.settings import load
-from daemon.control.controller import Listening
+from daemon.control.controller import ReaderStatus
 from daemon.control.settings import (
     Cause,
     ControlSettings,
+    CooldownSettings,
     PlanSettings,
-    RestraintSettings,
 )
 from levelwind_testing.control.play import (
     SETTINGS,
@@ -271,9 +271,9 @@ def test_silence_while_we_did_nothing_is_nobodys_death(play):
 
 def test_silence_while_we_could_not_read_is_nobodys_death(play):
     two_members(play)
-    play._do(Listening(hears=False))
+    play._do(ReaderStatus(reading=False))
     play.wait(200, beat=False)
-    play._do(Listening(hears=True))
+    play._do(ReaderStatus(reading=True))
     play.wait(5, beat=False)
     assert play.said("member.evicted") == []
 
@@ -429,7 +429,7 @@ def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(p
 
 
 def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
-    play = Play(settings=replace(SETTINGS, restraint=RestraintSettings(cool_down=0.5)))
+    play = Play(settings=replace(SETTINGS, cooldown=CooldownSettings(duration=0.5)))
     play.start()
     play.tell("metadata", topic(racks=((),) * 6))
     two_members(play)
@@ -575,7 +575,7 @@ def test_a_topic_that_grew_while_a_plan_was_confirmed_is_still_to_be_planned():
 
 def test_the_moves_of_a_cause_stop_at_its_budget():
     settings = replace(
-        SETTINGS, restraint=RestraintSettings(cool_down=1.0, moves_per_hour={Cause.SKEW: 1})
+        SETTINGS, cooldown=CooldownSettings(duration=1.0, moves_per_hour={Cause.SKEW: 1})
     )
     play = Play(settings=settings)
     play.start()

@@ -155,7 +155,7 @@ def test_a_topic_made_anew_between_two_looks_in_the_same_place(
         producer = Producer(client_config)
         producer.produce(mine, b"x", partition=0)
         producer.flush(20)
-    observer = observe(whole_every=10**6) if filled else observe()
+    observer = observe(full_describe_every=10**6) if filled else observe()
     observer.tick_metadata()
     observer.tick_offsets()
     kafka.delete(mine)
@@ -244,7 +244,7 @@ def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
     for _ in range(10):
         producer.produce(mine, b"x", partition=0)
     producer.flush(20)
-    observer = observe(begin_every=3)
+    observer = observe(begin_offsets_every=3)
     observer.tick_metadata()
     observer.tick_offsets()
     (answer,) = kafka.admin.delete_records([TopicPartition(mine, 0, 4)]).values()
@@ -257,7 +257,7 @@ def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
 
 def test_a_sample_of_what_stands_still_is_repeated_now_and_then(observe, published, kafka, mine):
     kafka.create(mine, 1, 1)
-    observer = observe(still_every=3, tails=False)
+    observer = observe(unchanged_sample_every=3, detect_control_records=False)
     observer.tick_metadata()
     for _ in range(6):
         observer.tick_offsets()
@@ -271,7 +271,7 @@ def test_a_sample_of_what_stands_still_is_repeated_now_and_then(observe, publish
 
 def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, mine):
     kafka.create(mine, 1, 1)
-    observer = observe(max_share=1e-9)
+    observer = observe(max_cpu_share=1e-9)
     ticks = []
     for _ in range(3):
         observer._when_rested("observer.metadata", lambda: ticks.append(sum(range(100_000))))

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
-from daemon.control.context import Say
+from daemon.control.context import LogEvent
 from daemon.errors import ConfigurationError
 from daemon.service.metrics import (
     Metrics,
@@ -171,7 +171,7 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     """A field that is renamed there must not silently stop to count here."""
     play.join(member("c"))
     play.wait(10)
-    for say in (word for word in play.words if isinstance(word, Say)):
+    for say in (word for word in play.words if isinstance(word, LogEvent)):
         metrics.said(say.event, say.fields)
     found = scrape(metrics)
     assert found["levelwind_decisions_total", "published", "membership"] == 2

@@ -17,7 +17,7 @@ from assignors.registry import STRATEGIES
 from daemon.control.settings import (
     Cause,
     ControlSettings,
-    RestraintSettings,
+    CooldownSettings,
 )
 from daemon.simulation import engine as simulation
 from daemon.simulation.candidates import contender
@@ -241,7 +241,7 @@ def test_skew_that_stands_for_long_enough_is_planned_for_and_the_cool_down_holds
 
 
 def test_a_budget_without_moves_keeps_a_skewed_group_as_it_is():
-    control = ControlSettings(restraint=RestraintSettings(moves_per_hour={Cause.SKEW: 0}))
+    control = ControlSettings(cooldown=CooldownSettings(moves_per_hour={Cause.SKEW: 0}))
     run, _ = played(skewed(), "optimal", rules=dataclasses.replace(RULES, control=control))
     assert run.tally.plans == {}
     assert run.control.suppressed > 0

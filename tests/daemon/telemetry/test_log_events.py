@@ -31,7 +31,7 @@ def calls():
             where = f"{file.name}:{node.lineno}"
             if isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
                 yield where, name, node.func.attr, fields - {"exc_info"}
-            elif isinstance(node.func, ast.Name) and node.func.id == "Say":
+            elif isinstance(node.func, ast.Name) and node.func.id == "LogEvent":
                 yield where, name, None, fields
 
 

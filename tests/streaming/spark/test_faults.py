@@ -77,7 +77,7 @@ def settings(lw: Installation, state: Path) -> Settings:
         state_dir=state,
         pipeline=PipelineSection(
             skew_floor=10,
-            skew_for=5.0,
+            skew_duration=5.0,
             max_offsets_per_trigger=60,
             restart_window=600.0,
             spark=QUICK,

@@ -67,7 +67,7 @@ def running(
         checkpoint=tmp_path_factory.mktemp("checkpoint"),
         prefix=lw.prefix,
         skew_floor=100,
-        skew_for=1000,
+        skew_duration=1000,
     )
     running = Running(spark, settings)
     yield running
@@ -266,7 +266,7 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
             checkpoint=tmp_path / lw.prefix,
             prefix=lw.prefix,
             skew_floor=10,
-            skew_for=5000,
+            skew_duration=5000,
             max_offsets_per_trigger=20,
         )
 

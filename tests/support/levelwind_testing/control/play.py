@@ -15,25 +15,25 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon.control.context import Say
+from daemon.control.context import LogEvent
 from daemon.control.controller import (
+    Clock,
     ControlState,
     Fenced,
-    Moment,
     Publish,
+    RecordReceived,
     Recovered,
     Ticked,
-    Told,
     step,
 )
 from daemon.control.settings import (
     ControlSettings,
+    CooldownSettings,
     PlanSettings,
-    RestraintSettings,
 )
 
 TIMERS = Timers()
-SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, restraint=RestraintSettings(cool_down=60.0))
+SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, cooldown=CooldownSettings(duration=60.0))
 
 
 def member(
@@ -138,7 +138,7 @@ class Play:
         return self._do(Recovered(records=heard))
 
     def tell(self, kind, record):
-        return self._do(Told(kind=kind, record=record))
+        return self._do(RecordReceived(kind=kind, record=record))
 
     def join(self, *records):
         for record in records:
@@ -157,17 +157,17 @@ class Play:
 
     def _do(self, event):
         self.state, effects = step(
-            self.state, event, Moment(now=self.now, at=round(self.now * 1000))
+            self.state, event, Clock(now=self.now, at=round(self.now * 1000))
         )
         for effect in effects:
             if isinstance(effect, Publish):
                 self.unread += effect.records
                 self.published += effect.records
                 self.log += [record for kind, record in effect.records if kind == "assignments"]
-            elif isinstance(effect, Say):
+            elif isinstance(effect, LogEvent):
                 self.words.append(effect)
             elif isinstance(effect, Fenced):
-                self.words.append(Say("fenced", {}))
+                self.words.append(LogEvent("fenced", {}))
         if not self.reading:  # the log is read in its order, however much is written meanwhile
             self.reading = True
             while self.unread:
