@@ -26,7 +26,7 @@ class Objective:
     name: str
     value: float
     bound: float
-    rests_on: str  # what the bound rests on
+    bound_kind: str  # what the bound rests on
     partitions: tuple[tuple[str, int], ...] = ()  # that alone make it so
 
     @property
@@ -44,7 +44,7 @@ class Objective:
         return {
             "value": _plain(self.value),
             "bound": _plain(self.bound),
-            "rests_on": self.rests_on,
+            "bound_kind": self.bound_kind,
             "partitions": list(self.named),
         }
 
@@ -86,7 +86,7 @@ class Certificate:
             "complete": self.complete,
             "cut_by": list(self.cut_by),
             "objectives": {objective.name: objective.as_json() for objective in self.objectives},
-            "told": list(self.lines()),
+            "summary": list(self.lines()),
         }
 
     def lines(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Certificate:
         value, bound = self.crossing.value / self.traffic, self.crossing.bound / self.traffic
         if self.crossing.met:
             return f"cross-rack {value:.1%}, no plan can do better"
-        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.rests_on}"
+        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.bound_kind}"
 
 
 def certified(
@@ -141,13 +141,13 @@ def certified(
             name="counts",
             value=int(count.max(initial=0)),
             bound=min(int(even.max(initial=0)), int(count.max(initial=0))),
-            rests_on="most even flow",
+            bound_kind="most even flow",
         ),
         load=Objective(
             name="load",
             value=terms.drain(owner),
             bound=min(load.value, terms.drain(owner)),
-            rests_on=load.kind,
+            bound_kind=load.kind,
             partitions=tuple(_named(terms, partition) for partition in load.partitions[:TOLD]),
         ),
         crossing=_crossing(terms, owner, goal, exact=exact),
@@ -170,7 +170,7 @@ def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Obj
         bound, kind = value, "one kind of members"
     else:
         bound, kind = crossing_bound(terms), "transport at these counts"
-    return Objective(name="cross_rack", value=value, bound=min(bound, value), rests_on=kind)
+    return Objective(name="cross_rack", value=value, bound=min(bound, value), bound_kind=kind)
 
 
 def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Objective:
@@ -185,7 +185,7 @@ def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Object
             (growth_bound(terms, limit), "load has to be taken up within its tolerance"),
             key=lambda found: found[0],
         )
-    return Objective(name="moves", value=value, bound=min(bound, value), rests_on=kind)
+    return Objective(name="moves", value=value, bound=min(bound, value), bound_kind=kind)
 
 
 def _unit(terms: Terms) -> str:
@@ -207,7 +207,7 @@ def _reason(objective: Objective, best: str) -> str:
         alone += " alone is that" if len(objective.named) == 1 else " together are that"
     if objective.met:
         return f"{best}: {alone}" if alone else best
-    return f"no plan can do better than {_figure(objective.bound)}: {alone or objective.rests_on}"
+    return f"no plan can do better than {_figure(objective.bound)}: {alone or objective.bound_kind}"
 
 
 def _figure(value: float) -> str:

@@ -51,7 +51,7 @@ def of(
         group_epoch=epoch,
         plan_id=f"{epoch}-{digest[:8]}",
         strategy=plan.strategy,
-        reason=cause.value,
+        cause=cause.value,
         lag_at=min((record.at for record in lags.values()), default=None),
         metadata_at=metadata_at(state, context),
         topics={
@@ -86,12 +86,12 @@ def _certificate(plan: ComputedPlan) -> PlanCertificate | None:
             objective.name: CertifiedObjective(
                 value=objective.value,
                 bound=objective.bound,
-                rests_on=objective.rests_on,
+                bound_kind=objective.bound_kind,
                 partitions=objective.named,
             )
             for objective in certificate.objectives
         },
-        told=certificate.lines(),
+        summary=certificate.lines(),
     )
 
 
@@ -119,7 +119,7 @@ def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str
         **scores(plan),
         "lag_at": record.lag_at,
         "metadata_at": record.metadata_at,
-        "certificate": list(record.certificate.told) if record.certificate else None,
+        "certificate": list(record.certificate.summary) if record.certificate else None,
     }
 
 

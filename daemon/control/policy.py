@@ -324,7 +324,7 @@ def _advanced(outcome: Outcome, context: ControlContext) -> Outcome:
         return outcome
     # A plan's own changes carry its epoch; what the hand-over allows later carries the ones after it.
     epoch = max(state.ledger.epoch + 1, state.plan.group_epoch if state.plan else 0)
-    reason = state.plan.reason if state.plan else ""
+    reason = state.plan.cause if state.plan else ""
     ledger, changes = state.ledger.publish(
         epoch=epoch,
         planner_epoch=context.planner_epoch,

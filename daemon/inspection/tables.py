@@ -69,12 +69,12 @@ def describe_group(view: GroupView, now: int) -> None:
         plan = view.plan
         ago = age(max(now - plan.computed_at, 0) / 1000)
         console.print(
-            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.reason}, {ago} ago"
+            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.cause}, {ago} ago"
         )
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
             console.print(f"  {name:20} {figure(before)} → {figure(after)}")
-        for line in plan.certificate.told if plan.certificate else ():
+        for line in plan.certificate.summary if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
     for kind, trigger in sorted(view.triggers.items()):
         words = trigger_in_words(trigger.evidence.value(), held=(trigger.at - trigger.since) / 1000)

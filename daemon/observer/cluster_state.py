@@ -221,8 +221,8 @@ def sample(
             max(one, least) if one != UNKNOWN else UNKNOWN
             for one, least in zip(high, stable, strict=True)
         ),
-        data=tuple(data) if any(end != UNKNOWN for end in data) else None,
-        commits=tuple(commits) or None,
+        data_end=tuple(data) if any(end != UNKNOWN for end in data) else None,
+        offsets_topic_ends=tuple(commits) or None,
     )
 
 

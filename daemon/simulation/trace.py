@@ -94,7 +94,7 @@ class _Reader:
         self.groups.add(record.group)
         if self.group is not None and record.group != self.group:
             return
-        times = record.ends_at or (record.at,) * len(record.end)
+        times = record.end_read_at or (record.at,) * len(record.end)
         for partition, (at, end, lag) in enumerate(zip(times, record.end, record.lag, strict=True)):
             if NEVER not in {at, end}:
                 self.sample(at, record.topic, partition, end, lag)

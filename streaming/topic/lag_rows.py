@@ -155,16 +155,20 @@ def lag_rows(
     shared: dict[str, str | None] = {
         "at": str(state.at),
         "begin": lag_text.column(state.begin),
-        "data": lag_text.column(state.data) if (state.data >= 0).any() else None,
+        "data_end": lag_text.column(state.data) if (state.data >= 0).any() else None,
         "end": lag_text.column(ends(state, rule)),
         "end_kind": lag_text.text(rule.end_kind),
-        "ends_at": lag_text.column(state.read_at) if (state.read_at != state.at).any() else None,
+        "end_read_at": lag_text.column(state.read_at)
+        if (state.read_at != state.at).any()
+        else None,
         "id": lag_text.text(state.id),
         "racks": lag_text.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
         "rate": rates,
     }
     own: dict[str, Sequence[str | None]] = {
-        "at_least": [None if none == "[]" else none for none in lag_text.places(lags.at_least)],
+        "seconds_lower_bound": [
+            None if none == "[]" else none for none in lag_text.places(lags.at_least)
+        ],
         "committed": lag_text.integers(lags.committed),
         "committed_at": lag_text.integers(lags.committed_at),
         "lag": lag_text.integers(lags.lag.lag),

@@ -246,11 +246,11 @@ class _Turn:
 
     def _count_until(self, record: OffsetsRecord) -> None:
         """Count the commits that belong to a sample."""
-        if record.commits is None:
+        if record.offsets_topic_ends is None:
             self._count(self._effective <= record.at)
             return
         cut = np.array(
-            [*record.commits, 0], np.int64
+            [*record.offsets_topic_ends, 0], np.int64
         )  # the last: of a partition that was not there yet
         source = np.minimum(self._news.source, cut.size - 1)
         self._count(self._news.position < cut[source], record.at)
@@ -291,7 +291,7 @@ class _Turn:
                 self._read_until(record.at)
                 self._lay_out(record, place)
             elif isinstance(record, OffsetsRecord):
-                if not self._covers(record.commits):
+                if not self._covers(record.offsets_topic_ends):
                     self._hold(raws[index:])
                     return
                 self._read_until(record.at)
@@ -457,8 +457,8 @@ def _sampled(
     read = np.array(record.stable if rule.end_kind == "stable" else record.high, np.int64) >= 0
     data = (
         np.full(read.size, UNKNOWN, np.int64)
-        if record.data is None
-        else np.array(record.data, np.int64)
+        if record.data_end is None
+        else np.array(record.data_end, np.int64)
     )
     state = replace(
         state,
@@ -469,7 +469,7 @@ def _sampled(
         data=np.where(read, data, _newest(state.data, data)),
         read_at=_newest(state.read_at, np.where(read, record.at, UNKNOWN)),
         sampled=place,
-        exact=record.commits is not None,
+        exact=record.offsets_topic_ends is not None,
     )
     end = ends(state, rule)
     state = replace(state, history=state.history.sampled(record.at, end))

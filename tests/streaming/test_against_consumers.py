@@ -295,7 +295,7 @@ def test_a_marker_at_the_end_is_no_lag(world: World) -> None:
     found = world.agree([group], [topic])[group, topic]
     assert (found["committed"], found["lag"]) == ([1], [0])
     (record,) = [one for key, one in world.lw.latest("lag").items() if key[1] == group]
-    assert (record["end"], record["data"]) == ([2], [1])
+    assert (record["end"], record["data_end"]) == ([2], [1])
 
 
 def test_deleted_records_are_lost_and_no_lag(world: World) -> None:

@@ -90,7 +90,7 @@ class History(Story):
             begin=(0,) * PARTITIONS,
             stable=tuple(end),
             high=tuple(end),
-            commits=tuple(self.ends.values()),
+            offsets_topic_ends=tuple(self.ends.values()),
         )
         self.ours(TOPICS.metadata, at, record)
         for group in GROUPS:

@@ -216,14 +216,14 @@ class Follower(Thread):
                     self._take(ev.AssignmentSeen(record))
                 case Tombstone():
                     self._take(ev.AssignmentGone())
-                case Rejection(reason):
+                case Rejection() as rejection:
                     self._say(
                         logging.ERROR,
                         "member.assignment_refused",
-                        reason=reason,
+                        reason=rejection.reason,
                         offset=message.offset(),
                     )
-                    code = "unknown-v" if reason.startswith("unknown v") else "malformed"
+                    code = "unknown-v" if rejection.other_version else "malformed"
                     self._take(ev.AssignmentRefused(_epoch(message), code))
 
     def _watch_application(self) -> None:

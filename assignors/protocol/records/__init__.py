@@ -126,22 +126,25 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A record that is not what the contract says, and why."""
+    """A message that is no record by the contract, and why."""
 
     reason: str
+    other_version: bool = False
+    """Whether the record is whole, but of a version `v` that this program does not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """One kind of record: the parts of its key after the first word, and how its value is read."""
 
+    name: str
     parts: tuple[Literal["name", "number"], ...]
     v: int
     read: Callable[[Key, Fields], Record]
 
 
 def _kind(record: type[Record], *parts: Literal["name", "number"]) -> _Kind:
-    return _Kind(parts, record.V, record.read)
+    return _Kind(record.KIND, parts, record.V, record.read)
 
 
 # The kinds of each topic, by the first word of the key.
@@ -188,10 +191,19 @@ def decode(
             return Tombstone(parts)
         fields = Fields(wire.loads(value))
         if (v := fields.integer("v")) != kind.v:
-            return Rejection(f"unknown v {v}")
+            return Rejection(_other_version(kind, v), other_version=True)
         return kind.read(parts, fields)
     except WireError as error:
         return Rejection(str(error))
+
+
+def _other_version(kind: _Kind, v: int) -> str:
+    remedy = (
+        "upgrade this program"
+        if v > kind.v
+        else "upgrade the program that wrote the record; its next record replaces this one"
+    )
+    return f"unknown v {v} of {kind.name} records, this program reads v {kind.v}: {remedy}"
 
 
 def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:

@@ -101,10 +101,10 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsRecord:
-    """A sample of a topic's offsets; the lists but `commits` are indexed by partition, -1 where it could not be read."""
+    """A sample of a topic's offsets; the lists but `offsets_topic_ends` are indexed by partition, -1 where it could not be read."""
 
     KIND: ClassVar = "offsets"
-    V: ClassVar = 1
+    V: ClassVar = 2
 
     topic: str
     at: int
@@ -112,10 +112,10 @@ class OffsetsRecord:
     begin: tuple[int, ...]
     stable: tuple[int, ...]
     high: tuple[int, ...]
-    data: tuple[int, ...] | None = None
+    data_end: tuple[int, ...] | None = None
     """Where the records end that a read_committed consumer is given, below `stable` where only markers and aborted
     transactions follow; -1 where nobody has looked."""
-    commits: tuple[int, ...] | None = None
+    offsets_topic_ends: tuple[int, ...] | None = None
     """The stable end of each partition of the offsets topic at that time: the commits below it had been made."""
 
     @property
@@ -123,7 +123,7 @@ class OffsetsRecord:
         return ("offsets", self.topic)
 
     def value(self) -> dict[str, object]:
-        later = {"data": self.data, "commits": self.commits}
+        later = {"data_end": self.data_end, "offsets_topic_ends": self.offsets_topic_ends}
         return {name: column for name, column in later.items() if column is not None} | {
             "v": self.V,
             "at": self.at,
@@ -143,14 +143,14 @@ class OffsetsRecord:
             begin=fields.integers("begin", low=-1),
             stable=fields.integers("stable", low=-1),
             high=fields.integers("high", low=-1),
-            data=fields.optional_integers("data", low=-1),
-            commits=fields.optional_integers("commits"),
+            data_end=fields.optional_integers("data_end", low=-1),
+            offsets_topic_ends=fields.optional_integers("offsets_topic_ends"),
         )
         same_length(
             begin=record.begin,
             stable=record.stable,
             high=record.high,
-            **({} if record.data is None else {"data": record.data}),
+            **({} if record.data_end is None else {"data_end": record.data_end}),
         )
         return record
 

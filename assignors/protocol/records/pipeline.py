@@ -28,10 +28,10 @@ EXACT = 2.0**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRecord:
-    """A group's lag in a topic, true at `at`; the lists but `stale`, `at_least` and `members` are indexed by partition."""
+    """A group's lag in a topic, true at `at`; the lists but `stale`, `seconds_lower_bound` and `members` are indexed by partition."""
 
     KIND: ClassVar = "lag"
-    V: ClassVar = 1
+    V: ClassVar = 2
 
     group: str
     topic: str
@@ -57,11 +57,11 @@ class LagRecord:
     """Offsets that the group commits its way forward a second, over the same minute."""
     seconds: Figures | None = None
     """For how long, at `at`, the next record to be read has been there; 0 without lag."""
-    at_least: tuple[int, ...] = ()
+    seconds_lower_bound: tuple[int, ...] = ()
     """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
-    ends_at: tuple[int, ...] | None = None
+    end_read_at: tuple[int, ...] | None = None
     """When each end was last read, -1: never; None: each at `at`."""
-    data: tuple[int, ...] | None = None
+    data_end: tuple[int, ...] | None = None
     """Where the records end that are to be read, if that is known to be before the end, where only markers and aborted
     transactions follow: the lag ends there; -1: at the end."""
     members: tuple[str, ...] = ()
@@ -82,12 +82,12 @@ class LagRecord:
             for name, column in figures.items()
             if column is not None
         }
-        if self.at_least:
-            said["at_least"] = self.at_least
-        if self.ends_at is not None:
-            said["ends_at"] = self.ends_at
-        if self.data is not None:
-            said["data"] = self.data
+        if self.seconds_lower_bound:
+            said["seconds_lower_bound"] = self.seconds_lower_bound
+        if self.end_read_at is not None:
+            said["end_read_at"] = self.end_read_at
+        if self.data_end is not None:
+            said["data_end"] = self.data_end
         if self.owner is not None:
             said |= {"members": self.members, "owner": self.owner}
         if self.local is not None:
@@ -129,9 +129,9 @@ class LagRecord:
             rate=fields.optional_numbers("rate"),
             velocity=fields.optional_numbers("velocity"),
             seconds=fields.optional_numbers("seconds"),
-            at_least=fields.optional_integers("at_least") or (),
-            ends_at=fields.optional_integers("ends_at", low=-1),
-            data=fields.optional_integers("data", low=-1),
+            seconds_lower_bound=fields.optional_integers("seconds_lower_bound") or (),
+            end_read_at=fields.optional_integers("end_read_at", low=-1),
+            data_end=fields.optional_integers("data_end", low=-1),
             members=fields.optional_texts("members") or (),
             owner=fields.optional_integers("owner", low=-1) if fields.has("members") else None,
             local=fields.optional_flags("local"),
@@ -142,8 +142,8 @@ class LagRecord:
             "rate": record.rate,
             "velocity": record.velocity,
             "seconds": record.seconds,
-            "ends_at": record.ends_at,
-            "data": record.data,
+            "end_read_at": record.end_read_at,
+            "data_end": record.data_end,
             "owner": record.owner,
             "local": record.local,
         }

@@ -110,7 +110,7 @@ class CertifiedObjective:
 
     value: float
     bound: float
-    rests_on: str
+    bound_kind: str
     """What the bound rests on."""
     partitions: tuple[str, ...]
     """That alone make it so, as topic-number."""
@@ -120,7 +120,7 @@ class CertifiedObjective:
         return cls(
             value=fields.number("value"),
             bound=fields.number("bound"),
-            rests_on=fields.text("rests_on"),
+            bound_kind=fields.text("bound_kind"),
             partitions=fields.texts("partitions"),
         )
 
@@ -133,7 +133,7 @@ class PlanCertificate:
     cut_by: tuple[str, ...]
     """What kept it from being better: time, moves."""
     objectives: Mapping[str, CertifiedObjective]
-    told: tuple[str, ...]
+    summary: tuple[str, ...]
     """The same in an operator's words."""
 
     def value(self) -> dict[str, object]:
@@ -144,12 +144,12 @@ class PlanCertificate:
                 name: {
                     "value": objective.value,
                     "bound": objective.bound,
-                    "rests_on": objective.rests_on,
+                    "bound_kind": objective.bound_kind,
                     "partitions": list(objective.partitions),
                 }
                 for name, objective in self.objectives.items()
             },
-            "told": list(self.told),
+            "summary": list(self.summary),
         }
 
     @classmethod
@@ -158,7 +158,7 @@ class PlanCertificate:
             complete=fields.flag("complete"),
             cut_by=fields.texts("cut_by"),
             objectives=fields.by_name("objectives", CertifiedObjective.read),
-            told=fields.texts("told"),
+            summary=fields.texts("summary"),
         )
 
 
@@ -167,7 +167,7 @@ class GroupRecord:
     """A group's plan: why it was made, from what, and what it is worth."""
 
     KIND: ClassVar = "group"
-    V: ClassVar = 1
+    V: ClassVar = 2
 
     group: str
     mode: Mode
@@ -175,7 +175,7 @@ class GroupRecord:
     group_epoch: int
     plan_id: str
     strategy: str
-    reason: str
+    cause: str
     lag_at: int | None
     metadata_at: int | None
     topics: Mapping[str, PlannedTopic]
@@ -199,7 +199,7 @@ class GroupRecord:
             "group_epoch": self.group_epoch,
             "plan_id": self.plan_id,
             "strategy": self.strategy,
-            "reason": self.reason,
+            "cause": self.cause,
             "inputs": {"lag_at": self.lag_at, "metadata_at": self.metadata_at},
             "topics": {name: topic.value() for name, topic in self.topics.items()},
             "members": [
@@ -232,7 +232,7 @@ class GroupRecord:
             group_epoch=fields.integer("group_epoch"),
             plan_id=fields.text("plan_id"),
             strategy=fields.text("strategy"),
-            reason=fields.text("reason", empty=True),
+            cause=fields.text("cause", empty=True),
             lag_at=inputs.optional_integer("lag_at"),
             metadata_at=inputs.optional_integer("metadata_at"),
             topics=fields.by_name("topics", _read_topic),

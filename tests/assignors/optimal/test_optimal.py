@@ -390,7 +390,7 @@ def test_the_certificate_names_the_partition_that_no_plan_can_split():
     assert told.as_json()["objectives"]["load"] == {
         "value": 110_000,
         "bound": 110_000,
-        "rests_on": "every plan was compared",
+        "bound_kind": "every plan was compared",
         "partitions": ["orders-3"],
     }
 

@@ -54,13 +54,17 @@ def topic_records(draw):
 @st.composite
 def offsets_records(draw):
     lists = columns(
-        draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data=offset
+        draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data_end=offset
     )
     if draw(st.booleans()):
-        del lists["data"]
-    commits = draw(st.none() | st.lists(whole, max_size=3).map(tuple))
+        del lists["data_end"]
+    offsets_topic_ends = draw(st.none() | st.lists(whole, max_size=3).map(tuple))
     return r.OffsetsRecord(
-        topic=draw(name), at=draw(whole), id=draw(name), commits=commits, **lists
+        topic=draw(name),
+        at=draw(whole),
+        id=draw(name),
+        offsets_topic_ends=offsets_topic_ends,
+        **lists,
     )
 
 
@@ -79,12 +83,12 @@ def lag_records(draw):
         rate=figure,
         velocity=figure,
         seconds=figure,
-        ends_at=offset,
-        data=offset,
+        end_read_at=offset,
+        data_end=offset,
         owner=st.integers(-1, 1),
         local=st.none() | st.booleans(),
     )
-    optional = ["rate", "velocity", "seconds", "ends_at", "data", "owner", "local"]
+    optional = ["rate", "velocity", "seconds", "end_read_at", "data_end", "owner", "local"]
     said = draw(st.sets(st.sampled_from(optional)))
     lists = {
         field: values for field, values in lists.items() if field in said or field not in optional
@@ -96,7 +100,7 @@ def lag_records(draw):
         id=draw(name),
         end_kind=draw(st.sampled_from(["stable", "high"])),
         stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
-        at_least=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
+        seconds_lower_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         source=draw(source),
         members=draw(st.tuples(name, name)) if "owner" in said else (),
         **lists,
@@ -184,7 +188,7 @@ RECORDS = {
         group_epoch=whole,
         plan_id=name,
         strategy=name,
-        reason=text,
+        cause=text,
         lag_at=st.none() | whole,
         metadata_at=st.none() | whole,
         topics=st.dictionaries(
@@ -221,12 +225,12 @@ RECORDS = {
                     r.CertifiedObjective,
                     value=number,
                     bound=number,
-                    rests_on=name,
+                    bound_kind=name,
                     partitions=st.lists(text, max_size=2).map(tuple),
                 ),
                 max_size=2,
             ),
-            told=st.lists(text, max_size=2).map(tuple),
+            summary=st.lists(text, max_size=2).map(tuple),
         ),
     ),
     ("assignments", r.MemberAssignment): st.builds(
@@ -254,14 +258,14 @@ LATER = {
         "rate",
         "velocity",
         "seconds",
-        "at_least",
-        "ends_at",
-        "data",
+        "seconds_lower_bound",
+        "end_read_at",
+        "data_end",
         "members",
         "owner",
         "local",
     ),
-    r.OffsetsRecord: ("data", "commits"),
+    r.OffsetsRecord: ("data_end", "offsets_topic_ends"),
     r.GroupRecord: ("certificate",),
 }
 """Fields that records of an earlier day lack."""
@@ -353,9 +357,12 @@ def test_unknown_fields_are_ignored_and_an_unknown_version_is_refused(topic, kin
     key, value = r.encode(record)
     fields = json.loads(value)
     assert r.decode(topic, key, json.dumps({**fields, "later": [1, {}]}).encode()) == record
-    assert r.decode(topic, key, json.dumps({**fields, "v": 2}).encode()) == r.Rejection(
-        "unknown v 2"
-    )
+    for v in (record.V - 1, record.V + 1):
+        refused = r.decode(topic, key, json.dumps({**fields, "v": v}).encode())
+        assert isinstance(refused, r.Rejection)
+        assert refused.other_version
+        assert refused.reason.startswith(f"unknown v {v} of {record.KIND} records")
+        assert f"reads v {record.V}: upgrade" in refused.reason
     assert isinstance(r.decode(topic, key, json.dumps({**fields, "v": True}).encode()), r.Rejection)
 
 
@@ -505,13 +512,13 @@ def test_the_headers_name_the_schema():
 
 def planned(racks: object) -> r.Record | r.Tombstone | r.Rejection:
     value = {
-        "v": 1,
+        "v": 2,
         "mode": "managed",
         "planner_epoch": 1,
         "group_epoch": 1,
         "plan_id": "1",
         "strategy": "range",
-        "reason": "",
+        "cause": "",
         "inputs": {"lag_at": None, "metadata_at": None},
         "topics": {"t": {"id": "i", "partitions": 3} | ({} if racks is ... else {"racks": racks})},
         "members": [],

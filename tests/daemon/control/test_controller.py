@@ -91,7 +91,7 @@ def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
     (said,) = play.plans
     (record,) = (r for r in play.log if isinstance(r, GroupRecord))
     assert record.strategy == said["strategy"] == "optimal"
-    assert said["certificate"] == list(record.certificate.told)
+    assert said["certificate"] == list(record.certificate.summary)
     assert said["certificate"][0] == "largest count 2, no plan is more even"
     assert (
         record.certificate.objectives["load"].bound

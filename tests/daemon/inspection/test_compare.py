@@ -167,7 +167,7 @@ def records(beat=1):
         (
             "lag",
             ["lag", "g", "t"],
-            {"v": 1, "at": 1, "id": "i", "end_kind": "stable"} | numbers | lags,
+            {"v": 2, "at": 1, "id": "i", "end_kind": "stable"} | numbers | lags,
         ),
         member("a", "a1", "joining", "y"),
         member("a", "a2", "active", "x"),

@@ -202,7 +202,7 @@ def test_samples_of_offsets_are_left_out_unless_wanted(
     write, topics, listen, client_config, eventually
 ):
     samples = [
-        (b'["offsets","t"]', b'{"v":1,"at":1,"id":"x","begin":[0],"stable":[1],"high":[1]}')
+        (b'["offsets","t"]', b'{"v":2,"at":1,"id":"x","begin":[0],"stable":[1],"high":[1]}')
     ] * 3
     broker = (b'["broker",1]', b'{"v":1,"at":1,"rack":"a","online":true}')
     write(topics.metadata, [samples[0], broker, *samples[1:]])

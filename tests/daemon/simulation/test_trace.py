@@ -117,8 +117,8 @@ def test_where_a_tombstone_or_an_end_that_is_not_known_stands_nothing_is_counted
 def test_each_end_counts_from_when_it_was_read():
     told = [
         lag(0, 0, 0),
-        lag(10_000, 10, 10, ends_at=(5_000, 10_000)),
-        lag(15_000, 10, 10, ends_at=(5_000, -1)),
+        lag(10_000, 10, 10, end_read_at=(5_000, 10_000)),
+        lag(15_000, 10, 10, end_read_at=(5_000, -1)),
     ]
     assert read_trace(map(as_line, told)).ends["t"][0] == [(0, 0), (5_000, 10)]
 

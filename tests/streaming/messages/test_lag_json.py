@@ -70,9 +70,9 @@ def test_places_are_those_that_are_set(mask: np.ndarray) -> None:
 def test_an_object_is_joined_of_its_fields_in_their_order() -> None:
     fields = {
         "end_kind": [1, 2],
-        "ends_at": "ü",
+        "end_read_at": "ü",
         "end": {"y": 1, "x": None},
-        "at_least": 2,
+        "seconds_lower_bound": 2,
         "at": 1,
     }
     whole = lag_text.joined(

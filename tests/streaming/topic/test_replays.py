@@ -298,14 +298,14 @@ def test_a_plan_and_a_layout_count_after_an_upgrade(monkeypatch: pytest.MonkeyPa
     from assignors.protocol.records.planner import GroupRecord  # noqa: PLC0415 - patched by name
 
     installed = Installed(monkeypatch)
-    later = replace(_kind(GroupRecord, "name"), v=2)
+    later = replace(_kind(GroupRecord, "name"), v=GroupRecord.V + 1)
     monkeypatch.setitem(KINDS["assignments"], "g", later)  # type: ignore[index]
     installed.log.layout(0, "t", [["a"]])
     installed.log.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
     installed.log.sample(2, "t", [7])
     installed.run()
     assert lag(installed.out) is None
-    monkeypatch.setitem(KINDS["assignments"], "g", replace(later, v=1))  # type: ignore[index]
+    monkeypatch.setitem(KINDS["assignments"], "g", replace(later, v=GroupRecord.V))  # type: ignore[index]
     installed.ask_again()
     installed.run()
     installed.log.sample(3, "t", [8])

@@ -47,7 +47,7 @@ def test_lag_is_published_with_all_that_it_was_computed_from() -> None:
     story.commits(2, "g", "t", {0: 60, 1: 130})
     story.sample(3, "t", [100, 120, 50], begin=[70, 0, 10])
     assert lag(run(story)) == {
-        "v": 1,
+        "v": 2,
         "at": 3000,
         "id": name_of(ID),
         "end_kind": "stable",
@@ -59,7 +59,7 @@ def test_lag_is_published_with_all_that_it_was_computed_from() -> None:
         "lost": [10, 0, 0],
         "stale": [1],
         "seconds": [0, 0, 0],
-        "at_least": [0, 2],
+        "seconds_lower_bound": [0, 2],
         "racks": [["a", "b"], ["b"], ["c"]],
         "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 1},
     }

@@ -108,13 +108,13 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         (
             "metadata",
             ["offsets", "t"],
-            {"v": 1, "at": 5, "id": "i", "begin": [0, 1], "stable": [5, -1], "high": [6, -1]},
+            {"v": 2, "at": 5, "id": "i", "begin": [0, 1], "stable": [5, -1], "high": [6, -1]},
         ),
         (
             "lag",
             ["lag", "g", "t"],
             {
-                "v": 1,
+                "v": 2,
                 "at": 5,
                 "id": "i",
                 "end_kind": "stable",
@@ -188,7 +188,7 @@ def _records() -> list[tuple[str, bytes, bytes]]:
             "assignments",
             ["g", "g"],
             {
-                "v": 1,
+                "v": 2,
                 "mode": "managed",
                 "planner_epoch": 3,
                 "group_epoch": 4,
@@ -196,7 +196,7 @@ def _records() -> list[tuple[str, bytes, bytes]]:
                 "strategy": "lag",
             }
             | {
-                "reason": "r",
+                "cause": "r",
                 "inputs": {"lag_at": 5, "metadata_at": None},
                 "computed_at": 6,
                 "digest": "d",

@@ -71,7 +71,7 @@ class Story(Log):
             begin=tuple(begin) or (0,) * len(end),
             stable=tuple(end),
             high=tuple(e + 7 for e in end),
-            commits=commits,
+            offsets_topic_ends=commits,
         )
         self.ours(TOPICS.metadata, int(at * SECOND), record)
 
@@ -132,7 +132,7 @@ class Story(Log):
             group_epoch=1,
             plan_id="p",
             strategy="lag",
-            reason="",
+            cause="",
             lag_at=None,
             metadata_at=int(metadata_at * SECOND),
             topics=topics or {},
