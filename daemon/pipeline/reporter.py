@@ -18,7 +18,7 @@ from streaming.spark.catch_up import (
     CaughtUp,
 )
 from streaming.spark.failure_diagnosis import (
-    Blame,
+    FailureCause,
     explain,
 )
 from streaming.spark.progress import (
@@ -89,14 +89,14 @@ class Teller:
     def _died(self, error: str) -> None:
         failure = explain(error)
         condemned = False
-        if failure.blame is Blame.CHECKPOINT:
+        if failure.cause is FailureCause.CHECKPOINT:
             checkpoint.condemn(self._checkpoint, failure.summary)
             condemned = True
-        elif failure.blame is Blame.UNKNOWN and not self._batches:
+        elif failure.cause is FailureCause.UNKNOWN and not self._batches:
             condemned = checkpoint.strike(self._checkpoint, failure.summary)
         log.debug("pipeline.trace", error=error)
         log.error(
-            "pipeline.failed", error=failure.summary, blame=failure.blame.value, rebuild=condemned
+            "pipeline.failed", error=failure.summary, cause=failure.cause.value, rebuild=condemned
         )
 
     def _progress(self, batch: Progress) -> None:

@@ -300,7 +300,7 @@ VOCABULARY: tuple[Event, ...] = (
         "error",
         (
             "pipeline.failed",
-            "error blame rebuild",
+            "error cause rebuild",
             "The query ended: of what, whose fault it is, and whether its checkpoint is given up.",
         ),
         (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Blame(Enum):
+class FailureCause(Enum):
     """Whose fault it is."""
 
     MACHINE = "machine"
@@ -29,43 +29,43 @@ class Blame(Enum):
 class Failure:
     """Why a query ended."""
 
-    blame: Blame
+    cause: FailureCause
     summary: str
     """One line; what to do, where we know it."""
 
 
 _ROOM = "there is no room left where the checkpoint or Spark's own files are"
-_RULES: tuple[tuple[Blame, str, re.Pattern[str]], ...] = (
+_RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     # First what the machine does: a full disk also garbles what is written to it.
     (
-        Blame.MACHINE,
+        FailureCause.MACHINE,
         f"{_ROOM}: make room; the query goes on from its last batch",
         re.compile(r"No space left on device|Disk quota exceeded|File too large"),
     ),
     (
-        Blame.MACHINE,
+        FailureCause.MACHINE,
         "the files of the checkpoint cannot be written: see to its file system and rights",
         re.compile(
             r"Read-only file system|Permission denied|Too many open files|Input/output error"
         ),
     ),
     (
-        Blame.MACHINE,
+        FailureCause.MACHINE,
         "there is not enough memory",
         re.compile(r"OutOfMemoryError|Cannot allocate memory|unable to create native thread"),
     ),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "the checkpoint tells of offsets that the topics do not have: one of them was deleted or cut",
         re.compile(r"some data may have been missed|KAFKA_DATA_LOSS|OffsetOutOfRange"),
     ),
     (
-        Blame.CLUSTER,
+        FailureCause.CLUSTER,
         "the Kafka cluster does not answer, or refuses",
         re.compile(r"org\.apache\.kafka\.common\.(errors\.|KafkaException)"),
     ),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "the checkpoint's log of offsets or of commits is damaged",
         re.compile(
             r"Incomplete log file|CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently"
@@ -74,7 +74,7 @@ _RULES: tuple[tuple[Blame, str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "the checkpoint's state is damaged, or another version's",
         re.compile(
             r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
@@ -87,11 +87,11 @@ _RULES: tuple[tuple[Blame, str, re.Pattern[str]], ...] = (
 
 def explain(error: str) -> Failure:
     """Why a query ended, from the text that Spark gives."""
-    cause = root(error)
-    for blame, meaning, pattern in _RULES:
+    line = root(error)
+    for cause, meaning, pattern in _RULES:
         if pattern.search(error):
-            return Failure(blame=blame, summary=f"{meaning} ({cause})")
-    return Failure(blame=Blame.UNKNOWN, summary=cause)
+            return Failure(cause=cause, summary=f"{meaning} ({line})")
+    return Failure(cause=FailureCause.UNKNOWN, summary=line)
 
 
 def root(error: str) -> str:
@@ -103,9 +103,9 @@ def root(error: str) -> str:
         ]
         if found:
             line = found[-1] if prefix else found[0]
-            return line.removeprefix(prefix)[:_LONGEST]
+            return line.removeprefix(prefix)[:_MAX_LENGTH]
     return "no reason given"
 
 
 _FRAME = re.compile(r"at \S+\(|\.\.\. \d+ more|===")
-_LONGEST = 400
+_MAX_LENGTH = 400

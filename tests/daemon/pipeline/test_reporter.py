@@ -93,7 +93,7 @@ def given_up(directory):
 def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(teller, tmp_path):
     assert given_up(tmp_path) is None
     event = said(teller, BATCH, DAMAGED)["pipeline.failed"]
-    assert (event["blame"], event["rebuild"]) == ("checkpoint", True)
+    assert (event["cause"], event["rebuild"]) == ("checkpoint", True)
     assert teller.ended.is_set()
     assert "CANNOT_LOAD_STATE_STORE" in given_up(tmp_path).reason
 
@@ -102,7 +102,7 @@ def test_a_full_disk_costs_no_checkpoint_however_often(teller, tmp_path):
     given_up(tmp_path)
     for _ in range(5):
         event = said(teller, FULL)["pipeline.failed"]
-        assert (event["blame"], event["rebuild"]) == ("machine", False)
+        assert (event["cause"], event["rebuild"]) == ("machine", False)
     assert given_up(tmp_path) is None
 
 

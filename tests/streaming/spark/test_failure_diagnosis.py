@@ -3,50 +3,59 @@
 import pytest
 
 from streaming.spark.failure_diagnosis import (
-    Blame,
+    FailureCause,
     explain,
 )
 
 CAUSES = [
-    (Blame.CHECKPOINT, "Failed to read log file file:/c/query/offsets/2. Incomplete log file"),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
+        "Failed to read log file file:/c/query/offsets/2. Incomplete log file",
+    ),
+    (
+        FailureCause.CHECKPOINT,
         "Unexpected end-of-input in field name\n=== Streaming Query ===\nIdentifier: x",
     ),
-    (Blame.CHECKPOINT, "Multiple streaming queries are concurrently using file:/c/query/commits."),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
+        "Multiple streaming queries are concurrently using file:/c/query/commits.",
+    ),
+    (
+        FailureCause.CHECKPOINT,
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
     ),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.",
     ),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator",
     ),
-    (Blame.CHECKPOINT, "streaming.packing.PackingError: topic state of version 1, not 2"),
+    (FailureCause.CHECKPOINT, "streaming.packing.PackingError: topic state of version 1, not 2"),
     (
-        Blame.CHECKPOINT,
+        FailureCause.CHECKPOINT,
         "java.lang.IllegalStateException: Partition t-0's offset was changed from 9 to 0, some data may have been missed",
     ),
     (
-        Blame.MACHINE,
+        FailureCause.MACHINE,
         "[CANNOT_WRITE_STATE_STORE] An error\nCaused by: java.io.IOException: No space left on device",
     ),
-    (Blame.MACHINE, "org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"),
     (
-        Blame.CLUSTER,
+        FailureCause.MACHINE,
+        "org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device",
+    ),
+    (
+        FailureCause.CLUSTER,
         "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
     ),
-    (Blame.UNKNOWN, "java.lang.NullPointerException"),
+    (FailureCause.UNKNOWN, "java.lang.NullPointerException"),
 ]
 
 
-@pytest.mark.parametrize(("blame", "text"), CAUSES)
-def test_a_death_is_blamed_on_who_did_it(blame: Blame, text: str) -> None:
-    assert explain(text).blame is blame
+@pytest.mark.parametrize(("cause", "text"), CAUSES)
+def test_a_death_is_blamed_on_who_did_it(cause: FailureCause, text: str) -> None:
+    assert explain(text).cause is cause
 
 
 def test_the_summary_is_one_line_with_the_innermost_cause() -> None:

@@ -307,7 +307,7 @@ def test_a_full_disk_costs_time_and_nothing_else(
             supervised.wait_for(lambda: supervised.said("pipeline.batch"))
             fill(ballast)
             supervised.wait_for(lambda: supervised.said("pipeline.died"))
-            assert {event["blame"] for event in supervised.said("pipeline.failed")} == {"machine"}
+            assert {event["cause"] for event in supervised.said("pipeline.failed")} == {"machine"}
             assert supervised.said("pipeline.caught_up") == []
         with (
             Supervised(lw, tmp_path, allowed=0) as impatient,
