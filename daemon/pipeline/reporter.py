@@ -13,7 +13,7 @@ import structlog
 
 from streaming.spark import checkpoint
 from streaming.spark.catch_up import (
-    Backlog,
+    CatchUp,
     Behind,
     CaughtUp,
 )
@@ -60,7 +60,7 @@ class Teller:
         self._checkpoint = checkpoint
         self._clock = clock
         self._emit = emit
-        self._backlog = Backlog(begun=begun)
+        self._catching_up = CatchUp(begun=begun)
         self._say_at = float("-inf")
         self._say_behind_at = float("-inf")
         self._rebuilt = False
@@ -125,7 +125,7 @@ class Teller:
         )
 
     def _catch_up(self, batch: Progress, now: float) -> None:
-        self._backlog, news = self._backlog.batch(
+        self._catching_up, news = self._catching_up.batch(
             rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
         )
         match news:

@@ -31,7 +31,7 @@ class CaughtUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
+class CatchUp:
     """What was read since it began, at the start of the query or with the first batch that was cut."""
 
     begun: float
@@ -42,7 +42,7 @@ class Backlog:
 
     def batch(
         self, *, rows: int, behind: int | None, seconds: float, now: float
-    ) -> tuple[Backlog, Behind | CaughtUp | None]:
+    ) -> tuple[CatchUp, Behind | CaughtUp | None]:
         """Take in a batch that took so many seconds; what there is to say of it, None if the query keeps pace.
 
         One that does not know what it left unread (`behind` is None) is counted, and nothing is said of it.
@@ -52,7 +52,7 @@ class Backlog:
         if self.over:
             if not behind:
                 return self, None
-            return Backlog(begun=now - seconds).batch(
+            return CatchUp(begun=now - seconds).batch(
                 rows=rows, behind=behind, seconds=seconds, now=now
             )
         after = replace(self, rows=self.rows + rows)
