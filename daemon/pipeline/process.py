@@ -97,13 +97,13 @@ def look_through(
     checkpoint_in: Path, ask: Callable[[Mapping[str, int]], int], ended: threading.Event
 ) -> None:
     """Have the query asked about what former states have published, if it was not yet."""
-    while not ended.is_set() and (former := checkpoint.unvouched(checkpoint_in)) is not None:
+    while not ended.is_set() and (former := checkpoint.unverified(checkpoint_in)) is not None:
         try:
             asked = ask(former)
         except LevelwindError:  # nothing depends on when it is asked
             ended.wait(ASK_AGAIN_AFTER)
         else:
-            checkpoint.vouch(checkpoint_in)
+            checkpoint.mark_verified(checkpoint_in)
             if asked:
                 log.info("pipeline.former_doubted", keys=asked)
 

@@ -73,7 +73,7 @@ class Teller:
         """Say that the state is built anew, and why."""
         self._rebuilt = True
         log.warning(
-            "pipeline.checkpoint_set_aside", moved_to=str(former.place), reason=former.reason
+            "pipeline.checkpoint_set_aside", moved_to=str(former.moved_to), reason=former.reason
         )
 
     def tell(self, news: Progress | Terminated) -> None:
@@ -88,20 +88,20 @@ class Teller:
 
     def _died(self, error: str) -> None:
         failure = explain(error)
-        condemned = False
+        quarantined = False
         if failure.cause is FailureCause.CHECKPOINT:
-            checkpoint.condemn(self._checkpoint, failure.summary)
-            condemned = True
+            checkpoint.quarantine(self._checkpoint, failure.summary)
+            quarantined = True
         elif failure.cause is FailureCause.UNKNOWN and not self._batches:
-            condemned = checkpoint.strike(self._checkpoint, failure.summary)
+            quarantined = checkpoint.record_failed_start(self._checkpoint, failure.summary)
         log.debug("pipeline.trace", error=error)
         log.error(
-            "pipeline.failed", error=failure.summary, cause=failure.cause.value, rebuild=condemned
+            "pipeline.failed", error=failure.summary, cause=failure.cause.value, rebuild=quarantined
         )
 
     def _progress(self, batch: Progress) -> None:
         if not self._batches:
-            checkpoint.acquit(self._checkpoint)
+            checkpoint.clear_failures(self._checkpoint)
         self._batches += 1
         now = self._clock()
         if batch.rejected:

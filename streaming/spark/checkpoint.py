@@ -39,10 +39,10 @@ QUERY = "query"
 OFFSETS_LINES = 2
 """After the version: the settings of a batch, and the offsets of our one source."""
 COMMITS_LINES = 1
-UNVOUCHED = "unvouched.json"
-CONDEMNED = "condemned.json"
-STRIKES = "strikes.json"
-MAX_STRIKES = 2
+UNVERIFIED = "unverified.json"
+QUARANTINED = "quarantined.json"
+FAILED_STARTS = "failed_starts.json"
+MAX_FAILED_STARTS = 2
 """So often in a row a query may die for an unknown reason before its first batch; then its checkpoint is to blame."""
 
 
@@ -64,7 +64,7 @@ class Shape:
 class SetAside:
     """A checkpoint that could not be used: where it went, and why."""
 
-    place: Path
+    moved_to: Path
     reason: str
 
 
@@ -100,33 +100,33 @@ def prepare(
 
 
 def _prepare(directory: Path, shape: Shape, now: str, written: Mapping[str, int]) -> Checkpoint:
-    query, marker, condemned = directory / QUERY, directory / MARKER, directory / CONDEMNED
+    query, marker, quarantined = directory / QUERY, directory / MARKER, directory / QUARANTINED
     directory.mkdir(parents=True, exist_ok=True)
     aside = None
     if query.exists():
-        reason = _unusable(query, _read(marker), shape, _read(condemned))
+        reason = _unusable(query, _read(marker), shape, _read(quarantined))
         if reason is None:
             return Checkpoint(query=query, set_aside=None)
-        place = _free(directory / f"{QUERY}.set-aside-{now}")
-        query.rename(place)
+        moved_to = _free(directory / f"{QUERY}.set-aside-{now}")
+        query.rename(moved_to)
         if marker.exists():
-            marker.rename(place.with_name(f"{place.name}.{MARKER}"))
-        aside = SetAside(place=place, reason=reason)
+            marker.rename(moved_to.with_name(f"{moved_to.name}.{MARKER}"))
+        aside = SetAside(moved_to=moved_to, reason=reason)
     # A verdict is on one checkpoint; left behind, it would hit the next.
-    condemned.unlink(missing_ok=True)
-    acquit(directory)
-    _write(directory / UNVOUCHED, dict(written))
+    quarantined.unlink(missing_ok=True)
+    clear_failures(directory)
+    _write(directory / UNVERIFIED, dict(written))
     _write(marker, asdict(shape))
     query.mkdir()
     return Checkpoint(query=query, set_aside=aside)
 
 
-def _unusable(query: Path, marker: Any, shape: Shape, condemned: Any) -> str | None:
-    if condemned is not None:
+def _unusable(query: Path, marker: Any, shape: Shape, quarantined: Any) -> str | None:
+    if quarantined is not None:
         return (
-            str(condemned.get("reason", "condemned"))
-            if isinstance(condemned, dict)
-            else "condemned"
+            str(quarantined.get("reason", "quarantined"))
+            if isinstance(quarantined, dict)
+            else "quarantined"
         )
     if not isinstance(marker, dict):
         return "it does not say whose it is"
@@ -139,41 +139,41 @@ def _unusable(query: Path, marker: Any, shape: Shape, condemned: Any) -> str | N
 _WORDS = {"cluster_id": "cluster", "prefix": "prefix", "state": "state's version"}
 
 
-def condemn(directory: Path, reason: str) -> None:
+def quarantine(directory: Path, reason: str) -> None:
     """Have the checkpoint set aside at the next start: a query has died of it."""
     with contextlib.suppress(OSError):  # on a disk that is full; the next query dies of it again
-        _write(directory / CONDEMNED, {"reason": reason})
+        _write(directory / QUARANTINED, {"reason": reason})
 
 
-def strike(directory: Path, reason: str) -> bool:
+def record_failed_start(directory: Path, reason: str) -> bool:
     """Note that a query died before its first batch and nobody knows why; whether that condemned the checkpoint."""
-    file = directory / STRIKES
+    file = directory / FAILED_STARTS
     known = _read(file)
     count = 1 + (
         known["count"] if isinstance(known, dict) and isinstance(known.get("count"), int) else 0
     )
-    if count >= MAX_STRIKES:
-        condemn(directory, f"{count} queries in a row died before their first batch: {reason}")
+    if count >= MAX_FAILED_STARTS:
+        quarantine(directory, f"{count} queries in a row died before their first batch: {reason}")
         return True
     with contextlib.suppress(OSError):
         _write(file, {"count": count, "reason": reason})
     return False
 
 
-def acquit(directory: Path) -> None:
+def clear_failures(directory: Path) -> None:
     """Forget the strikes: a batch was done."""
-    (directory / STRIKES).unlink(missing_ok=True)
+    (directory / FAILED_STARTS).unlink(missing_ok=True)
 
 
-def unvouched(directory: Path) -> Mapping[str, int] | None:
+def unverified(directory: Path) -> Mapping[str, int] | None:
     """By "topic/partition", up to where former states have published what this one may not say; None: it is looked through."""
-    said = _read(directory / UNVOUCHED)
+    said = _read(directory / UNVERIFIED)
     return said if said is None or isinstance(said, dict) else {}
 
 
-def vouch(directory: Path) -> None:
+def mark_verified(directory: Path) -> None:
     """Forget what former states have published: the query has been asked about it."""
-    (directory / UNVOUCHED).unlink(missing_ok=True)
+    (directory / UNVERIFIED).unlink(missing_ok=True)
 
 
 # What Spark does not see.

@@ -77,7 +77,7 @@ def test_how_long_it_took_to_build_the_state_anew_is_said(teller, tmp_path):
     structlog.reset_defaults()
     with capture_logs() as events:
         teller.set_aside(
-            SetAside(place=tmp_path / "query.set-aside-t", reason="its cluster is another")
+            SetAside(moved_to=tmp_path / "query.set-aside-t", reason="its cluster is another")
         )
         teller.tell(BATCH)
     by_name = {event["event"]: event for event in events}

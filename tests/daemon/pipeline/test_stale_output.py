@@ -53,7 +53,7 @@ def test_a_partition_of_which_nothing_was_written_before_has_nothing_doubtful():
 def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looked_through(tmp_path):
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
-    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 7}
+    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
     heard = []
     look_through(tmp_path, heard.append, threading.Event())
     look_through(tmp_path, heard.append, threading.Event())
@@ -63,7 +63,7 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
 def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, said):
     monkeypatch.setattr(pipeline_process, "log", said)
     for asked_about in (0, 3):
-        checkpoint.condemn(tmp_path, "damaged")
+        checkpoint.quarantine(tmp_path, "damaged")
         checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
         look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
     assert said.events == [{"event": "pipeline.former_doubted", "level": "info", "keys": 3}]
@@ -71,10 +71,10 @@ def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, sai
 
 def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
-    checkpoint.vouch(tmp_path)
-    checkpoint.condemn(tmp_path, "damaged")
+    checkpoint.mark_verified(tmp_path)
+    checkpoint.quarantine(tmp_path, "damaged")
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})
-    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 9}
+    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 9}
 
 
 def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_path):
@@ -86,13 +86,13 @@ def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_pat
         raise ClusterUnavailableError("no answer")
 
     look_through(tmp_path, refused, ended)
-    assert checkpoint.unvouched(tmp_path) == {f"{LAG}/0": 7}
+    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{"])
 def test_a_memory_that_is_garbled_asks_about_nothing(tmp_path, content):
-    (tmp_path / checkpoint.UNVOUCHED).write_text(content)
+    (tmp_path / checkpoint.UNVERIFIED).write_text(content)
     heard = []
     look_through(tmp_path, heard.append, threading.Event())
     assert heard == [{}]
-    assert checkpoint.unvouched(tmp_path) is None
+    assert checkpoint.unverified(tmp_path) is None

@@ -62,7 +62,7 @@ def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
     found = prepare(tmp_path, replace(SHAPE, **change), now="t1")
     assert found.set_aside is not None
     assert word in found.set_aside.reason
-    assert (found.set_aside.place / "offsets" / "1").exists()
+    assert (found.set_aside.moved_to / "offsets" / "1").exists()
     assert list(found.query.iterdir()) == []
     assert prepare(tmp_path, replace(SHAPE, **change), now="t2").set_aside is None
 
@@ -80,7 +80,7 @@ def test_a_checkpoint_without_a_marker_is_not_guessed_at(tmp_path: Path) -> None
     (tmp_path / checkpoint.MARKER).write_text("{")
     found = prepare(tmp_path, SHAPE, now="t1")
     assert found.set_aside is not None
-    assert found.set_aside.place.name == "query.set-aside-t1"
+    assert found.set_aside.moved_to.name == "query.set-aside-t1"
 
 
 def test_what_was_set_aside_at_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_was_set_aside_at_the_same_moment_is_not_overwritten(tmp_path: Path
         used(tmp_path)
         found = prepare(tmp_path, replace(SHAPE, state="0"), now="t")
         assert found.set_aside is not None
-        places.add(found.set_aside.place.name)
+        places.add(found.set_aside.moved_to.name)
     assert places == {"query.set-aside-t", "query.set-aside-t-2", "query.set-aside-t-3"}
 
 
@@ -122,7 +122,7 @@ def test_damage_is_found_before_spark_meets_it(
     assert damage(query) is not None
     found = prepare(tmp_path, SHAPE, now="t1")
     assert found.set_aside is not None
-    assert found.set_aside.reason == damage(found.set_aside.place)
+    assert found.set_aside.reason == damage(found.set_aside.moved_to)
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
 
 
@@ -145,7 +145,7 @@ def test_damage_without_checksums_is_seen_where_it_is_no_log_any_more(tmp_path: 
 
 def test_a_condemned_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     used(tmp_path)
-    checkpoint.condemn(tmp_path, "the state is damaged")
+    checkpoint.quarantine(tmp_path, "the state is damaged")
     found = prepare(tmp_path, SHAPE, now="t1")
     assert found.set_aside is not None
     assert found.set_aside.reason == "the state is damaged"
@@ -156,13 +156,13 @@ def test_two_deaths_that_nobody_can_explain_condemn_a_checkpoint_unless_a_batch_
     tmp_path: Path,
 ) -> None:
     used(tmp_path)
-    assert not checkpoint.strike(tmp_path, "?")
-    checkpoint.acquit(tmp_path)
-    assert not checkpoint.strike(tmp_path, "?")
+    assert not checkpoint.record_failed_start(tmp_path, "?")
+    checkpoint.clear_failures(tmp_path)
+    assert not checkpoint.record_failed_start(tmp_path, "?")
     assert prepare(tmp_path, SHAPE, now="t1").set_aside is None
-    assert checkpoint.strike(tmp_path, "?")
+    assert checkpoint.record_failed_start(tmp_path, "?")
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is not None
-    assert not checkpoint.strike(tmp_path, "?")
+    assert not checkpoint.record_failed_start(tmp_path, "?")
 
 
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
