@@ -13,8 +13,8 @@ import structlog
 
 from streaming.spark import checkpoint
 from streaming.spark.catch_up import (
-    CatchUp,
     Behind,
+    CatchUp,
     CaughtUp,
 )
 from streaming.spark.failure_diagnosis import (

@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from streaming.group.state import NOTHING
 from streaming.messages.rows import (
     Gone,
     Kind,
@@ -19,6 +18,7 @@ from streaming.messages.rows import (
     RacksRow,
     Raw,
 )
+from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,7 +82,7 @@ def _in_order(raws: Iterable[Raw]) -> list[Placed]:
     placed: list[Placed] = []
     for raw in raws:
         partition = (raw.topic, raw.partition)
-        latest[partition] = max(raw.timestamp, latest.get(partition, NOTHING))
+        latest[partition] = max(raw.timestamp, latest.get(partition, UNKNOWN))
         placed.append((latest[partition], 0, raw.offset, raw))
     return placed
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol.records import RacksEvidence
 from streaming.group.state import (
-    NOTHING,
     GroupState,
     Layout,
 )
+from streaming.rules.event_time import UNKNOWN
 from streaming.rules.racks import changes
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def laid_out(state: GroupState, row: RacksRow) -> GroupState:
 def planned(state: GroupState, record: GroupRecord) -> GroupState:
     """A plan was published, or held against newer metadata."""
     planned_at = max(
-        state.planned_at, NOTHING if record.metadata_at is None else record.metadata_at
+        state.planned_at, UNKNOWN if record.metadata_at is None else record.metadata_at
     )
     layouts, ids = {}, dict(state.ids)
     for topic, known in state.layouts.items():
@@ -86,7 +86,7 @@ def _based(
 
 def unplanned(state: GroupState) -> GroupState:
     """The plan is gone; what it rested on stays what later racks are compared with."""
-    return replace(state, planned_at=NOTHING, by_plan=frozenset())
+    return replace(state, planned_at=UNKNOWN, by_plan=frozenset())
 
 
 def changed(state: GroupState) -> tuple[RacksEvidence, int] | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.records import SkewEvidence
+from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import (
-    NEVER,
     SkewRule,
     SkewRun,
     judge,
@@ -59,7 +59,7 @@ def source(state: GroupState) -> dict[str, int]:
     furthest: dict[str, int] = {}
     for known in state.lags.values():
         for place, offset in known.source.items():
-            furthest[place] = max(offset, furthest.get(place, NEVER))
+            furthest[place] = max(offset, furthest.get(place, UNKNOWN))
     return furthest
 
 

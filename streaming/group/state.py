@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
-
-NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +76,7 @@ class TopicLag:
     seconds: float
     """For how long the record has waited that has waited longest."""
     committed_at: int
-    """Of the newest commit; `NOTHING`: the group reads the topic by plan alone."""
+    """Of the newest commit; `UNKNOWN`: the group reads the topic by plan alone."""
     source: Mapping[str, int]
     ownership: Ownership
 
@@ -110,13 +109,13 @@ class GroupState:
     classic: tuple[Owner, ...] = ()
     consumer: Mapping[str, ConsumerMember] = field(default_factory=dict)
     """By member id. A group speaks one protocol at a time: where there is one, `classic` is empty."""
-    planned_at: int = NOTHING
+    planned_at: int = UNKNOWN
     """`inputs.metadata_at` of the newest plan."""
-    heard: int = NOTHING
+    heard: int = UNKNOWN
     """The newest time at which anybody said anything of its members or plan."""
     seen: Mapping[str, int] = field(default_factory=dict)
     """By "topic/partition", the offset of the newest record of it that was seen: what a replay must not be behind."""
-    moment: int = NOTHING
+    moment: int = UNKNOWN
     """The newest sample's time; judged when something later comes."""
     run: SkewRun = field(default_factory=SkewRun)
     racks: Standing | None = None
@@ -132,5 +131,5 @@ class GroupState:
             or self.consumer
             or self.committed
             or self.by_plan
-            or self.planned_at != NOTHING
+            or self.planned_at != UNKNOWN
         )

@@ -8,7 +8,7 @@ paces an old moment may be judged by the owners of another time.
 - `skew` follows `skew.judge`; a group whose owners nobody knows has none.
 - `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack.
 - A group reads the topics that it commits in, and those of its plan.
-- Nobody's group, without members, commits or plan for `TTL`, is forgotten, though its offsets may still lie there.
+- Nobody's group, without members, commits or plan for `TTL_MS`, is forgotten, though its offsets may still lie there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from streaming.group import ownership as group_owners
 from streaming.group import rack_changes as group_racks
 from streaming.group import skew_trigger as group_skew
 from streaming.group.state import (
-    NOTHING,
     GroupState,
     Ownership,
     Standing,
@@ -42,7 +41,7 @@ from streaming.messages.rows import (
     RacksRow,
     Raw,
 )
-from streaming.rules.event_time import JUMP
+from streaming.rules.event_time import JUMP_MS, UNKNOWN
 from streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from streaming.messages.rows import LagRow
     from streaming.rules.skew import SkewRule
 
-TTL = 60 * 24 * 60 * 60 * 1000
+TTL_MS = 60 * 24 * 60 * 60 * 1000
 """Milliseconds of event time. Brokers delete the offsets of an empty group after a week unless they are told otherwise; what
 is found to have outlived that by far lost its tombstones to compaction before anybody read them."""
 
@@ -117,7 +116,7 @@ class _Turn:
 
     def take(self, at: int, event: Event) -> None:
         """One event more, in the order of their times."""
-        if at > self._state.moment != NOTHING and self._state.run.judged != self._state.moment:
+        if at > self._state.moment != UNKNOWN and self._state.run.judged != self._state.moment:
             self._judge()
         match event:
             case Moment():
@@ -135,7 +134,7 @@ class _Turn:
 
     def replay(self, raw: Raw) -> bool:
         """A record more whose time has passed, unless something came that nobody has compared it with."""
-        if self._state.seen.get(_place(raw), NOTHING) >= raw.until:
+        if self._state.seen.get(_place(raw), UNKNOWN) >= raw.until:
             return False
         self.take(max(self._state.moment, raw.timestamp), raw)
         return True
@@ -190,7 +189,7 @@ class _Turn:
         heard = max(
             [state.heard, *(known.committed_at for known in state.lags.values()), *committed]
         )
-        return now - heard > TTL and not self.owners
+        return now - heard > TTL_MS and not self.owners
 
     def _ownership(self, row: LagRow) -> Ownership:
         """As of the sample that the lag is of."""
@@ -210,9 +209,9 @@ class _Turn:
     def _measure(self, moment: Moment) -> None:
         state = self._state
         known = state.lags.get(moment.topic)
-        if known is not None and 0 <= known.at - moment.at < JUMP:
+        if known is not None and 0 <= known.at - moment.at < JUMP_MS:
             return
-        commits = {moment.topic} if moment.committed_at != NOTHING else set()
+        commits = {moment.topic} if moment.committed_at != UNKNOWN else set()
         if not commits and moment.topic not in state.by_plan:
             return
         lag = TopicLag(
@@ -228,7 +227,9 @@ class _Turn:
             committed=state.committed - {moment.topic} | commits,
             lags={**state.lags, moment.topic: lag},
             # A clock that was set back sets the group's back, too.
-            moment=moment.at if state.moment - moment.at >= JUMP else max(state.moment, moment.at),
+            moment=moment.at
+            if state.moment - moment.at >= JUMP_MS
+            else max(state.moment, moment.at),
         )
 
     def _judge(self) -> None:
@@ -281,7 +282,7 @@ class _Turn:
         kind = self._ours.get(raw.topic)
         seen = {
             **self._state.seen,
-            _place(raw): max(raw.offset, self._state.seen.get(_place(raw), NOTHING)),
+            _place(raw): max(raw.offset, self._state.seen.get(_place(raw), UNKNOWN)),
         }
         state = replace(self._state, heard=max(self._state.heard, at), seen=seen)
         if kind is None:

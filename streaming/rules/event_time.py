@@ -13,5 +13,5 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
 """A time, an end or another offset that is not known."""
-JUMP = 60_000
+JUMP_MS = 60_000
 """Milliseconds."""

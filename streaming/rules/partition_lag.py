@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from streaming.rules.event_time import UNKNOWN
+
 if TYPE_CHECKING:
     from streaming.rules.event_time import (
         Int64,
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 
 ResetPolicy: TypeAlias = Literal["earliest", "latest"]
-
-NONE = -1
-"""No commit; no known offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +39,14 @@ def lag_of(
 ) -> Lag:
     """The lag of commits, one a partition (last axis), where `begin`, `end` and `data` are indexed by partition.
 
-    `data` says where the last record ends, `NONE` where that is the end, or not known.
+    `data` says where the last record ends, `UNKNOWN` where that is the end, or not known.
     """
     known = end >= 0
-    stale = ~known | ((committed != NONE) & (committed > end))
+    stale = ~known | ((committed != UNKNOWN) & (committed > end))
     if data is not None:
-        end = np.where(data == NONE, end, data)
+        end = np.where(data == UNKNOWN, end, data)
     begins = np.maximum(begin, 0)
-    none = committed == NONE
+    none = committed == UNKNOWN
     start = np.maximum(committed, begins)
     without = 0 if reset == "latest" else np.maximum(end - begins, 0)
     lag = np.where(none, without, np.maximum(end - start, 0))

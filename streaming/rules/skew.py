@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streaming.rules.event_time import UNKNOWN
+
 if TYPE_CHECKING:
     from streaming.rules.event_time import Floats
-
-
-NEVER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +32,9 @@ class SkewRule:
 class SkewRun:
     """How long skew has counted."""
 
-    since: int = NEVER
-    """The first moment of the unbroken run; `NEVER`: there is none."""
-    judged: int = NEVER
+    since: int = UNKNOWN
+    """The first moment of the unbroken run; `UNKNOWN`: there is none."""
+    judged: int = UNKNOWN
     """The last moment that was judged."""
     standing: bool = False
     """Whether the run has become a trigger."""
@@ -53,6 +52,6 @@ def judge(
     """The run after one more moment; `seconds`: for how long the record has waited that has waited longest."""
     if skew < rule.threshold or (lag < rule.floor and seconds < rule.floor_seconds):
         return SkewRun(judged=at)
-    silent = run.judged != NEVER and not 0 <= at - run.judged <= rule.hold
-    since = at if run.since == NEVER or (silent and not run.standing) else run.since
+    silent = run.judged != UNKNOWN and not 0 <= at - run.judged <= rule.hold
+    since = at if run.since == UNKNOWN or (silent and not run.standing) else run.since
     return replace(run, since=since, judged=at, standing=run.standing or at - since >= rule.hold)

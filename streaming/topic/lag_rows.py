@@ -18,7 +18,6 @@ from streaming.messages.rows import (
 )
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import (
-    NONE,
     Lag,
     lag_of,
 )
@@ -67,8 +66,8 @@ class Cells:
         )
 
     def fill(self, column: Int64) -> Int64:
-        """A column of the commits as a matrix, `NONE` where there is no commit."""
-        matrix = np.full(self.shape, NONE, np.int64)
+        """A column of the commits as a matrix, `UNKNOWN` where there is no commit."""
+        matrix = np.full(self.shape, UNKNOWN, np.int64)
         matrix.reshape(-1)[self.place] = column[self.entry]
         return matrix
 
@@ -131,7 +130,7 @@ class Lags:
 def moments(topic: str, lags: Lags) -> Iterator[tuple[int, Moment]]:
     """By number, what each group is judged by."""
     longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
-    committed_at = lags.committed_at.max(axis=1, initial=NONE).tolist()
+    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
     for row, number in enumerate(lags.numbers):
         moment = Moment(
             topic=topic,
@@ -179,7 +178,7 @@ def lag_rows(
         "velocity": lag_text.figures(velocity),
     }
     common = [lag_text.field(name, value) for name, value in shared.items() if value is not None]
-    newest = lags.committed_at.max(axis=1, initial=NONE).tolist()
+    newest = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
     for row, number in enumerate(lags.numbers):
         mine = [
             lag_text.field(name, value)
@@ -190,7 +189,7 @@ def lag_rows(
             topic=topic,
             at=state.at,
             partitions=state.stable.size,
-            committed=newest[row] != NONE,
+            committed=newest[row] != UNKNOWN,
             committed_at=newest[row],
             fields=(*common, *mine),
         )
@@ -203,7 +202,7 @@ def ends(state: TopicState, rule: LagRule) -> Int64:
 
 
 def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> tuple[Floats, Mask]:
-    following = np.where(committed == NONE, state.begin, np.maximum(committed, state.begin))
+    following = np.where(committed == UNKNOWN, state.begin, np.maximum(committed, state.begin))
     arrived, unbounded = state.history.arrived(following)
     behind = lag > 0
     seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
@@ -223,7 +222,7 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
     commits = state.commits
     committed = cells.fill(commits.offset)
     before = cells.fill(commits.older if len(state.marks) == 2 else commits.younger)
-    known = (committed != NONE) & (before != NONE)
+    known = (committed != UNKNOWN) & (before != UNKNOWN)
     velocity: Floats = np.where(known, np.maximum(committed - before, 0) / seconds, np.nan)
     return rate.round(2), velocity.round(2)
 

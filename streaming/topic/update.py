@@ -14,7 +14,7 @@ A layout with other racks counts the commits up to its time, since the groups th
 So does a sample that does not say how far commits had come; then they must be read with it.
 
 The lag that is published is of the last sample that counted and of all commits read. Records of one name are in order in
-their log, so their offsets there order them, not their times: a sample that is younger by its place and less than `JUMP`
+their log, so their offsets there order them, not their times: a sample that is younger by its place and less than `JUMP_MS`
 older by its time is late, and ignored; more, and the clock was set back.
 """
 
@@ -39,7 +39,7 @@ from streaming.messages.rows import (
     Row,
 )
 from streaming.rules.event_time import (
-    JUMP,
+    JUMP_MS,
     UNKNOWN,
 )
 from streaming.topic.commit_table import (
@@ -356,7 +356,7 @@ class _Turn:
                 and state.sampled[0] == place[0]
                 and state.sampled[1] >= place[1]
             )
-            if told or 0 <= state.at - record.at < JUMP:
+            if told or 0 <= state.at - record.at < JUMP_MS:
                 return  # said already, or late
         self._begin_anew(record.id, record.at)
         self._count_until(record)

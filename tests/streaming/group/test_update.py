@@ -37,7 +37,7 @@ from levelwind_testing.pipeline.scripted_log import (
     triggers,
 )
 from streaming.group import codec as group_codec
-from streaming.group.update import TTL
+from streaming.group.update import TTL_MS
 from streaming.topic.state import READER_TTL
 
 DAY = 24 * 60 * 60
@@ -400,7 +400,7 @@ def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offs
     story.layout(0, "t", [["a"]])
     story.commits(1, "g", "t", {0: 5})
     story.sample(2, "t", [7])
-    late = TTL // SECOND
+    late = TTL_MS // SECOND
     story.sample(late, "t", [8])
     assert lag(run(story))["lag"] == [3]
     story.sample(late + 2, "t", [9])
@@ -417,7 +417,7 @@ def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offs
 def test_a_group_with_a_member_is_never_too_old_nor_is_one_that_commits_elsewhere() -> None:
     story = Groups()
     consumers(story)
-    late = TTL // SECOND + DAY
+    late = TTL_MS // SECOND + DAY
     story.sample(late, "t", [8, 8, 8])
     assert lag(run(story)) is not None
     other = Groups()

@@ -7,11 +7,9 @@ from assignors.protocol.records import RackChange
 from streaming.rules import racks
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import (
-    NONE,
     lag_of,
 )
 from streaming.rules.skew import (
-    NEVER,
     SkewRule,
     SkewRun,
     judge,
@@ -45,14 +43,14 @@ from streaming.rules.skew import (
             False,
         ),
         ("a log emptied above the commit", 10, 100, 100, "earliest", 0, 90, False),
-        ("no commit, earliest: the whole log", NONE, 30, 100, "earliest", 70, 0, False),
-        ("no commit, latest: nothing", NONE, 30, 100, "latest", 0, 0, False),
+        ("no commit, earliest: the whole log", UNKNOWN, 30, 100, "earliest", 70, 0, False),
+        ("no commit, latest: nothing", UNKNOWN, 30, 100, "latest", 0, 0, False),
         ("an end that was never read", 60, 0, UNKNOWN, "earliest", 0, 0, True),
-        ("no commit and an end that was never read", NONE, 0, UNKNOWN, "earliest", 0, 0, True),
+        ("no commit and an end that was never read", UNKNOWN, 0, UNKNOWN, "earliest", 0, 0, True),
         ("a begin that was never read counts as 0", 60, UNKNOWN, 100, "earliest", 40, 0, False),
         (
             "no commit and a begin that was never read",
-            NONE,
+            UNKNOWN,
             UNKNOWN,
             100,
             "earliest",
@@ -127,7 +125,7 @@ SMALL = (9.0, 999)
         ("long enough", [(0, HIGH), (15, HIGH), (30, HIGH)], 0, True),
         ("below the threshold breaks it", [(0, HIGH), (15, LOW), (30, HIGH)], 30, False),
         ("below the floor breaks it", [(0, HIGH), (15, SMALL), (30, HIGH)], 30, False),
-        ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], NEVER, False),
+        ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], UNKNOWN, False),
         ("silence breaks it", [(0, HIGH), (31, HIGH)], 31, False),
         (
             "silence does not end a trigger that stands",
@@ -143,6 +141,6 @@ def test_skew_becomes_a_trigger(
     run = SkewRun()
     for second, (skew, lag) in moments:
         run = judge(RULE, run, at=second * 1000, skew=skew, lag=lag)
-    assert run.since == (since if since == NEVER else since * 1000)
+    assert run.since == (since if since == UNKNOWN else since * 1000)
     assert run.standing is standing
     assert run.judged == moments[-1][0] * 1000

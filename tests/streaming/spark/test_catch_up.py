@@ -1,6 +1,6 @@
 from streaming.spark.catch_up import (
-    CatchUp,
     Behind,
+    CatchUp,
     CaughtUp,
 )
 
