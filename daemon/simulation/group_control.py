@@ -21,7 +21,7 @@ from streaming.rules.racks import changes
 from streaming.rules.skew import (
     SkewRule,
     SkewRun,
-    judge,
+    next_run,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Control:
 
     def sampled(self, now: float, *, skew: float, lag: int, seconds: float) -> None:
         """Take note of a sample of lag, and hold the last plan against its promise once its cool-down is over."""
-        self.run = judge(
+        self.run = next_run(
             self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
         )
         if self.cooldown.expected is not None and not self.cooldown.active(now):
@@ -90,7 +90,7 @@ class Control:
             self.changed = None  # who left came back before anybody was planned for
         if now < self.handing_over_until or not self.members:
             return None
-        stands = {Cause.RACKS: self.racks_changed, Cause.SKEW: self.run.standing}
+        stands = {Cause.RACKS: self.racks_changed, Cause.SKEW: self.run.active}
         for cause in TRIGGERED:
             if not stands[cause] or now < self.suppressed_until.get(cause, float("-inf")):
                 continue

@@ -53,7 +53,7 @@ def pack(state: GroupState) -> bytes:
         "seen": dict(state.seen),
         "planned_at": state.planned_at,
         "moment": state.moment,
-        "run": [state.run.since, state.run.judged, state.run.standing],
+        "run": [state.run.since, state.run.evaluated_at, state.run.active],
         "racks": None
         if state.racks is None
         else [state.racks.since, _changes_value(state.racks.evidence)],
@@ -71,7 +71,7 @@ def unpack(value: bytes) -> GroupState:
     meta, arrays = packing.unpack(value)
     if meta.get("state") != VERSION:
         raise PackingError(f"group state of version {meta.get('state')}, not {VERSION}")
-    since, judged, standing = meta["run"]
+    since, evaluated_at, active = meta["run"]
     palette = [tuple(racks) for racks in meta["palette"]]
     return GroupState(
         lags={
@@ -98,7 +98,7 @@ def unpack(value: bytes) -> GroupState:
         seen=meta["seen"],
         planned_at=meta["planned_at"],
         moment=meta["moment"],
-        run=SkewRun(since=since, judged=judged, standing=standing),
+        run=SkewRun(since=since, evaluated_at=evaluated_at, active=active),
         racks=None
         if meta["racks"] is None
         else Standing(since=meta["racks"][0], evidence=_changes(meta["racks"][1])),

@@ -14,7 +14,7 @@ from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import (
     SkewRule,
     SkewRun,
-    judge,
+    next_run,
     skew_of,
 )
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     )
 
 
-def judged(
+def evaluate_skew(
     state: GroupState, owners: tuple[Owner, ...], rule: SkewRule
 ) -> tuple[SkewRun, SkewEvidence | None]:
     """The run of skew after the newest moment, and what it rests on; None: there is none."""
     if not any(owner.assigned for owner in owners):
-        return SkewRun(judged=state.moment), None
+        return SkewRun(evaluated_at=state.moment), None
     shares = [_share(owner, state.lags) for owner in owners]
     loads = np.array([share / owner.capacity for share, owner in zip(shares, owners, strict=True)])
     skew = skew_of(loads)
@@ -51,7 +51,7 @@ def judged(
         seconds=seconds,
         floor_seconds=rule.floor_seconds,
     )
-    return judge(rule, state.run, at=state.moment, skew=skew, lag=lag, seconds=seconds), evidence
+    return next_run(rule, state.run, at=state.moment, skew=skew, lag=lag, seconds=seconds), evidence
 
 
 def source(state: GroupState) -> dict[str, int]:

@@ -5,7 +5,7 @@ that belongs to it has been applied: so where one batch ends and the next begins
 limit: owners and plans are no part of a sample's cut (`topic_turn`), so that in a backlog whose logs are read at different
 paces an old moment may be judged by the owners of another time.
 
-- `skew` follows `skew.judge`; a group whose owners nobody knows has none.
+- `skew` follows `skew.next_run`; a group whose owners nobody knows has none.
 - `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack.
 - A group reads the topics that it commits in, and those of its plan.
 - Nobody's group, without members, commits or plan for `TTL_MS`, is forgotten, though its offsets may still lie there.
@@ -116,7 +116,10 @@ class _Turn:
 
     def take(self, at: int, event: Event) -> None:
         """One event more, in the order of their times."""
-        if at > self._state.moment != UNKNOWN and self._state.run.judged != self._state.moment:
+        if (
+            at > self._state.moment != UNKNOWN
+            and self._state.run.evaluated_at != self._state.moment
+        ):
             self._judge()
         match event:
             case Moment():
@@ -176,7 +179,7 @@ class _Turn:
                     self._gone.add(topic[0])
                 case "racks" if state.racks is None:
                     self._out.append(Tombstone((word, self._group)))
-                case "skew" if not state.run.standing:
+                case "skew" if not state.run.active:
                     self._out.append(Tombstone((word, self._group)))
                 case _:
                     pass
@@ -234,21 +237,21 @@ class _Turn:
 
     def _judge(self) -> None:
         """Judge the newest moment: all that belongs to it is there."""
-        self._run(*group_skew.judged(self._state, self.owners, self._rule))
+        self._run(*group_skew.evaluate_skew(self._state, self.owners, self._rule))
 
     def _run(self, run: SkewRun, evidence: SkewEvidence | None) -> None:
-        stood, self._state = self._state.run.standing, replace(self._state, run=run)
-        if run.standing and not stood and evidence is not None:
+        stood, self._state = self._state.run.active, replace(self._state, run=run)
+        if run.active and not stood and evidence is not None:
             self._out.append(
                 TriggerRecord(
                     group=self._group,
-                    at=run.judged,
+                    at=run.evaluated_at,
                     since=run.since,
                     evidence=evidence,
                     source=group_skew.source(self._state),
                 )
             )
-        elif stood and not run.standing:
+        elif stood and not run.active:
             self._out.append(Tombstone(("skew", self._group)))
 
     # -- replica racks

@@ -2,7 +2,7 @@
 
 Skew is the largest member's lag per capacity over the mean of all members' (those without any included). It counts
 while it is at least the threshold and the group's lag at least the floor: so many records, or a record that has waited
-for so many seconds. It becomes a trigger once it has counted for `hold` milliseconds without a break. All times are
+for so many seconds. It becomes a trigger once it has counted for `duration_ms` milliseconds without a break. All times are
 event times, those of the samples; a clock that was set back is a break.
 """
 
@@ -24,7 +24,7 @@ class SkewRule:
     threshold: float = 1.5
     floor: int = 10_000
     floor_seconds: float = 30.0
-    hold: int = 30_000
+    duration_ms: int = 30_000
     """Milliseconds; a longer silence between two moments is a break as well: nobody saw what lay in it."""
 
 
@@ -34,9 +34,9 @@ class SkewRun:
 
     since: int = UNKNOWN
     """The first moment of the unbroken run; `UNKNOWN`: there is none."""
-    judged: int = UNKNOWN
+    evaluated_at: int = UNKNOWN
     """The last moment that was judged."""
-    standing: bool = False
+    active: bool = False
     """Whether the run has become a trigger."""
 
 
@@ -46,12 +46,14 @@ def skew_of(loads: Floats) -> float:
     return float(loads.max()) / mean if mean > 0 else 1.0
 
 
-def judge(
+def next_run(
     rule: SkewRule, run: SkewRun, *, at: int, skew: float, lag: int, seconds: float = 0.0
 ) -> SkewRun:
     """The run after one more moment; `seconds`: for how long the record has waited that has waited longest."""
     if skew < rule.threshold or (lag < rule.floor and seconds < rule.floor_seconds):
-        return SkewRun(judged=at)
-    silent = run.judged != UNKNOWN and not 0 <= at - run.judged <= rule.hold
-    since = at if run.since == UNKNOWN or (silent and not run.standing) else run.since
-    return replace(run, since=since, judged=at, standing=run.standing or at - since >= rule.hold)
+        return SkewRun(evaluated_at=at)
+    silent = run.evaluated_at != UNKNOWN and not 0 <= at - run.evaluated_at <= rule.duration_ms
+    since = at if run.since == UNKNOWN or (silent and not run.active) else run.since
+    return replace(
+        run, since=since, evaluated_at=at, active=run.active or at - since >= rule.duration_ms
+    )

@@ -57,5 +57,5 @@ class PipelineSettings:
             threshold=self.skew_threshold,
             floor=self.skew_floor,
             floor_seconds=self.skew_floor_seconds,
-            hold=self.skew_duration,
+            duration_ms=self.skew_duration,
         )

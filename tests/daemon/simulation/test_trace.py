@@ -300,7 +300,7 @@ def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
     )
     rules = rules_of(load(tmp_path / "levelwind.toml"))
     assert rules.control.min_gain == 0.4
-    assert rules.skew == SkewRule(threshold=3.5, floor=7, floor_seconds=90.0, hold=12_000)
+    assert rules.skew == SkewRule(threshold=3.5, floor=7, floor_seconds=90.0, duration_ms=12_000)
     assert rules.dead_after == 33
 
 

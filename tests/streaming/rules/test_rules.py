@@ -12,7 +12,7 @@ from streaming.rules.partition_lag import (
 from streaming.rules.skew import (
     SkewRule,
     SkewRun,
-    judge,
+    next_run,
     skew_of,
 )
 
@@ -112,13 +112,13 @@ def test_skew(case: str, loads: list[float], skew: float) -> None:
     assert skew_of(np.array(loads, np.float64)) == skew
 
 
-RULE = SkewRule(threshold=1.5, floor=1000, hold=30_000)
+RULE = SkewRule(threshold=1.5, floor=1000, duration_ms=30_000)
 HIGH, LOW = (1.5, 1000), (1.49, 5000)
 SMALL = (9.0, 999)
 
 
 @pytest.mark.parametrize(
-    ("case", "moments", "since", "standing"),
+    ("case", "moments", "since", "active"),
     [
         ("first seen", [(0, HIGH)], 0, False),
         ("not yet long enough", [(0, HIGH), (10, HIGH), (29, HIGH)], 0, False),
@@ -136,11 +136,11 @@ SMALL = (9.0, 999)
     ],
 )
 def test_skew_becomes_a_trigger(
-    case: str, moments: list[tuple[int, tuple[float, int]]], since: int, standing: bool
+    case: str, moments: list[tuple[int, tuple[float, int]]], since: int, active: bool
 ) -> None:
     run = SkewRun()
     for second, (skew, lag) in moments:
-        run = judge(RULE, run, at=second * 1000, skew=skew, lag=lag)
+        run = next_run(RULE, run, at=second * 1000, skew=skew, lag=lag)
     assert run.since == (since if since == UNKNOWN else since * 1000)
-    assert run.standing is standing
-    assert run.judged == moments[-1][0] * 1000
+    assert run.active is active
+    assert run.evaluated_at == moments[-1][0] * 1000
