@@ -31,7 +31,7 @@ from streaming.messages.rows import (
 if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from streaming.group.state import Ownership
-    from streaming.group.update import Outcome
+    from streaming.group.update import UpdateResult
 
 MAX_KEPT = 256 * 1024
 """Of a dead record's key and value, so many bytes each are kept: the letter must fit a message."""
@@ -39,7 +39,7 @@ RACKS = field("racks", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class OutputTopics:
     """The topics that are written, and how many partitions each has."""
 
     topics: Topics
@@ -48,34 +48,34 @@ class Places:
     dead_letters: int
 
 
-def of_group(group: str, outcome: Outcome, places: Places) -> list[SinkRow]:
+def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> list[SinkRow]:
     """A group's records: lag, the end of lag, and triggers in the order of their events."""
-    topics = places.topics
-    lag_at, triggers_at = partition_for(group, places.lag), partition_for(group, places.triggers)
+    topics = outputs.topics
+    lag_at, triggers_at = partition_for(group, outputs.lag), partition_for(group, outputs.triggers)
     records = [
-        SinkRow(topics.lag, *_lag(group, row, owners), lag_at) for row, owners in outcome.lags
+        SinkRow(topics.lag, *_lag(group, row, owners), lag_at) for row, owners in result.lags
     ]
     records += [
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at)
-        for topic in outcome.gone
+        for topic in result.ended_topics
     ]
     records += [
-        SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in outcome.triggers
+        SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in result.triggers
     ]
-    records += [_settled(raw, places) for raw in outcome.settled]
+    records += [_settled(raw, outputs) for raw in result.finished_replays]
     return records
 
 
-def passing(kind: int, payload: bytes, places: Places) -> SinkRow:
+def pass_through_record(kind: int, payload: bytes, outputs: OutputTopics) -> SinkRow:
     """What neither a topic nor a group keeps: a dead letter, or the end of one."""
     raw = Raw.unpack(payload)
-    return _settled(raw, places) if kind == Kind.SETTLED else _dead_letter(raw, places)
+    return _settled(raw, outputs) if kind == Kind.SETTLED else _dead_letter(raw, outputs)
 
 
-def _settled(raw: Raw, places: Places) -> SinkRow:
+def _settled(raw: Raw, outputs: OutputTopics) -> SinkRow:
     key = encode_key((raw.topic, raw.partition, raw.offset))
     return SinkRow(
-        places.topics.dead_letters, key, None, partition_for(key.decode(), places.dead_letters)
+        outputs.topics.dead_letters, key, None, partition_for(key.decode(), outputs.dead_letters)
     )
 
 
@@ -112,7 +112,7 @@ def _racks(written: str) -> tuple[frozenset[str], ...]:
     return tuple(map(frozenset, json.loads(written)))
 
 
-def _dead_letter(raw: Raw, places: Places) -> SinkRow:
+def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:
     cut = any(part is not None and len(part) > MAX_KEPT for part in (raw.key, raw.value))
     letter = DeadLetter(
         at=raw.timestamp,
@@ -125,5 +125,5 @@ def _dead_letter(raw: Raw, places: Places) -> SinkRow:
     )
     key, value = encode(letter)
     return SinkRow(
-        places.topics.dead_letters, key, value, partition_for(key.decode(), places.dead_letters)
+        outputs.topics.dead_letters, key, value, partition_for(key.decode(), outputs.dead_letters)
     )

@@ -60,16 +60,16 @@ is found to have outlived that by far lost its tombstones to compaction before a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class UpdateResult:
     """What a batch of one group comes to."""
 
     state: GroupState | None
     triggers: tuple[TriggerRecord | Tombstone, ...]
     """In the order of events."""
     lags: tuple[tuple[LagRow, Ownership], ...]
-    gone: tuple[str, ...]
+    ended_topics: tuple[str, ...]
     """Topics whose lag is no more."""
-    settled: tuple[Raw, ...]
+    finished_replays: tuple[Raw, ...]
     """Replayed records that have had their due."""
 
 
@@ -79,7 +79,7 @@ def advance(
     rows: Iterable[tuple[int, bytes]],
     rule: SkewRule,
     ours: Mapping[str, TopicKind],
-) -> Outcome:
+) -> UpdateResult:
     """The state after a batch's rows (kind and payload, in any order), and what is to be published.
 
     Args:
@@ -143,8 +143,11 @@ class _Turn:
         return True
 
     def end(
-        self, lags: Mapping[str, LagRow], settled: Iterable[Raw], doubted: Iterable[tuple[str, ...]]
-    ) -> Outcome:
+        self,
+        lags: Mapping[str, LagRow],
+        finished_replays: Iterable[Raw],
+        doubted: Iterable[tuple[str, ...]],
+    ) -> UpdateResult:
         """What the batch has come to; `lags` is by topic, `doubted` the keys of what may be published though nobody stands by it."""
         committed = frozenset(topic for topic, row in lags.items() if row.committed)
         self._state = state = replace(
@@ -162,12 +165,12 @@ class _Turn:
             self._gone |= self._before
             self._state, kept = GroupState(), {}
         self._disown(doubted, kept)
-        return Outcome(
+        return UpdateResult(
             state=None if self._state.blank else self._state,
             triggers=tuple(self._out),
             lags=tuple((kept[topic], self._ownership(kept[topic])) for topic in sorted(kept)),
-            gone=tuple(sorted(self._gone - kept.keys())),
-            settled=tuple(settled),
+            ended_topics=tuple(sorted(self._gone - kept.keys())),
+            finished_replays=tuple(finished_replays),
         )
 
     def _disown(self, doubted: Iterable[tuple[str, ...]], lags: Mapping[str, LagRow]) -> None:

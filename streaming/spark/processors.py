@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from streaming import output as publication
+from streaming import output
 from streaming.decoding import offsets_topic
 from streaming.group import codec as group_codec
 from streaming.group import update as group_turn
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assignors.protocol.topics import TopicKind, Topics
-    from streaming.output import Places
+    from streaming.output import OutputTopics
     from streaming.rules.skew import SkewRule
     from streaming.topic.state import LagRule
 
@@ -94,9 +94,9 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
 class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
     """Keeps a group's state and gives the records to publish; what is not a group's are rejections."""
 
-    def __init__(self, rule: SkewRule, topics: Topics, places: Places) -> None:
+    def __init__(self, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> None:
         self._rule = rule
-        self._places = places
+        self._outputs = outputs
         self._ours: dict[str, TopicKind] = {topics.assignments: "assignments"}
 
     def init(self, handle: Any) -> None:
@@ -114,17 +114,17 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         events = _events(rows)
         if not route.startswith(GROUP_ROUTE):
             for kind, payload in events:
-                yield SINK_ROW(*publication.passing(kind, payload, self._places))
+                yield SINK_ROW(*output.pass_through_record(kind, payload, self._outputs))
             return
         group = route.removeprefix(GROUP_ROUTE)
         stored = self._value.get()
         state = None if stored is None else group_codec.unpack(bytes(stored[0]))
-        outcome = group_turn.advance(group, state, events, self._rule, self._ours)
-        if outcome.state is not None:
-            self._value.update((group_codec.pack(outcome.state),))
+        result = group_turn.advance(group, state, events, self._rule, self._ours)
+        if result.state is not None:
+            self._value.update((group_codec.pack(result.state),))
         elif stored is not None:
             self._value.clear()
-        for record in publication.of_group(group, outcome, self._places):
+        for record in output.group_records(group, result, self._outputs):
             yield SINK_ROW(*record)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from streaming.messages.rows import (
     PASSING_ROUTE,
     Kind,
 )
-from streaming.output import Places
+from streaming.output import OutputTopics
 from streaming.spark import checkpoint, progress
 from streaming.spark import cluster_metadata as brokers
 from streaming.spark.processors import (
@@ -130,10 +130,10 @@ def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataF
     )
 
 
-def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, places: Places) -> DataFrame:
+def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> DataFrame:
     """Groups' rows into their state, and out come records to publish."""
     return rows.groupBy("route").transformWithState(
-        statefulProcessor=GroupProcessor(rule, topics, places),
+        statefulProcessor=GroupProcessor(rule, topics, outputs),
         outputStructType=SINK,
         outputMode="Update",
         timeMode="None",
@@ -154,9 +154,9 @@ def source(
     assigned = {topic: list(range(count)) for topic, count in partitions.items()}
     first = {
         topic: dict.fromkeys(
-            map(str, places), LATEST if topic == settings.topics.replays else EARLIEST
+            map(str, numbers), LATEST if topic == settings.topics.replays else EARLIEST
         )
-        for topic, places in assigned.items()
+        for topic, numbers in assigned.items()
     }
     kafka = {
         f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()
@@ -208,7 +208,7 @@ def start(
     name = f"{settings.prefix}pipeline"
     if tell is not None:
         spark.streams.addListener(progress.listener(tell, name, frozenset(intake.REASONS)))
-    places = Places(
+    outputs = OutputTopics(
         topics=topics,
         lag=cluster.partitions[topics.lag],
         triggers=cluster.partitions[topics.triggers],
@@ -220,7 +220,7 @@ def start(
     rows = by_topic(
         rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), place.query
     )
-    records = by_group(rows, settings.skew, topics, places)
+    records = by_group(rows, settings.skew, topics, outputs)
     return (
         records.writeStream.format("kafka")
         .queryName(name)

@@ -12,7 +12,7 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
     commit_key,
     commit_value,
 )
-from streaming import output as publication
+from streaming import output
 from streaming.decoding import ingest as intake
 from streaming.group import codec as group_codec
 from streaming.group import update as group_turn
@@ -22,14 +22,14 @@ from streaming.messages.rows import (
     Kind,
     SinkRow,
 )
-from streaming.output import Places
+from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
 from streaming.topic import state as topic_state
 from streaming.topic import update as topic_turn
 from streaming.topic.state import LagRule
 
 TOPICS = Topics()
-PLACES = Places(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
+OUTPUTS = OutputTopics(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
 OFFSETS = "__consumer_offsets"
 
 
@@ -130,16 +130,16 @@ class LocalPipeline:
 
     def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
         if not route.startswith(GROUP_ROUTE):
-            return [publication.passing(kind, payload, PLACES) for kind, payload in rows]
+            return [output.pass_through_record(kind, payload, OUTPUTS) for kind, payload in rows]
         group = route.removeprefix(GROUP_ROUTE)
         stored = self.groups.pop(route, None)
         state = None if stored is None else group_codec.unpack(stored)
-        outcome = group_turn.advance(
+        result = group_turn.advance(
             group, state, rows, self.skew, {TOPICS.assignments: "assignments"}
         )
-        if outcome.state is not None:
-            self.groups[route] = group_codec.pack(outcome.state)
-        published = publication.of_group(group, outcome, PLACES)
+        if result.state is not None:
+            self.groups[route] = group_codec.pack(result.state)
+        published = output.group_records(group, result, OUTPUTS)
         for row in (
             published
         ):  # lag is written in pieces: together they are what the record's own class writes
