@@ -25,10 +25,7 @@ from assignors.protocol.records import (
     TriggerRecord,
     decode,
 )
-from streaming.group import event_order as group_events
-from streaming.group import ownership as group_owners
-from streaming.group import rack_changes as group_racks
-from streaming.group import skew_trigger as group_skew
+from streaming.group import event_order, ownership, rack_changes, skew_trigger
 from streaming.group.state import (
     GroupState,
     Ownership,
@@ -90,7 +87,7 @@ def advance(
         ours: by topic name, the kind of those topics of ours that the rows' records are from.
     """
     turn = _Turn(group, state or GroupState(), rule, ours)
-    batch = group_events.read(rows)
+    batch = event_order.read(rows)
     for at, event in batch.events:
         turn.take(at, event)
     return turn.end(batch.lags, [raw for raw in batch.replays if turn.replay(raw)], batch.doubted)
@@ -127,7 +124,7 @@ class _Turn:
                 return
             case RacksRow(committed=committed, topic=topic):
                 if committed or topic in self._state.by_plan:
-                    self._state = group_racks.laid_out(self._state, event)
+                    self._state = rack_changes.laid_out(self._state, event)
             case Gone():
                 self._forget(event.topic)
             case Raw():
@@ -209,7 +206,7 @@ class _Turn:
     @property
     def owners(self) -> tuple[Owner, ...]:
         if self._owners is None:
-            self._owners = group_owners.owners_of(self._state)
+            self._owners = ownership.owners_of(self._state)
         return self._owners
 
     def _measure(self, moment: Moment) -> None:
@@ -226,7 +223,7 @@ class _Turn:
             seconds=moment.seconds,
             committed_at=moment.committed_at,
             source=moment.source,
-            ownership=group_owners.ownership_of(self.owners, moment.topic, moment.lag.size),
+            ownership=ownership.ownership_of(self.owners, moment.topic, moment.lag.size),
         )
         self._state = replace(
             state,
@@ -240,7 +237,7 @@ class _Turn:
 
     def _judge(self) -> None:
         """Judge the newest moment: all that belongs to it is there."""
-        self._run(*group_skew.evaluate_skew(self._state, self.owners, self._rule))
+        self._run(*skew_trigger.evaluate_skew(self._state, self.owners, self._rule))
 
     def _run(self, run: SkewRun, evidence: SkewEvidence | None) -> None:
         stood, self._state = self._state.run.active, replace(self._state, run=run)
@@ -251,7 +248,7 @@ class _Turn:
                     at=run.evaluated_at,
                     since=run.since,
                     evidence=evidence,
-                    source=group_skew.source(self._state),
+                    source=skew_trigger.source(self._state),
                 )
             )
         elif stood and not run.active:
@@ -261,7 +258,7 @@ class _Turn:
 
     def _compare_racks(self, at: int) -> None:
         state = self._state
-        found = group_racks.changed(state) if any(owner.rack for owner in self.owners) else None
+        found = rack_changes.changed(state) if any(owner.rack for owner in self.owners) else None
         if found is None:
             if state.racks is not None:
                 self._out.append(Tombstone(("racks", self._group)))
@@ -292,18 +289,18 @@ class _Turn:
         }
         state = replace(self._state, heard=max(self._state.heard, at), seen=seen)
         if kind is None:
-            self._state = group_owners.said(state, raw)
+            self._state = ownership.said(state, raw)
             return
         record = decode(kind, raw.key, raw.value)
         match record:
             case GroupRecord():
-                state = group_racks.planned(state, record)
+                state = rack_changes.planned(state, record)
             case MemberAssignment():
-                state = group_owners.assigned(state, record)
+                state = ownership.assigned(state, record)
             case Tombstone(key=("m", _, instance, incarnation)):
-                state = group_owners.left(state, str(instance), str(incarnation))
+                state = ownership.left(state, str(instance), str(incarnation))
             case Tombstone(key=("g", _)):
-                state = group_racks.unplanned(state)
+                state = rack_changes.unplanned(state)
         self._state = state
         self._forget_unread()
 

@@ -21,14 +21,14 @@ BATCH = "streaming.sql.batchId"
 """Spark's name for the number of the batch that a task is part of."""
 
 
-def batch() -> int | None:
+def current_batch() -> int | None:
     """The number of the batch that this task is part of."""
     context = TaskContext.get()
     said = None if context is None else context.getLocalProperty(BATCH)
     return int(said) if said is not None and said.isdecimal() else None
 
 
-def read_to(query: Path, number: int, topic: str) -> Mapping[int, int] | None:
+def end_offsets(query: Path, number: int, topic: str) -> Mapping[int, int] | None:
     """By partition of a topic, the offset that reading comes to with a batch; None: not known.
 
     Args:

@@ -14,14 +14,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from streaming import output
 from streaming.decoding import offsets_topic
 from streaming.group import codec as group_codec
-from streaming.group import update as group_turn
+from streaming.group import update as group_update
 from streaming.messages.rows import (
     GROUP_ROUTE,
     TOPIC_ROUTE,
     Row,
     SinkRow,
 )
-from streaming.spark import batch_offsets as reach
+from streaming.spark import batch_offsets
 from streaming.spark.schemas import STATE
 from streaming.topic import update as topic_turn
 from streaming.topic.state import TopicState
@@ -49,20 +49,23 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
     def __init__(self, rule: LagRule, query: Path | None = None) -> None:
         self._rule = rule
         self._query = query
-        self._reach: tuple[int | None, Mapping[int, int] | None] = None, None
+        self._batch_offsets: tuple[int | None, Mapping[int, int] | None] = None, None
 
     def init(self, handle: Any) -> None:
         """Name the state."""
         self._value = handle.getValueState("topic", STATE)
 
-    def _read(self) -> Mapping[int, int] | None:
+    def _end_offsets(self) -> Mapping[int, int] | None:
         """How far the offsets topic is read with this batch."""
-        number = reach.batch()
+        number = batch_offsets.current_batch()
         if self._query is None or number is None:
             return None
-        if self._reach[0] != number:
-            self._reach = number, reach.read_to(self._query, number, offsets_topic.TOPIC)
-        return self._reach[1]
+        if self._batch_offsets[0] != number:
+            self._batch_offsets = (
+                number,
+                batch_offsets.end_offsets(self._query, number, offsets_topic.TOPIC),
+            )
+        return self._batch_offsets[1]
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -79,7 +82,9 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         stored = self._value.get()
         state = None if stored is None else TopicState.unpack(bytes(stored[0]))
         topic = route.removeprefix(TOPIC_ROUTE)
-        after, out = topic_turn.advance(topic, state, _events(rows), self._rule, self._read())
+        after, out = topic_turn.advance(
+            topic, state, _events(rows), self._rule, self._end_offsets()
+        )
         if after is not None:
             self._value.update((after.pack(),))
         elif stored is not None:
@@ -119,7 +124,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         group = route.removeprefix(GROUP_ROUTE)
         stored = self._value.get()
         state = None if stored is None else group_codec.unpack(bytes(stored[0]))
-        result = group_turn.advance(group, state, events, self._rule, self._ours)
+        result = group_update.advance(group, state, events, self._rule, self._ours)
         if result.state is not None:
             self._value.update((group_codec.pack(result.state),))
         elif stored is not None:

@@ -52,16 +52,16 @@ class Terminated:
 
 
 def listener(
-    tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
+    on_progress: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
 ) -> Any:
     """Spark's listener that tells each batch of a query that is about to be started, and its end.
 
     Args:
-        tell: called in a thread of Spark's; must not block.
+        on_progress: called in a thread of Spark's; must not block.
         query: its name; the session may run others.
         reasons: what rejections are counted under; all else is skipped by kind.
     """
-    return _Listener(tell, query, reasons)
+    return _Listener(on_progress, query, reasons)
 
 
 class _Listener:
@@ -75,9 +75,12 @@ class _Listener:
         implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 
     def __init__(
-        self, tell: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
+        self,
+        on_progress: Callable[[Progress | Terminated], None],
+        query: str,
+        reasons: Collection[str],
     ) -> None:
-        self._tell = tell
+        self._on_progress = on_progress
         self._query = query
         self._reasons = reasons
         self._run: str | None = (
@@ -98,12 +101,12 @@ class _Listener:
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = json.loads(event.progress().json())
         if progress["runId"] == self._run:
-            self._tell(read(progress, self._reasons))
+            self._on_progress(read(progress, self._reasons))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         if event.runId().toString() == self._run:
             error = event.exception()
-            self._tell(Terminated(error=error.get() if error.isDefined() else None))
+            self._on_progress(Terminated(error=error.get() if error.isDefined() else None))
 
 
 def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
@@ -143,8 +146,8 @@ def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
 
 def behind(end: Any, latest: Any) -> int:
     """How many offsets lie between where a batch of the Kafka source ended and where its topics did."""
-    read_to, there = _offsets(end), _offsets(latest)
-    return sum(max(offset - read_to.get(place, 0), 0) for place, offset in there.items())
+    read, existing = _offsets(end), _offsets(latest)
+    return sum(max(offset - read.get(partition, 0), 0) for partition, offset in existing.items())
 
 
 def _offsets(said: Any) -> dict[tuple[str, str], int]:

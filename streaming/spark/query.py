@@ -19,8 +19,7 @@ from streaming.messages.rows import (
     Kind,
 )
 from streaming.output import OutputTopics
-from streaming.spark import checkpoint, progress
-from streaming.spark import cluster_metadata as brokers
+from streaming.spark import checkpoint, cluster_metadata, progress
 from streaming.spark.processors import (
     GroupProcessor,
     TopicProcessor,
@@ -178,18 +177,18 @@ def source(
 def start(
     spark: SparkSession,
     settings: PipelineSettings,
-    tell: Callable[[Progress | Terminated], None] | None = None,
-    set_aside: Callable[[SetAside], None] | None = None,
-    published: Mapping[str, int] | None = None,
+    on_progress: Callable[[Progress | Terminated], None] | None = None,
+    on_set_aside: Callable[[SetAside], None] | None = None,
+    written_before: Mapping[str, int] | None = None,
 ) -> StreamingQuery:
     """Begin, or go on from the checkpoint.
 
     Args:
         spark: a session of `session.create`.
         settings: what the pipeline depends on.
-        tell: told of each batch and of the end, in a thread of Spark's; must not block.
-        set_aside: told of a checkpoint that could not be gone on from.
-        published: where the topics that it writes end, for `checkpoint.unvouched`.
+        on_progress: told of each batch and of the end, in a thread of Spark's; must not block.
+        on_set_aside: told of a checkpoint that could not be gone on from.
+        written_before: where the topics that it writes end, for `checkpoint.unverified`.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -197,17 +196,17 @@ def start(
     topics = settings.topics
     read = (offsets_topic.TOPIC, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
-    cluster = brokers.describe(
+    cluster = cluster_metadata.describe(
         spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout
     )
     shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    place = checkpoint.prepare(settings.checkpoint, shape, now=now, written=published)
-    if place.set_aside is not None and set_aside is not None:
-        set_aside(place.set_aside)
+    prepared = checkpoint.prepare(settings.checkpoint, shape, now=now, written=written_before)
+    if prepared.set_aside is not None and on_set_aside is not None:
+        on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
-    if tell is not None:
-        spark.streams.addListener(progress.listener(tell, name, frozenset(intake.REASONS)))
+    if on_progress is not None:
+        spark.streams.addListener(progress.listener(on_progress, name, frozenset(intake.REASONS)))
     outputs = OutputTopics(
         topics=topics,
         lag=cluster.partitions[topics.lag],
@@ -218,7 +217,7 @@ def start(
         source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics
     )
     rows = by_topic(
-        rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), place.query
+        rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), prepared.query
     )
     records = by_group(rows, settings.skew, topics, outputs)
     return (
@@ -227,7 +226,7 @@ def start(
         .outputMode("update")
         .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
-        .option("checkpointLocation", str(place.query))
+        .option("checkpointLocation", str(prepared.query))
         .trigger(processingTime=f"{settings.trigger_interval} milliseconds")
         .start()
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from streaming.spark.batch_offsets import (
-    batch,
-    read_to,
+    current_batch,
+    end_offsets,
 )
 
 LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"__consumer_offsets":{"1":12,"0":7},"lw.metadata":{"0":3}}'
@@ -20,17 +20,17 @@ def logged(query: Path, content: str) -> Path:
 
 def test_the_end_offsets_of_a_batch_are_those_that_spark_planned(tmp_path: Path) -> None:
     query = logged(tmp_path, LOG)
-    assert read_to(query, 4, "__consumer_offsets") == {0: 7, 1: 12}
-    assert read_to(query, 4, "lw.metadata") == {0: 3}
+    assert end_offsets(query, 4, "__consumer_offsets") == {0: 7, 1: 12}
+    assert end_offsets(query, 4, "lw.metadata") == {0: 3}
 
 
 @pytest.mark.parametrize(
     "content", ["v1\n{}\n-", "v1\n{}\n{cut", "", LOG.replace("__consumer", "no")]
 )
 def test_what_is_not_there_is_not_known(tmp_path: Path, content: str) -> None:
-    assert read_to(logged(tmp_path, content), 4, "__consumer_offsets") is None
-    assert read_to(tmp_path, 5, "__consumer_offsets") is None
+    assert end_offsets(logged(tmp_path, content), 4, "__consumer_offsets") is None
+    assert end_offsets(tmp_path, 5, "__consumer_offsets") is None
 
 
 def test_there_is_no_batch_outside_of_a_task() -> None:
-    assert batch() is None
+    assert current_batch() is None

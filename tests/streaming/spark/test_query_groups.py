@@ -126,7 +126,7 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
 
         def started(version: int) -> Any:
             monkeypatch.setattr(pipeline, "intake", of_version(version))
-            return pipeline.start(spark, settings, set_aside=aside.append)
+            return pipeline.start(spark, settings, on_set_aside=aside.append)
 
         def command(*options: str) -> list[dict[str, Any]]:
             words = ["dead-letters", "--bootstrap", lw.bootstrap, "--set", f"prefix={lw.prefix}"]

@@ -3,7 +3,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from streaming.decoding.ingest import Packed
 from streaming.messages import rows
-from streaming.spark import schemas as tables
+from streaming.spark import schemas
 
 TYPES = {
     "str": (StringType, False),
@@ -16,7 +16,7 @@ TYPES = {
 
 @pytest.mark.parametrize(
     ("row", "schema"),
-    [(Packed, tables.PACKED), (rows.Row, tables.ROWS), (rows.SinkRow, tables.SINK)],
+    [(Packed, schemas.PACKED), (rows.Row, schemas.ROWS), (rows.SinkRow, schemas.SINK)],
 )
 def test_a_tables_row_and_schema_say_the_same(row: type, schema: StructType) -> None:
     assert list(row.__annotations__) == schema.fieldNames()

@@ -15,7 +15,7 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
 from streaming import output
 from streaming.decoding import ingest as intake
 from streaming.group import codec as group_codec
-from streaming.group import update as group_turn
+from streaming.group import update as group_update
 from streaming.messages.rows import (
     GROUP_ROUTE,
     TOPIC_ROUTE,
@@ -134,7 +134,7 @@ class LocalPipeline:
         group = route.removeprefix(GROUP_ROUTE)
         stored = self.groups.pop(route, None)
         state = None if stored is None else group_codec.unpack(stored)
-        result = group_turn.advance(
+        result = group_update.advance(
             group, state, rows, self.skew, {TOPICS.assignments: "assignments"}
         )
         if result.state is not None:
