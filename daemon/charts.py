@@ -1,4 +1,4 @@
-"""What a picture of ours looks like, and the one that `compare` draws.
+"""What a chart of ours looks like, and the one that `compare` draws.
 
 Law: the same figures give the same bytes: no time in the file, no random ids, a font that comes with the library, and
 nothing of the library's global state is read from the user's settings or left changed.
@@ -26,69 +26,71 @@ if TYPE_CHECKING:
 
     from assignors.comparison import Row
 
-INK, FAINT, PAPER = "#1c2733", "#8a949e", "#ffffff"
+INK, MUTED, BACKGROUND = "#1c2733", "#8a949e", "#ffffff"
 BEST, PLAIN, BAD = "#1f5fb4", "#a9c4e6", "#c8452b"
 STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9.0,
     "text.color": INK,
     "text.parse_math": False,  # a name may hold a dollar
-    "axes.edgecolor": FAINT,
+    "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlesize": 10.0,
     "axes.titleweight": "bold",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.color": FAINT,
+    "xtick.color": MUTED,
     "xtick.labelcolor": INK,
-    "ytick.color": FAINT,
+    "ytick.color": MUTED,
     "ytick.labelcolor": INK,
     "grid.color": "#e3e7eb",
     "legend.frameon": False,
-    "figure.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
+    "figure.facecolor": BACKGROUND,
+    "savefig.facecolor": BACKGROUND,
     "hatch.linewidth": 0.8,
     "svg.fonttype": "none",
     "svg.hashsalt": "levelwind",
 }
 DPI = 144
-FORMS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
+CHART_FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 
 
-def form_of(path: Path) -> Literal["svg", "png"]:
+def chart_format(path: Path) -> Literal["svg", "png"]:
     """The form that a file's name asks for.
 
     Raises:
         ConfigurationError: it asks for none that can be drawn, or there is no such directory.
     """
-    for form in FORMS:
-        if path.suffix.lower() == f".{form}":
+    for file_format in CHART_FORMATS:
+        if path.suffix.lower() == f".{file_format}":
             if not path.parent.is_dir():
                 raise ConfigurationError(
-                    f"picture {str(path)!r}: there is no directory {path.parent}"
+                    f"chart {str(path)!r}: there is no directory {path.parent}"
                 )
-            return form
-    raise ConfigurationError(f"picture {str(path)!r}: its name must end in .svg or .png")
+            return file_format
+    raise ConfigurationError(f"chart {str(path)!r}: its name must end in .svg or .png")
 
 
 @contextmanager
-def sheet(path: Path, *, width: float, height: float) -> Iterator[Figure]:
+def chart_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
     """An empty figure of so many inches in our style; it is written to `path` when the block ends.
 
     Raises:
         ConfigurationError: the name's ending is unknown, or the file cannot be written.
     """
-    form = form_of(path)
+    file_format = chart_format(path)
     with rc_context(_parameters()):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         metadata = (
-            {"Date": None, "Creator": "levelwind"} if form == "svg" else {"Software": "levelwind"}
+            {"Date": None, "Creator": "levelwind"}
+            if file_format == "svg"
+            else {"Software": "levelwind"}
         )
         try:
-            figure.savefig(path, format=form, dpi=DPI, metadata=metadata)
+            figure.savefig(path, format=file_format, dpi=DPI, metadata=metadata)
         except OSError as error:
-            raise ConfigurationError(f"picture {str(path)!r}: {error.strerror or error}") from error
+            raise ConfigurationError(f"chart {str(path)!r}: {error.strerror or error}") from error
 
 
 def _parameters() -> dict[str, Any]:
@@ -97,9 +99,9 @@ def _parameters() -> dict[str, Any]:
     return defaults | STYLE
 
 
-PANEL, NAMES, LINE, HEAD, FOOT = 1.75, 2.0, 0.25, 0.75, 0.35
+PANEL_INCHES, NAMES_INCHES, LINE_INCHES, HEAD_INCHES, FOOT_INCHES = 1.75, 2.0, 0.25, 0.75, 0.35
 """Inches: a panel's width, that of the strategies' names, a line's height, and what stands above and below the lines."""
-LONGEST = 90
+MAX_TITLE_LENGTH = 90
 """Characters of a title."""
 
 
@@ -109,15 +111,15 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> N
     Raises:
         ConfigurationError: as `sheet`.
     """
-    heights = [HEAD + LINE * max(len(rows), 1) for _, rows in bands]
-    width = NAMES + PANEL * len(FIGURES)
-    with sheet(path, width=width, height=sum(heights) + FOOT) as figure:
-        parts = figure.subfigures(len(bands) + 1, 1, height_ratios=[*heights, FOOT], squeeze=False)[
-            :, 0
-        ]
+    heights = [HEAD_INCHES + LINE_INCHES * max(len(rows), 1) for _, rows in bands]
+    width = NAMES_INCHES + PANEL_INCHES * len(FIGURES)
+    with chart_file(path, width=width, height=sum(heights) + FOOT_INCHES) as figure:
+        parts = figure.subfigures(
+            len(bands) + 1, 1, height_ratios=[*heights, FOOT_INCHES], squeeze=False
+        )[:, 0]
         for part, (title, rows) in zip(parts, bands, strict=False):
             part.suptitle(
-                shorten(title, LONGEST, placeholder=" …"),
+                shorten(title, MAX_TITLE_LENGTH, placeholder=" …"),
                 x=0.01,
                 ha="left",
                 fontsize=11,
@@ -126,35 +128,35 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> N
             panels = part.subplots(1, len(FIGURES), sharey=True)
             for panel, name in zip(panels, FIGURES, strict=True):
                 _panel(panel, rows, name)
-            _names(panels[0], rows)
-        known = [
+            _strategy_labels(panels[0], rows)
+        legend = [
             Patch(facecolor=BEST, label="best of the valid"),
             Patch(facecolor=PLAIN, label="others; less is better throughout"),
-            Patch(facecolor=PAPER, edgecolor=BAD, hatch="////", label="breaks an invariant"),
+            Patch(facecolor=BACKGROUND, edgecolor=BAD, hatch="////", label="breaks an invariant"),
         ]
-        parts[-1].legend(handles=known, loc="center", ncols=len(known), fontsize=8)
+        parts[-1].legend(handles=legend, loc="center", ncols=len(legend), fontsize=8)
 
 
 def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
     values = [row.score.as_json()[name] for row in rows]
-    sound = [
+    valid = [
         value
         for row, value in zip(rows, values, strict=True)
         if value is not None and not row.violations
     ]
     most = max((value for value in values if value is not None), default=0) or 1
     for line, (row, value) in enumerate(zip(rows, values, strict=True)):
-        best = not row.violations and value is not None and value == min(sound)
+        best = not row.violations and value is not None and value == min(valid)
         (bar,) = axes.barh(line, value or 0, height=0.68, color=BEST if best else PLAIN)
         if row.violations:
-            bar.set(facecolor=PAPER, edgecolor=BAD, hatch="////")
+            bar.set(facecolor=BACKGROUND, edgecolor=BAD, hatch="////")
         axes.annotate(
-            _shown(name, value),
+            _figure_text(name, value),
             (value or 0, line),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
-            color=FAINT if value is None else INK,
+            color=MUTED if value is None else INK,
             fontweight="bold" if best else "normal",
         )
     axes.set_title(HEADINGS.get(name, name), loc="left", fontweight="normal")
@@ -163,7 +165,7 @@ def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
     axes.tick_params(bottom=False, labelbottom=False, left=False)
 
 
-def _names(axes: Axes, rows: Sequence[Row]) -> None:
+def _strategy_labels(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_yticks(
         range(len(rows)), [row.strategy + (" (invalid)" if row.violations else "") for row in rows]
     )
@@ -173,7 +175,7 @@ def _names(axes: Axes, rows: Sequence[Row]) -> None:
             label.set_color(BAD)
 
 
-def _shown(name: str, value: float | None) -> str:
+def _figure_text(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     if name == "cross_rack":

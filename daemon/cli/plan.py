@@ -35,7 +35,7 @@ def assign(problems: Any) -> None:
     "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
 )
 @click.option(
-    "--picture",
+    "--chart",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the scores: FILE.svg or FILE.png.",
 )
@@ -45,7 +45,7 @@ def compare(
     problems: Any,
     group: str | None,
     names: str | None,
-    picture: Path | None,
+    chart: Path | None,
     config: Path | None,
     bootstrap: str | None,
     pairs: tuple[str, ...],
@@ -57,8 +57,8 @@ def compare(
     if (problems is None) == (group is None):
         raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
     strategies = comparing.wanted(names)
-    if picture:
-        comparing.check_picture(picture)
+    if chart:
+        comparing.check_chart_path(chart)
     if group is None:
         compared = comparing.compare_lines(problems, strategies)
     else:
@@ -73,10 +73,10 @@ def compare(
     shown = []
     for one in compared:
         click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
-        if picture:
+        if chart:
             shown.append(one)
-    if picture:
-        comparing.draw(shown, picture)
+    if chart:
+        comparing.draw(shown, chart)
 
 
 @click.command(short_help="Say why a partition is where it is.")
@@ -198,7 +198,7 @@ def explain(
     help="classic: eager strategies stop the whole group, as they do without levelwind.",
 )
 @click.option(
-    "--picture",
+    "--chart",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the comparison: FILE.svg or FILE.png.",
 )
@@ -231,18 +231,18 @@ def simulate(
     tick: float,
     pause: float,
     rebalance: str,
-    picture: Path | None,
+    chart: Path | None,
     config: Path | None,
     pairs: tuple[str, ...],
     form: str,
 ) -> None:
     """Play a day under several strategies: a made-up one, or a trace of your own."""
-    from daemon.inspection.compare import check_picture  # noqa: PLC0415 - see the package
+    from daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
     from daemon.simulation import command  # noqa: PLC0415 - see the package
     from daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
 
-    if picture:
-        check_picture(picture)
+    if chart:
+        check_chart_path(chart)
     asked = command.Asked(
         strategies=command.wanted(names),
         scenario=scenario,
@@ -266,7 +266,7 @@ def simulate(
     click.echo(
         json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text()
     )
-    if picture:
+    if chart:
         from daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
 
-        draw_simulation(simulated.title, simulated.rows, simulated.world.seconds, picture)
+        draw_simulation(simulated.title, simulated.rows, simulated.world.seconds, chart)

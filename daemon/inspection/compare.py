@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-MOST_BANDS = 25
-"""Groups that one picture can show; their figures stay readable in print as well."""
+MAX_BANDS = 25
+"""Groups that one chart can show; their figures stay readable in print as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,28 +114,28 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a picture's name before anything is computed for it.
+def check_chart_path(path: Path) -> None:
+    """Refuse a chart's name before anything is computed for it.
 
     Raises:
         ConfigurationError: its ending is none that can be drawn.
     """
-    from daemon.charts import form_of  # noqa: PLC0415 - as below
+    from daemon.charts import chart_format  # noqa: PLC0415 - as below
 
-    form_of(path)
+    chart_format(path)
 
 
 def draw(compared: Sequence[Compared], path: Path) -> None:
     """Draw all that could be compared.
 
     Raises:
-        ConfigurationError: it is nothing or too much for one picture, or the file cannot be written.
+        ConfigurationError: it is nothing or too much for one chart, or the file cannot be written.
     """
-    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second, for who wants a picture
+    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second, for who wants a chart
 
     bands = [(one.title, one.rows) for one in compared if one.error is None]
-    if not 0 < len(bands) <= MOST_BANDS:
+    if not 0 < len(bands) <= MAX_BANDS:
         raise ConfigurationError(
-            f"picture {str(path)!r}: it shows 1 to {MOST_BANDS} groups, and {len(bands)} could be compared"
+            f"chart {str(path)!r}: it shows 1 to {MAX_BANDS} groups, and {len(bands)} could be compared"
         )
     draw_comparison(bands, path)

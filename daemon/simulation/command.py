@@ -1,4 +1,4 @@
-"""`levelwind simulate`: from what was asked for to a world, and from the figures to text, JSON and a picture."""
+"""`levelwind simulate`: from what was asked for to a world, and from the figures to text, JSON and a chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of `simulate`: a line for each strategy, with its lag over time and its figures as bars."""
+"""The chart of `simulate`: a line for each strategy, with its lag over time and its figures as bars."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from daemon.charts import (
     BEST,
-    FAINT,
     INK,
+    MUTED,
     PLAIN,
-    sheet,
+    chart_file,
 )
 from daemon.simulation.results import in_bytes
 
@@ -59,7 +59,7 @@ def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: P
         ConfigurationError: the file's name has another ending than .svg or .png, or it cannot be written.
     """
     width = 1.5 + COURSE + BAR * len(BARS)
-    with sheet(path, width=width, height=ENDS + LINE * len(rows)) as figure:
+    with chart_file(path, width=width, height=ENDS + LINE * len(rows)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         grid = figure.add_gridspec(
             len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)]
@@ -93,7 +93,7 @@ def _course(axes: Axes, row: Figures, seconds: float, top: float, *, best: bool)
     peaks = np.maximum.reduceat(row.course, np.arange(0, len(row.course), size)).astype(float)
     _, scale = _unit(seconds)
     time = np.linspace(0, seconds / scale, len(peaks))
-    axes.fill_between(time, 0, peaks, step="mid", color=BEST if best else FAINT, linewidth=0)
+    axes.fill_between(time, 0, peaks, step="mid", color=BEST if best else MUTED, linewidth=0)
     low = max(top / 1e4, 1.0)
     axes.set_yscale("symlog", linthresh=low, linscale=0.3)
     axes.set_ylim(0, top * 1.1)
@@ -141,7 +141,7 @@ def _bars(
             textcoords="offset points",
             va="center",
             fontsize=8,
-            color=FAINT if value is None else INK,
+            color=MUTED if value is None else INK,
             fontweight="bold" if best else "normal",
         )
     axes.set_title(name, loc="left", fontweight="normal")

@@ -1,4 +1,4 @@
-"""The picture of `compare`, read back: an SVG is text."""
+"""The chart of `compare`, read back: an SVG is text."""
 
 import xml.etree.ElementTree as ET
 
@@ -11,8 +11,8 @@ from daemon.charts import (
     BAD,
     BEST,
     PLAIN,
+    chart_file,
     draw_comparison,
-    sheet,
 )
 from daemon.errors import ConfigurationError
 
@@ -33,7 +33,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pictures") / "one.svg"
+    path = tmp_path_factory.mktemp("charts") / "one.svg"
     draw_comparison([("cheap at $3 <& more>", ROWS)], path)
     return path
 
@@ -90,10 +90,10 @@ def test_a_png_is_drawn_too(tmp_path):
     assert (tmp_path / "two.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["plain", "picture.pdf", "nowhere/picture.svg"])
+@pytest.mark.parametrize("name", ["plain", "chart.pdf", "nowhere/chart.svg"])
 def test_a_file_that_cannot_be_drawn_is_the_callers_to_mend(tmp_path, name):
     with (
-        pytest.raises(ConfigurationError, match="picture"),
-        sheet(tmp_path / name, width=1, height=1),
+        pytest.raises(ConfigurationError, match="chart"),
+        chart_file(tmp_path / name, width=1, height=1),
     ):
         pass

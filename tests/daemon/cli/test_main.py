@@ -107,7 +107,7 @@ def test_an_address_for_metrics_that_is_none_ends_the_start_before_the_cluster_i
 def test_a_picture_that_has_nowhere_to_go_is_refused_before_anything_is_played(tmp_path):
     place = tmp_path / "nowhere" / "x.png"
     for command in (("simulate", "--hours", "1000"), ("compare", "-")):
-        result = levelwind(*command, "--picture", str(place), stdin="")
+        result = levelwind(*command, "--chart", str(place), stdin="")
         assert result.exit_code == 2
         assert f"there is no directory {place.parent}" in result.output
 

@@ -92,7 +92,7 @@ def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
     path = tmp_path / "scores.svg"
     problems = lines(PROBLEM, "{broken", PROBLEM | {"id": "b"})
     result = levelwind(
-        "compare", "-", "--strategy", "lag,lag-global", "--picture", str(path), stdin=problems
+        "compare", "-", "--strategy", "lag,lag-global", "--chart", str(path), stdin=problems
     )
     assert result.exit_code == 0
     drawn = path.read_text()
@@ -107,8 +107,8 @@ def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
         ((), "name either a file of PROBLEMS or a --group"),
         (("-", "--group", "orders"), "name either a file of PROBLEMS or a --group"),
         (("-", "--strategy", "lagg"), "the nearest is 'lag'"),
-        (("-", "--picture", "scores.gif"), "must end in .svg or .png"),
-        (("-", "--picture", "nothing.svg"), "0 could be compared"),
+        (("-", "--chart", "scores.gif"), "must end in .svg or .png"),
+        (("-", "--chart", "nothing.svg"), "0 could be compared"),
         (("no-such-file",), "No such file"),
     ],
 )

@@ -240,13 +240,13 @@ SMALL = ("--partitions", 6, "--members", 3, "--hours", 0.1)
 
 
 def test_a_made_up_day_is_told_as_text_and_as_json(tmp_path):
-    picture = tmp_path / "day.svg"
-    text = levelwind(*SMALL, "--strategy", "lag,range", "--picture", picture)
+    chart = tmp_path / "day.svg"
+    text = levelwind(*SMALL, "--strategy", "lag,range", "--chart", chart)
     assert text.exit_code == 0
     assert text.stdout.startswith("day, seed 1: 6 partitions, 3 members, 6 min")
     assert "simulating" in text.stderr
     assert {"lag", "range"} <= {line.split()[0] for line in text.stdout.splitlines() if line}
-    assert "read across racks" in picture.read_text()
+    assert "read across racks" in chart.read_text()
     said = json.loads(levelwind(*SMALL, "--strategy", "lag,range", "--format", "json").stdout)
     assert [row["strategy"] for row in said["strategies"]] == ["lag", "range"]
     assert {"above_target", "lag", "drain_seconds", "cross_rack_bytes", "moves", "plans"} <= said[
@@ -281,7 +281,7 @@ def test_a_trace_with_a_problem_is_played(tmp_path):
         (("--trace", "nowhere"), "nowhere: cannot be read"),
         (("--problem", "p"), "belong to a --trace"),
         (("--speed", "5"), "belongs to a --trace"),
-        (("--picture", "x.pdf"), "must end in .svg or .png"),
+        (("--chart", "x.pdf"), "must end in .svg or .png"),
         (("--hours", "0.0001"), "shorter than a tick"),
         (("--hours", "2400", "--partitions", "10000"), "a --tick of"),
         (("--set", "control.min_gian=1"), "did you mean control.min_gain?"),
