@@ -27,7 +27,7 @@ from daemon.demo.workload import (
 )
 from daemon.errors import LevelwindError
 from daemon.inspection.group_view import Views
-from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_follower import TopicFollower
 from daemon.paths import writable
 from daemon.shutdown import signals
 from deploy import guard
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.settings import Settings
-    from daemon.kafka.topic_reader import Entry
+    from daemon.kafka.topic_reader import ConsumedRecord
 
 TUNING = (
     "pipeline.skew_duration=10",
@@ -112,8 +112,8 @@ class Scene:
     def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
         self._narrator = narrator
         self._views = Views()
-        self._heard: SimpleQueue[Entry] = SimpleQueue()
-        self._reader = LogReader(
+        self._heard: SimpleQueue[ConsumedRecord] = SimpleQueue()
+        self._reader = TopicFollower(
             client_config=settings.client(),
             topics=settings.topics,
             kinds=("lag", "assignments"),

@@ -24,10 +24,10 @@ from daemon.kafka import clients
 from daemon.kafka.record_writer import give
 from daemon.kafka.topic_reader import (
     REQUIRED,
-    Ends,
-    Entry,
-    is_end,
-    polled,
+    ConsumedRecord,
+    ReadProgress,
+    is_partition_end,
+    poll_batch,
     read_to_end,
     stable_ends,
 )
@@ -154,7 +154,7 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
     read = read_to_end(
         settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout
     )
-    entries = [entry.record for entry in read if isinstance(entry, Entry)]
+    entries = [entry.record for entry in read if isinstance(entry, ConsumedRecord)]
     return standing((e for e in entries if isinstance(e, DeadLetter | Tombstone)), topic)
 
 
@@ -184,7 +184,9 @@ def _find(
             continue
     found = {place: Found(end=stable[place]) for place in places if place in stable}
     wanted = {place: frozenset(places[place]) for place in found}
-    ends = Ends({place: one.end for place, one in found.items() if one.end > min(places[place])})
+    ends = ReadProgress(
+        {place: one.end for place, one in found.items() if one.end > min(places[place])}
+    )
     # The client goes on by itself when brokers go; what it says of that is no answer of a partition's.
     extra = {"group.id": f"{settings.prefix}reader", "error_cb": lambda _: None}
     consumer = clients.consumer(settings.client(), {**REQUIRED, **extra})
@@ -192,13 +194,13 @@ def _find(
         consumer.assign([TopicPartition(*place, min(places[place])) for place in ends.missing])
         until = time.monotonic() + timeout
         while not ends.done:
-            for message in polled(consumer, 0.1):
+            for message in poll_batch(consumer, 0.1):
                 until = time.monotonic() + timeout
                 error = message.error()
                 place = (message.topic(), message.partition())
                 if error is None and message.offset() < found[place].end:
                     found[place].note(_raw(message), wanted[place])
-                elif error is not None and not is_end(error):
+                elif error is not None and not is_partition_end(error):
                     raise ClusterUnavailableError(
                         f"{place[0]}/{place[1]} cannot be read: {error.str()}"
                     )

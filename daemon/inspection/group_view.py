@@ -23,7 +23,7 @@ from assignors.protocol.records import (
 )
 from daemon.errors import NotFoundError
 from daemon.kafka.topic_reader import (
-    Entry,
+    ConsumedRecord,
     read_to_end,
 )
 from streaming.rules.skew import skew_of
@@ -231,6 +231,6 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
         for entry in read_to_end(
             settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout
         ):
-            if isinstance(entry, Entry):
+            if isinstance(entry, ConsumedRecord):
                 views.apply(entry.kind, entry.record)
     return views.groups

@@ -15,7 +15,7 @@ from daemon.inspection.group_view import (
     known,
 )
 from daemon.kafka.topic_reader import (
-    Entry,
+    ConsumedRecord,
     read_to_end,
 )
 
@@ -37,7 +37,7 @@ def read_group(settings: Settings, name: str) -> Group:
     """
     kinds = (*KINDS, "metadata")
     read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
-    records = ((entry.kind, entry.record) for entry in read if isinstance(entry, Entry))
+    records = ((entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord))
     return group_of(records, name, settings.planning_of(name).record_bytes)
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from assignors.protocol.records import LagRecord, encode
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_reader import (
-    Ends,
-    Entry,
-    following,
-    is_end,
-    judge,
-    polled,
+    ConsumedRecord,
+    ReadProgress,
+    decode_message,
+    is_partition_end,
+    open_consumer,
+    poll_batch,
     stable_ends,
 )
 
@@ -93,8 +93,8 @@ def record_lag(
     """
     timeout, topics = settings.topic.timeout, settings.topics
     stable = stable_ends(settings.client(), [topics.lag], timeout)
-    ends, done = Ends.at(stable), Recording()
-    consumer = following(settings.client(), topics, stable, lambda _: None)
+    ends, done = ReadProgress.at(stable), Recording()
+    consumer = open_consumer(settings.client(), topics, stable, lambda _: None)
     heard = begun = time.monotonic()
     try:
         while not stop.is_set():
@@ -105,7 +105,7 @@ def record_lag(
                 raise ClusterUnavailableError(
                     f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
                 )
-            for message in polled(consumer, 0.2):
+            for message in poll_batch(consumer, 0.2):
                 heard = now
                 if (sample := _sample(topics, message, group)) is not None:
                     out.write(line_of(sample))
@@ -124,10 +124,10 @@ def _sample(topics: Topics, message: Message, group: str | None) -> LagRecord | 
     """The sample of lag that a message is, if it is one that is wanted."""
     error = message.error()
     if error is not None:
-        if is_end(error):
+        if is_partition_end(error):
             return None
         raise ClusterUnavailableError(f"{topics.lag} cannot be read: {error.str()}")
-    item = judge(topics, message)
-    if not isinstance(item, Entry) or not isinstance(item.record, LagRecord):
+    item = decode_message(topics, message)
+    if not isinstance(item, ConsumedRecord) or not isinstance(item.record, LagRecord):
         return None
     return item.record if group is None or item.record.group == group else None

@@ -15,14 +15,14 @@ from confluent_kafka import KafkaError
 
 from daemon.errors import LevelwindError
 from daemon.kafka.topic_reader import (
-    Ends,
-    Entry,
-    Rejected,
-    following,
-    is_end,
-    is_sample,
-    judge,
-    polled,
+    ConsumedRecord,
+    ReadProgress,
+    RejectedMessage,
+    decode_message,
+    is_offset_sample,
+    is_partition_end,
+    open_consumer,
+    poll_batch,
     read_to_end,
     stable_ends,
 )
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from assignors.protocol.topics import TopicKind, Topics
 
-__all__ = ["Entry", "LogReader", "Rejected", "read_to_end"]
+__all__ = ["ConsumedRecord", "RejectedMessage", "TopicFollower", "read_to_end"]
 
 
 @dataclass(slots=True, kw_only=True)
-class LogReader:
+class TopicFollower:
     """Reads our topics in a thread of its own and hands on what it reads; the callbacks run in that thread."""
 
     client_config: Mapping[str, Any]
@@ -57,8 +57,8 @@ class LogReader:
     )
     samples: bool = False
     """Whether the samples of offsets in `metadata` are wanted."""
-    on_entry: Callable[[Entry], None]
-    on_rejected: Callable[[Rejected], None] = lambda _: None
+    on_entry: Callable[[ConsumedRecord], None]
+    on_rejected: Callable[[RejectedMessage], None] = lambda _: None
     on_caught_up: Callable[[], None] = lambda: None
     """Once, when all that was there at the start has been handed on."""
     on_hearing: Callable[[bool], None] = lambda _: None
@@ -82,9 +82,12 @@ class LogReader:
         """
         names = [self.topics.name(kind) for kind in self.kinds]
         stable = stable_ends(self.client_config, names, self.timeout)
-        consumer = following(self.client_config, self.topics, stable, self._hear)
+        consumer = open_consumer(self.client_config, self.topics, stable, self._hear)
         self._thread = threading.Thread(
-            target=self._run, args=(consumer, Ends.at(stable)), name="log-reader", daemon=True
+            target=self._run,
+            args=(consumer, ReadProgress.at(stable)),
+            name="topic-follower",
+            daemon=True,
         )
         self._thread.start()
 
@@ -94,7 +97,7 @@ class LogReader:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _run(self, consumer: Consumer, ends: Ends) -> None:
+    def _run(self, consumer: Consumer, ends: ReadProgress) -> None:
         begun = time.monotonic()
         counted = 0
         caught_up = False
@@ -105,7 +108,7 @@ class LogReader:
                     seconds = round(time.monotonic() - begun, 3)
                     self.log.info("log_reader.caught_up", records=counted, seconds=seconds)
                     self.on_caught_up()
-                for message in polled(consumer, 0.2):
+                for message in poll_batch(consumer, 0.2):
                     counted += self._take(message)
                     ends.note(message)
         except Exception as error:
@@ -120,20 +123,20 @@ class LogReader:
     def _take(self, message: Message) -> int:
         """Hand one message on; 1 if it was one of ours."""
         error = message.error()
-        if error is not None and not is_end(error):
+        if error is not None and not is_partition_end(error):
             self._trouble(error, topic=message.topic(), partition=message.partition())
             return 0
         self._regained()
-        if error is not None or (not self.samples and is_sample(message)):
+        if error is not None or (not self.samples and is_offset_sample(message)):
             return 0
-        item = judge(self.topics, message)
-        if isinstance(item, Entry):
+        item = decode_message(self.topics, message)
+        if isinstance(item, ConsumedRecord):
             self.on_entry(item)
         else:
             self._reject(item)
         return 1
 
-    def _reject(self, item: Rejected) -> None:
+    def _reject(self, item: RejectedMessage) -> None:
         self.rejected += 1
         held = self._said.allows(("rejected", item.kind), time.monotonic())
         if held is not None:

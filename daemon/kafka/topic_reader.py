@@ -51,7 +51,7 @@ REQUIRED: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ConsumedRecord:
     """One record of ours and where it stands."""
 
     kind: TopicKind
@@ -63,7 +63,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class RejectedMessage:
     """A message that is no record, and where it stands."""
 
     kind: TopicKind
@@ -73,7 +73,7 @@ class Rejected:
     timestamp: int
 
 
-def judge(topics: Topics, message: Message) -> Entry | Rejected:
+def decode_message(topics: Topics, message: Message) -> ConsumedRecord | RejectedMessage:
     """Decode a message of a topic of ours."""
     kind = topics.kind(message.topic())
     if kind is None:
@@ -86,25 +86,25 @@ def judge(topics: Topics, message: Message) -> Entry | Rejected:
         "timestamp": message.timestamp()[1],
     }
     if isinstance(record, Rejection):
-        return Rejected(reason=record.reason, **place)
-    return Entry(record=record, **place)
+        return RejectedMessage(reason=record.reason, **place)
+    return ConsumedRecord(record=record, **place)
 
 
 @dataclass(slots=True)
-class Ends:
+class ReadProgress:
     """Which partitions still have something to be read that was there at the start."""
 
     missing: dict[tuple[str, int], int]
 
     @classmethod
-    def at(cls, stable: Mapping[tuple[str, int], int]) -> Ends:
+    def at(cls, stable: Mapping[tuple[str, int], int]) -> ReadProgress:
         """The ends to reach; an empty partition has been reached already."""
         return cls({place: offset for place, offset in stable.items() if offset > 0})
 
-    def reached(self, topic: str, partition: int, following: int) -> None:
+    def reached(self, topic: str, partition: int, next_offset: int) -> None:
         """Note the next offset to be read of a partition."""
         end = self.missing.get((topic, partition))
-        if end is not None and end <= following:
+        if end is not None and end <= next_offset:
             del self.missing[topic, partition]
 
     def note(self, message: Message) -> None:
@@ -112,7 +112,7 @@ class Ends:
         error = message.error()
         if error is None:
             self.reached(message.topic(), message.partition(), message.offset() + 1)
-        elif is_end(error):
+        elif is_partition_end(error):
             self.reached(message.topic(), message.partition(), message.offset())
 
     @property
@@ -184,7 +184,7 @@ def read_to_end(
     *,
     timeout: float = 30.0,
     samples: bool = False,
-) -> Iterator[Entry | Rejected]:
+) -> Iterator[ConsumedRecord | RejectedMessage]:
     """Read topics of ours from their beginning to what was their end at the call, and stop.
 
     Args:
@@ -199,17 +199,17 @@ def read_to_end(
         ClusterUnavailableError: no answer, or no progress in time.
     """
     stable = stable_ends(client_config, [topics.name(kind) for kind in kinds], timeout)
-    ends = Ends.at(stable)
+    ends = ReadProgress.at(stable)
     if ends.done:
         return
-    consumer = following(client_config, topics, stable, lambda _: None)
+    consumer = open_consumer(client_config, topics, stable, lambda _: None)
     try:
         until = time.monotonic() + timeout
         while not ends.done:
-            for message in polled(consumer, 0.1):
+            for message in poll_batch(consumer, 0.1):
                 until = time.monotonic() + timeout
-                if message.error() is None and (samples or not is_sample(message)):
-                    yield judge(topics, message)
+                if message.error() is None and (samples or not is_offset_sample(message)):
+                    yield decode_message(topics, message)
                 ends.note(message)
             if time.monotonic() > until:
                 raise ClusterUnavailableError(
@@ -219,7 +219,7 @@ def read_to_end(
         consumer.close()
 
 
-def following(
+def open_consumer(
     client_config: Mapping[str, Any],
     topics: Topics,
     stable: Mapping[tuple[str, int], int],
@@ -232,7 +232,7 @@ def following(
     return consumer
 
 
-def polled(consumer: Consumer, patience: float) -> Iterator[Message]:
+def poll_batch(consumer: Consumer, patience: float) -> Iterator[Message]:
     """Wait for a message, and take along what else is there: to ask for a batch is to wait until it is full."""
     first = consumer.poll(patience)
     if first is not None:
@@ -240,12 +240,12 @@ def polled(consumer: Consumer, patience: float) -> Iterator[Message]:
         yield from consumer.consume(BATCH - 1, 0)
 
 
-def is_sample(message: Message) -> bool:
+def is_offset_sample(message: Message) -> bool:
     """Whether this is a sample of a topic's offsets, by its key."""
     key = message.key()
     return key is not None and key.startswith(SAMPLE_KEY)
 
 
-def is_end(error: KafkaError) -> bool:
+def is_partition_end(error: KafkaError) -> bool:
     """Whether a message is none, but the news that all of a partition has been read for now."""
     return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001 - the client's own name

@@ -17,7 +17,7 @@ from assignors.protocol.topics import TOPIC_KINDS
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import clients
 from daemon.kafka.topic_specs import (
-    TopicShape,
+    TopicSpec,
     differences,
     refusal,
     wanted,
@@ -151,8 +151,8 @@ def _look_up(asking: Consumer, group: str, timeout: float) -> None:
 
 
 def _create(
-    client: AdminClient, missing: Sequence[TopicShape], prefix: str, timeout: float
-) -> list[TopicShape]:
+    client: AdminClient, missing: Sequence[TopicSpec], prefix: str, timeout: float
+) -> list[TopicSpec]:
     """Make topics; those that were there after all (another daemon was quicker, or we were told late) are not in the answer."""
     if not missing:
         return []
@@ -165,8 +165,8 @@ def _create(
         )
         for shape in missing
     ]
-    made: list[TopicShape] = []
-    refused: list[TopicShape] = []
+    made: list[TopicSpec] = []
+    refused: list[TopicSpec] = []
     reason = ""
     created = client.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for shape in missing:
@@ -188,15 +188,15 @@ def _create(
 
 
 def _found(
-    client: AdminClient, cluster: Any, shapes: Iterable[TopicShape], timeout: float, log: Any
-) -> list[TopicShape]:
+    client: AdminClient, cluster: Any, shapes: Iterable[TopicSpec], timeout: float, log: Any
+) -> list[TopicSpec]:
     resources = {shape.name: ConfigResource(ResourceType.TOPIC, shape.name) for shape in shapes}
     answers = (
         client.describe_configs(list(resources.values()), request_timeout=timeout)
         if resources
         else {}
     )
-    found: list[TopicShape] = []
+    found: list[TopicSpec] = []
     for name, resource in resources.items():
         try:
             settings = {key: str(entry.value) for key, entry in answers[resource].result().items()}
@@ -207,7 +207,7 @@ def _found(
         partitions = cluster.topics[name].partitions
         replication = min((len(one.replicas) for one in partitions.values()), default=0)
         found.append(
-            TopicShape(
+            TopicSpec(
                 name=name, partitions=len(partitions), replication=replication, settings=settings
             )
         )

@@ -44,7 +44,7 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicShape:
+class TopicSpec:
     """What a topic should be, or is."""
 
     name: str
@@ -63,14 +63,14 @@ class Difference:
     found: str
 
 
-def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[TopicShape, ...]:
+def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[TopicSpec, ...]:
     """Say what our topics should be in a cluster of so many brokers."""
     replication = settings.replication or min(3, max(brokers, 1))
 
     def shape(
         name: str, base: Mapping[str, str], partitions: int = settings.partitions
-    ) -> TopicShape:
-        return TopicShape(
+    ) -> TopicSpec:
+        return TopicSpec(
             name=name,
             partitions=partitions,
             replication=replication,
@@ -101,7 +101,7 @@ def _durable(replication: int) -> Mapping[str, str]:
     }
 
 
-def differences(expected: TopicShape, found: TopicShape) -> tuple[Difference, ...]:
+def differences(expected: TopicSpec, found: TopicSpec) -> tuple[Difference, ...]:
     """Compare a topic with what it should be.
 
     More replicas than expected are none: brokers that are away at this start would otherwise make every topic differ. What
@@ -121,7 +121,7 @@ def differences(expected: TopicShape, found: TopicShape) -> tuple[Difference, ..
     )
 
 
-def refusal(missing: Sequence[TopicShape], prefix: str, reason: str) -> str:
+def refusal(missing: Sequence[TopicSpec], prefix: str, reason: str) -> str:
     """Tell the operator which topics to make, or which right to grant."""
     lines = [
         f"the cluster lets us make none of the topics that are missing ({reason}); make them:",

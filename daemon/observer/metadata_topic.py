@@ -13,7 +13,7 @@ from assignors.protocol.records import Tombstone, encode, encode_key, place
 from assignors.protocol.topics import partition_for
 from daemon.kafka import clients
 from daemon.kafka.topic_reader import (
-    Entry,
+    ConsumedRecord,
     read_to_end,
 )
 from daemon.observer.cluster_probe import UnansweredError
@@ -61,7 +61,7 @@ class MetadataTopic:
             ClusterUnavailableError: no answer in time.
         """
         items = read_to_end(self._config, self._topics, ("metadata",))
-        return recovered(item.record for item in items if isinstance(item, Entry))
+        return recovered(item.record for item in items if isinstance(item, ConsumedRecord))
 
     def publish(self, changes: Sequence[Change]) -> None:
         """Publish changes and wait until all are acknowledged; raises `UnansweredError` otherwise."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from assignors.protocol.records import ReplayRecord, Tombstone, encode_key
 from daemon.kafka.record_writer import give
 from daemon.kafka.topic_reader import (
-    Entry,
+    ConsumedRecord,
     read_to_end,
     stable_ends,
 )
@@ -42,7 +42,7 @@ def written(settings: Settings) -> dict[str, int]:
 
 
 def doubts(
-    entries: Iterable[Entry], former: Mapping[str, int], topics: Topics, now: int
+    entries: Iterable[ConsumedRecord], former: Mapping[str, int], topics: Topics, now: int
 ) -> list[ReplayRecord]:
     """What stands in the topics, has not been said again since, and is to be asked about.
 
@@ -52,7 +52,7 @@ def doubts(
         topics: the names of ours.
         now: when it is asked.
     """
-    newest: dict[tuple[TopicKind, Key], Entry] = {}
+    newest: dict[tuple[TopicKind, Key], ConsumedRecord] = {}
     for entry in entries:
         newest[entry.kind, entry.record.key] = entry
     return [
@@ -82,7 +82,7 @@ def ask(settings: Settings, former: Mapping[str, int]) -> int:
     if not any(former.values()):
         return 0
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
-    entries = (entry for entry in read if isinstance(entry, Entry))
+    entries = (entry for entry in read if isinstance(entry, ConsumedRecord))
     asked = doubts(entries, former, settings.topics, time.time_ns() // 1_000_000)
     if asked:
         said = [(replay.key, replay) for replay in asked]

@@ -52,7 +52,7 @@ from daemon.kafka.publisher import (
     Outgoing,
     Publisher,
 )
-from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_follower import TopicFollower
 from daemon.observer.observer import Observer
 from daemon.paths import writable
 from daemon.pipeline.supervisor import (
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         Effect,
         Event,
     )
-    from daemon.kafka.topic_reader import Entry
+    from daemon.kafka.topic_reader import ConsumedRecord
     from daemon.shutdown import Stop
 
 log = structlog.get_logger()
@@ -195,12 +195,12 @@ def _patiently(timeout: float) -> Retrying:
 
 def _reader(
     settings: Settings, partitions: Mapping[str, int], mailbox: Mailbox[Event | BaseException]
-) -> LogReader:
+) -> TopicFollower:
     """Make the reader: what it reads before it has caught up is one event, then each record is."""
     before: list[tuple[TopicKind, Record | Tombstone]] = []
     caught_up = threading.Event()
 
-    def entry(read: Entry) -> None:
+    def entry(read: ConsumedRecord) -> None:
         if _misplaced(read, settings, partitions):
             return
         if not caught_up.is_set():
@@ -216,7 +216,7 @@ def _reader(
         mailbox.put("recovered", Recovered(records=tuple(before)))
         before.clear()
 
-    return LogReader(
+    return TopicFollower(
         client_config=settings.client(),
         topics=settings.topics,
         on_entry=entry,
@@ -227,7 +227,7 @@ def _reader(
     )
 
 
-def _misplaced(read: Entry, settings: Settings, partitions: Mapping[str, int]) -> bool:
+def _misplaced(read: ConsumedRecord, settings: Settings, partitions: Mapping[str, int]) -> bool:
     """Say of a record about a group that it stands where none of that group's should.
 
     A topic of ours that was given more partitions has old records in the wrong places. Whether they are the newest of

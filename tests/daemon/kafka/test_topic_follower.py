@@ -8,21 +8,21 @@ from confluent_kafka import Producer
 from assignors.protocol.records import MemberRecord, OperatorRecord, PlannerRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_follower import TopicFollower
 from daemon.kafka.topic_reader import (
-    Ends,
-    Entry,
-    Rejected,
+    ConsumedRecord,
+    ReadProgress,
+    RejectedMessage,
     read_to_end,
 )
 
 
 def test_an_empty_log_has_been_read_from_the_start():
-    assert Ends.at({("t", 0): 0, ("t", 1): 0}).done
+    assert ReadProgress.at({("t", 0): 0, ("t", 1): 0}).done
 
 
 def test_a_log_has_been_read_when_each_partition_has_passed_its_end():
-    ends = Ends.at({("t", 0): 3, ("t", 1): 0, ("u", 0): 1})
+    ends = ReadProgress.at({("t", 0): 3, ("t", 1): 0, ("u", 0): 1})
     ends.reached("t", 0, 2)
     ends.reached("u", 0, 1)
     assert not ends.done
@@ -80,7 +80,7 @@ def listen(client_config, topics, said):
 
     def listen(kinds=("control", "assignments"), **options):
         heard = {"entries": [], "rejected": [], "caught_up": []}
-        reader = LogReader(
+        reader = TopicFollower(
             client_config=client_config,
             topics=topics,
             kinds=kinds,
@@ -222,8 +222,8 @@ def test_samples_of_offsets_are_left_out_unless_wanted(
 def test_rejections_are_part_of_what_is_read_to_the_end(write, topics, client_config):
     write(topics.control, [operator("a"), (b"?", b"?")])
     entry, rejected = read_to_end(client_config, topics, ("control",))
-    assert isinstance(entry, Entry)
-    assert isinstance(rejected, Rejected)
+    assert isinstance(entry, ConsumedRecord)
+    assert isinstance(rejected, RejectedMessage)
     assert rejected.offset == 1
 
 
@@ -248,7 +248,7 @@ def test_a_callback_that_fails_ends_the_reader_and_is_told(
     def fail(_entry):
         raise RuntimeError("a bug")
 
-    reader = LogReader(
+    reader = TopicFollower(
         client_config=client_config,
         topics=topics,
         kinds=("control",),

@@ -7,7 +7,7 @@ import pytest
 from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
-from daemon.kafka.topic_reader import Entry
+from daemon.kafka.topic_reader import ConsumedRecord
 from daemon.pipeline import process as pipeline_process
 from daemon.pipeline.process import look_through
 from daemon.pipeline.stale_output import doubts
@@ -21,7 +21,7 @@ LAG, TRIGGERS = TOPICS.lag, TOPICS.triggers
 
 def entry(offset, record, partition=0):
     kind = "triggers" if record.key[0] == "skew" else "lag"
-    return Entry(kind=kind, record=record, partition=partition, offset=offset, timestamp=5)
+    return ConsumedRecord(kind=kind, record=record, partition=partition, offset=offset, timestamp=5)
 
 
 def skewed(group):

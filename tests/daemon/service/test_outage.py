@@ -9,7 +9,7 @@ from daemon.kafka.publisher import (
     Outgoing,
     Publisher,
 )
-from daemon.kafka.topic_follower import LogReader
+from daemon.kafka.topic_follower import TopicFollower
 from daemon.kafka.topic_setup import ensure
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.observer import Observer
@@ -33,7 +33,7 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         publisher = Publisher(client_config, topics, timeout=3.0, log=said)
         eventually(lambda: _tried(publisher.init))
         heard = []
-        reader = LogReader(
+        reader = TopicFollower(
             client_config=client_config,
             topics=topics,
             kinds=("control",),
