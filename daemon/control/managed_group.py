@@ -232,7 +232,7 @@ def hear_member(
         # A ghost's last words may still free what it holds, but it is not live again.
         return replace(state, ledger=state.ledger.acknowledge(record)), []
     if holding is None and record.owned:
-        fields = {**_name(state, who), "why": "owns partitions that no record of ours gives it"}
+        fields = {**_name(state, who), "reason": "owns partitions that no record of ours gives it"}
         return replace(state, ledger=state.ledger.claimed(record, now)), [
             LogEvent("member.evicted", fields)
         ]
@@ -262,7 +262,7 @@ def _join(
     if conflict.open:
         return state, [
             *said,
-            LogEvent("member.contested", {"group": state.name, "instance": who.instance}),
+            LogEvent("member.duplicate_instance", {"group": state.name, "instance": who.instance}),
         ]
     fields = {**_name(state, who), "rack": record.rack, "topics": list(record.topics)}
     state = replace(state, live={**state.live, who: Live(record, now)})
@@ -306,7 +306,7 @@ def evict(
     live = {other: heard for other, heard in state.live.items() if other != who}
     state = replace(state, live=live, ledger=state.ledger.evict(who))
     return state.changed(Cause.MEMBERSHIP, now).aimed(), [
-        LogEvent("member.evicted", {**_name(state, who), "why": why})
+        LogEvent("member.evicted", {**_name(state, who), "reason": why})
     ]
 
 
@@ -318,7 +318,7 @@ def hear_trigger(state: ManagedGroup, record: TriggerRecord) -> tuple[ManagedGro
     if known is not None and known.since == record.since:
         return state, []
     fields = {"group": state.name, "kind": record.kind, "at": record.at, "since": record.since}
-    said = LogEvent("trigger.seen", {**fields, "evidence": record.evidence.value()})
+    said = LogEvent("trigger.raised", {**fields, "evidence": record.evidence.value()})
     return replace(
         state, suppressed={c: t for c, t in state.suppressed.items() if c is not cause}
     ), [said]
@@ -330,7 +330,7 @@ def trigger_ended(state: ManagedGroup, cause: Cause) -> tuple[ManagedGroup, list
         return state, []
     triggers = {other: record for other, record in state.triggers.items() if other is not cause}
     return replace(state, triggers=triggers), [
-        LogEvent("trigger.ended", {"group": state.name, "kind": cause.value})
+        LogEvent("trigger.cleared", {"group": state.name, "kind": cause.value})
     ]
 
 

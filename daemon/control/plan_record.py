@@ -112,7 +112,7 @@ def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str
         "group_epoch": record.group_epoch,
         "plan_id": record.plan_id,
         "strategy": record.strategy,
-        "reason": cause.value,
+        "cause": cause.value,
         "members": len(record.members),
         "moved": len(plan.moved),
         "moves": ranges.texts(ranges.by_topic(plan.moved)),

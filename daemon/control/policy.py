@@ -139,7 +139,7 @@ def _wait_for_topics(state: ManagedGroup, unknown: list[str]) -> Outcome:
     said = (
         ()
         if state.waiting_for_topics
-        else (LogEvent("plan.held", {"group": state.name, "topics": unknown}),)
+        else (LogEvent("plan.waiting_for_topics", {"group": state.name, "topics": unknown}),)
     )
     return Outcome(state=replace(state, waiting_for_topics=True), said=said)
 
@@ -152,7 +152,7 @@ def _failed(state: ManagedGroup, cause: Cause, trace: str, context: ControlConte
         c: change._replace(first=context.now + pause, last=context.now + pause)
         for c, change in state.changes.items()
     }
-    fields = {"group": state.name, "reason": cause.value, "again_in": pause, "error": trace}
+    fields = {"group": state.name, "cause": cause.value, "retry_in": pause, "error": trace}
     state = replace(state, suppressed=later, changes=changes, operator=None)
     return Outcome(state=state, said=(LogEvent("plan.failed", fields),))
 
@@ -221,7 +221,7 @@ def _confirmed(
     fields = {
         "group": state.name,
         "plan_id": standing.plan_id,
-        "reason": Cause.RACKS.value,
+        "cause": Cause.RACKS.value,
         **plan_record.scores(plan),
     }
     until = context.now + context.settings.cooldown.duration
@@ -249,9 +249,9 @@ def _suppress(
     )
     if known is not None and known.why == why:
         return Outcome(state=held)
-    fields: dict[str, object] = {"group": state.name, "reason": cause.value, "why": why}
+    fields: dict[str, object] = {"group": state.name, "cause": cause.value, "reason": why}
     fields |= {"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}
-    fields["again_in"] = round(pause, 1)
+    fields["retry_in"] = round(pause, 1)
     return Outcome(state=held, said=(LogEvent("plan.suppressed", fields),))
 
 
@@ -297,12 +297,12 @@ def _evaluate(
     cooldown = state.cooldown.evaluate(skew, context.now, context.settings.cooldown)
     fields = {
         "group": state.name,
-        "promised": round(expected.after, 3),
-        "brought": round(skew, 3),
-        "kept": expected.met(skew),
-        "cool_down": cooldown.pause,
+        "expected": round(expected.after, 3),
+        "achieved": round(skew, 3),
+        "met": expected.met(skew),
+        "cooldown": cooldown.pause,
     }
-    return replace(state, cooldown=cooldown), (LogEvent("plan.judged", fields),)
+    return replace(state, cooldown=cooldown), (LogEvent("plan.evaluated", fields),)
 
 
 def _current_skew(state: ManagedGroup, context: ControlContext) -> float:

@@ -210,5 +210,5 @@ def _event(line: bytes) -> dict[str, Any]:
     return (
         event
         if isinstance(event, dict)
-        else {"event": "library.said", "text": line.decode(errors="replace").rstrip()}
+        else {"event": "library.log", "text": line.decode(errors="replace").rstrip()}
     )

@@ -61,13 +61,13 @@ class Narrator:
         """Tell an event of the daemon's log, if it belongs to the story."""
         name = event.get("event")
         match name:
-            case "trigger.seen":
+            case "trigger.raised":
                 self.say("trigger", _trigger(event), event=dict(event))
             case "plan.published":
                 self.say("plan", _plan(event), event=dict(event))
             case (
                 "plan.suppressed"
-                | "plan.judged"
+                | "plan.evaluated"
                 | "partition.unsplittable"
                 | "plan.confirmed"
                 | "group.frozen"
@@ -135,7 +135,7 @@ def _plan(event: Mapping[str, Any]) -> str:
     figures = ", ".join(
         f"{name} {_figure(before.get(name))} → {_figure(after[name])}" for name in sorted(after)
     )
-    return f"epoch {event['group_epoch']} by {event['strategy']} because of {event['reason']}: {figures}"
+    return f"epoch {event['group_epoch']} by {event['strategy']} because of {event['cause']}: {figures}"
 
 
 def _figure(value: float | None) -> str:

@@ -129,7 +129,7 @@ class Publisher:
         try:
             self._settle(timeout=2.0)
         except LevelwindError as error:
-            self._log.warning("publisher.left_open", error=str(error))
+            self._log.warning("publisher.transaction_left_open", error=str(error))
 
     def _settle(self, timeout: float | None = None) -> None:
         """Bring the transaction before to its end."""

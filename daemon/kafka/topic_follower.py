@@ -106,7 +106,7 @@ class TopicFollower:
                 if not caught_up and ends.done:
                     caught_up = True
                     seconds = round(time.monotonic() - begun, 3)
-                    self.log.info("log_reader.caught_up", records=counted, seconds=seconds)
+                    self.log.info("topic_reader.caught_up", records=counted, seconds=seconds)
                     self.on_caught_up()
                 for message in poll_batch(consumer, 0.2):
                     counted += self._take(message)
@@ -114,7 +114,9 @@ class TopicFollower:
         except Exception as error:
             # What an operator can mend says so itself; of a bug the trace is wanted.
             self.log.critical(
-                "log_reader.died", error=str(error), exc_info=not isinstance(error, LevelwindError)
+                "topic_reader.crashed",
+                error=str(error),
+                exc_info=not isinstance(error, LevelwindError),
             )
             self.on_death(error)
         finally:
@@ -147,7 +149,7 @@ class TopicFollower:
                 offset=item.offset,
                 reason=item.reason,
                 total=self.rejected,
-                held_back=held,
+                suppressed=held,
             )
         self.on_rejected(item)
 
@@ -156,7 +158,7 @@ class TopicFollower:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the client's own name
             self._trouble(error)
         elif self._outage.lost(time.monotonic()):
-            self.log.warning("log_reader.unreachable", error=error.str())
+            self.log.warning("topic_reader.unreachable", error=error.str())
             self.on_hearing(False)
 
     def _trouble(self, error: KafkaError, **place: Any) -> None:
@@ -165,11 +167,11 @@ class TopicFollower:
         held = self._said.allows(("trouble", error.name(), place.get("topic")), time.monotonic())
         if held is not None:
             self.log.warning(
-                "log_reader.troubled", error=error.str(), code=error.name(), held_back=held, **place
+                "topic_reader.error", error=error.str(), code=error.name(), suppressed=held, **place
             )
 
     def _regained(self) -> None:
         lasted = self._outage.regained(time.monotonic())
         if lasted is not None:
-            self.log.info("log_reader.resumed", seconds=round(lasted, 3))
+            self.log.info("topic_reader.resumed", seconds=round(lasted, 3))
             self.on_hearing(True)

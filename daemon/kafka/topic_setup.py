@@ -239,4 +239,4 @@ def _await_everywhere(
         try:
             _await_leaders(clients.admin(config), config, names, PROPAGATED_WITHIN)
         except ClusterUnavailableError as error:
-            log.warning("topics.not_everywhere", broker=broker.id, error=str(error))
+            log.warning("topics.not_propagated", broker=broker.id, error=str(error))

@@ -227,7 +227,7 @@ class Observer:
                     )
                     moved |= moved_racks(before.topics.get(change.topic), change)
                 case Tombstone(key=("topic", name)):
-                    self._log.info("observer.topic_gone", topic=name)
+                    self._log.info("observer.topic_deleted", topic=name)
         if moved:
             self._log.info("observer.racks_changed", **_summary(ranges.by_topic(moved)))
 
@@ -342,7 +342,9 @@ class Observer:
                 reason = (
                     "late" if event.code == EVENT_JOB_MISSED else "the one before is still at work"
                 )
-                self._log.warning("observer.tick_skipped", tick=tick, reason=reason, held_back=held)
+                self._log.warning(
+                    "observer.tick_skipped", tick=tick, reason=reason, suppressed=held
+                )
 
 
 def _known(

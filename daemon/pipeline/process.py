@@ -105,7 +105,7 @@ def look_through(
         else:
             checkpoint.mark_verified(checkpoint_in)
             if asked:
-                log.info("pipeline.former_doubted", keys=asked)
+                log.info("pipeline.stale_output_checked", keys=asked)
 
 
 if __name__ == "__main__":

@@ -148,12 +148,12 @@ def relay(
             say = getattr(log, level)
         except (ValueError, TypeError, KeyError, AttributeError):
             if text and not text.startswith(CHATTER):
-                log.info("library.said", library="spark", text=text)
+                log.info("library.log", library="spark", text=text)
         else:
             say(name, **event)
             try:
                 hear({"event": name, **event})
             except Exception as error:  # noqa: BLE001 - a child whose output nobody reads on stands still, for want of a figure
                 log.info(
-                    "library.said", library="metrics", text=f"{name} was not counted: {error!r}"
+                    "library.log", library="metrics", text=f"{name} was not counted: {error!r}"
                 )

@@ -334,7 +334,8 @@ class Daemon:
             )(self._publisher.publish, outgoing)
         except RetryError:
             log.warning(
-                "publisher.left_open", error="asked to stop while the cluster did not answer"
+                "publisher.transaction_left_open",
+                error="asked to stop while the cluster did not answer",
             )
 
     def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[Outgoing]:
@@ -352,5 +353,5 @@ def _say_retry(attempt: Any) -> None:
     log.warning(
         "publisher.retrying",
         error=str(attempt.outcome.exception()),
-        again_in=round(attempt.next_action.sleep, 1),
+        retry_in=round(attempt.next_action.sleep, 1),
     )

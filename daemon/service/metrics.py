@@ -116,10 +116,10 @@ class Metrics:
             ("tick",),
         )
         self._decisions = self._counter(
-            "decisions", "What the control decided.", ("outcome", "reason")
+            "decisions", "What the control decided.", ("outcome", "cause")
         )
         self._moves = self._counter(
-            "moved_partitions", "Partitions moved by plans, by cause.", ("reason",)
+            "moved_partitions", "Partitions moved by plans, by cause.", ("cause",)
         )
         self._handover = self._histogram(
             "handover_seconds", "From a plan to every partition being where it wants it."
@@ -129,10 +129,10 @@ class Metrics:
     def said(self, event: str, fields: Mapping[str, Any]) -> None:
         """Count what the control has decided."""
         if event in DECISIONS:
-            reason = str(fields.get("reason", ""))
-            self._decisions.labels(DECISIONS[event], reason).inc()
+            cause = str(fields.get("cause", ""))
+            self._decisions.labels(DECISIONS[event], cause).inc()
             if event == "plan.published":
-                self._moves.labels(reason).inc(fields["moved"])
+                self._moves.labels(cause).inc(fields["moved"])
         match event:
             case "handover.settled":
                 self._handover.observe(float(fields["seconds"]))
@@ -258,7 +258,7 @@ def families(groups: Iterable[ManagedGroup], now: float) -> Iterator[Metric]:
     members = _family("members", "Live members of a managed group.")
     moving = _family("pending_handover", "Whether partitions are still being handed over.")
     standing = GaugeMetricFamily(
-        "levelwind_trigger_standing", "A cause to plan that stands.", labels=("group", "kind")
+        "levelwind_trigger_active", "A cause to plan that stands.", labels=("group", "kind")
     )
     for group in groups:
         known = figures(group)

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object a line where the output is no terminal, coloured columns where it is.
 
-Everything that levelwind itself says is an event of `daemon.events`; lines of libraries come through as `library.said`.
+Everything that levelwind itself says is an event of `daemon.events`; lines of libraries come through as `library.log`.
 Logs go to standard error, so that the output of a command can be piped.
 """
 
@@ -70,7 +70,7 @@ def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) ->
     record = event.get("_record")
     return {
         **event,
-        "event": "library.said",
+        "event": "library.log",
         "library": record.name if record is not None else "?",
         "text": event.get("event"),
     }

@@ -1,6 +1,7 @@
-"""The vocabulary of the log: every event that the daemon writes, its level, its fields, and what it means.
+"""The vocabulary of the log: every event of the daemon, with its level, its fields and its meaning.
 
-The README's table is this one, and a test holds both and the code's own log calls together.
+`docs/log-events.md` shows this table. A test holds the vocabulary, that page and the log calls in the
+code to each other.
 """
 
 from __future__ import annotations
@@ -9,314 +10,459 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One word of the vocabulary."""
+class EventSpec:
+    """One event that the daemon logs."""
 
     name: str
+    """Two words of lower case letters and underscores, joined by a dot."""
     level: str
+    """The level at which every call logs the event."""
     fields: tuple[str, ...]
+    """Names of the fields that a line may have; a line need not have all of them."""
     meaning: str
+    """Whole sentences for an operator: what happened, and what happens next."""
 
 
-def _events(level: str, *rows: tuple[str, str, str]) -> tuple[Event, ...]:
-    return tuple(
-        Event(name, level, tuple(fields.split()), meaning) for name, fields, meaning in rows
-    )
+def _event(name: str, level: str, fields: str, meaning: str) -> EventSpec:
+    """Make a row of the vocabulary; `fields` are names separated by blanks."""
+    return EventSpec(name, level, tuple(fields.split()), meaning)
 
 
-VOCABULARY: tuple[Event, ...] = (
+VOCABULARY: tuple[EventSpec, ...] = (
     # The daemon.
-    *_events(
+    _event(
+        "daemon.started",
         "info",
-        ("daemon.started", "bootstrap prefix version", "It is up and reads its topics."),
-        ("daemon.leading", "planner_epoch groups", "It has read everything and plans from now on."),
-        ("daemon.stopped", "reason", "It has stopped in good order."),
+        "bootstrap prefix version",
+        "The daemon has started and reads its topics.",
     ),
-    *_events("info", ("metrics.listening", "address", "Metrics are served there, for Prometheus.")),
-    *_events(
+    _event(
+        "daemon.leading",
+        "info",
+        "planner_epoch groups",
+        "The daemon has read all records and plans from now on.",
+    ),
+    _event(
+        "daemon.stopped",
+        "info",
+        "reason",
+        "The daemon has shut down in good order.",
+    ),
+    _event(
+        "metrics.listening",
+        "info",
+        "address",
+        "The metrics endpoint for Prometheus is open at this address.",
+    ),
+    _event(
+        "daemon.failed",
         "error",
-        ("daemon.failed", "error", "It stops because it cannot go on; the text says what to do."),
+        "error",
+        "The daemon cannot go on and shuts down; the text says what to do.",
     ),
-    # What the control decides.
-    *_events(
+    # Decisions of the control.
+    _event(
+        "plan.published",
         "info",
-        (
-            "plan.published",
-            "group group_epoch plan_id strategy reason members moved moves before after lag_at metadata_at certificate",
-            "A plan was decided and published: why, what moves, the score before and after.",
-        ),
-        (
-            "plan.confirmed",
-            "group plan_id reason before after at",
-            "Racks changed, and the plan that stands is still the best.",
-        ),
-        (
-            "plan.suppressed",
-            "group reason why moved before after again_in",
-            "A trigger asked for a plan and got none: no gain, cool-down, or over budget; it is considered again.",
-        ),
-        (
-            "plan.judged",
-            "group promised brought kept cool_down",
-            "At the end of its cool-down: whether a plan brought what it promised.",
-        ),
-        (
-            "trigger.seen",
-            "group kind at since evidence",
-            "The pipeline found a cause to plan a group anew.",
-        ),
-        ("trigger.ended", "group kind", "The cause no longer stands."),
-        ("member.joined", "group instance incarnation rack topics", "A member announced itself."),
-        ("member.left", "group instance incarnation", "A member left in good order."),
-        (
-            "handover.advanced",
-            "group group_epoch granted revoking pending",
-            "Partitions were granted or taken back; what is still under way.",
-        ),
-        (
-            "handover.settled",
-            "group group_epoch seconds",
-            "Every partition is where the plan wants it.",
-        ),
+        "group group_epoch plan_id strategy cause members moved moves before after lag_at "
+        "metadata_at certificate",
+        "A plan was decided and published, with its cause, its moves, and the scores before and "
+        "after.",
     ),
-    *_events(
+    _event(
+        "plan.confirmed",
+        "info",
+        "group plan_id cause before after at",
+        "Racks changed, and the current plan is still the best; it stays and the trigger is "
+        "cleared.",
+    ),
+    _event(
+        "plan.suppressed",
+        "info",
+        "group cause reason moved before after retry_in",
+        "A trigger is active and got no plan: cooldown, too little gain, or over budget. It is "
+        "considered again after `retry_in` seconds.",
+    ),
+    _event(
+        "plan.evaluated",
+        "info",
+        "group expected achieved met cooldown",
+        "The cooldown of a plan is over: `met` says whether the skew fell by at least half of the "
+        "expected gain.",
+    ),
+    _event(
+        "trigger.raised",
+        "info",
+        "group kind at since evidence",
+        "The pipeline found a cause to plan the group.",
+    ),
+    _event(
+        "trigger.cleared",
+        "info",
+        "group kind",
+        "The cause no longer holds.",
+    ),
+    _event(
+        "member.joined",
+        "info",
+        "group instance incarnation rack topics",
+        "A member announced itself; a plan follows.",
+    ),
+    _event(
+        "member.left",
+        "info",
+        "group instance incarnation",
+        "A member left in good order; a plan follows.",
+    ),
+    _event(
+        "handover.advanced",
+        "info",
+        "group group_epoch granted revoking pending",
+        "Partitions were granted or revoked; the counts say what is still under way.",
+    ),
+    _event(
+        "handover.settled",
+        "info",
+        "group group_epoch seconds",
+        "The hand-over is complete: every partition is where the plan wants it.",
+    ),
+    _event(
+        "member.evicted",
         "warning",
-        (
-            "member.evicted",
-            "group instance incarnation why",
-            "A member is gone, stuck, or was replaced.",
-        ),
-        (
-            "member.refused",
-            "group instance incarnation code epoch",
-            "A member could not apply a record.",
-        ),
-        (
-            "plan.held",
-            "group topics",
-            "A plan waits for topics that the observer has not told of yet; nothing is taken away meanwhile.",
-        ),
-        (
-            "group.frozen",
-            "group silent members for_seconds",
-            "Most members fell silent at once: nothing moves for so long.",
-        ),
-        (
-            "partition.unsplittable",
-            "group topic partition lag skew",
-            "One partition alone skews its group, and no plan can mend that: spread its keys, or speed up its consumer.",
-        ),
+        "group instance incarnation reason",
+        "The planner took everything from a member that is silent, stuck or replaced; a plan "
+        "follows.",
     ),
-    *_events(
+    _event(
+        "member.refused",
+        "warning",
+        "group instance incarnation code epoch",
+        "A member could not apply a record and keeps its old assignment.",
+    ),
+    _event(
+        "plan.waiting_for_topics",
+        "warning",
+        "group topics",
+        "A plan waits for topics that the observer has not described yet; no partition is revoked "
+        "meanwhile.",
+    ),
+    _event(
+        "group.frozen",
+        "warning",
+        "group silent members for_seconds",
+        "Most members missed heartbeats at the same time; rebalancing is paused for `for_seconds`.",
+    ),
+    _event(
+        "partition.unsplittable",
+        "warning",
+        "group topic partition lag skew",
+        "One partition alone skews its group, and no plan can change that: spread its keys, or "
+        "speed up its consumer.",
+    ),
+    _event(
+        "plan.failed",
         "error",
-        (
-            "plan.failed",
-            "group reason again_in error",
-            "A plan could not be made: a bug, with its trace; the group stays as it is, others go on.",
-        ),
-        (
-            "member.contested",
-            "group instance",
-            "Processes under one instance name replace each other: none is admitted until one is left.",
-        ),
+        "group cause retry_in error",
+        "Making a plan failed, which is a bug: the trace is attached. The group keeps its "
+        "assignment, and other groups are planned.",
+    ),
+    _event(
+        "member.duplicate_instance",
+        "error",
+        "group instance",
+        "Several processes use one instance name and replace each other; none is admitted until "
+        "one is left.",
     ),
     # The observer.
-    *_events(
+    _event(
+        "observer.topic_changed",
         "debug",
-        ("observer.topic_changed", "topic id partitions", "A topic's layout was published anew."),
+        "topic id partitions",
+        "The observer published the changed layout of a topic.",
     ),
-    *_events(
+    _event(
+        "observer.recovered",
         "info",
-        (
-            "observer.recovered",
-            "brokers topics",
-            "What was published before this start was read back.",
-        ),
-        ("observer.broker_online", "broker rack", "A broker is there."),
-        ("observer.racks_changed", "topics partitions examples", "Replicas moved to other racks."),
-        ("observer.topic_gone", "topic", "A topic was deleted."),
-        ("observer.topic_readable", "topic", "A topic can be described again."),
-        (
-            "observer.offsets_known",
-            "topics partitions examples",
-            "Offsets that could not be read can be again.",
-        ),
-        ("observer.resumed", "tick seconds", "The cluster answers again, after so long."),
+        "brokers topics",
+        "The observer has read back what it published before this start.",
     ),
-    *_events(
+    _event(
+        "observer.broker_online",
+        "info",
+        "broker rack",
+        "A broker is online.",
+    ),
+    _event(
+        "observer.racks_changed",
+        "info",
+        "topics partitions examples",
+        "Replicas moved to other racks.",
+    ),
+    _event(
+        "observer.topic_deleted",
+        "info",
+        "topic",
+        "A topic was deleted.",
+    ),
+    _event(
+        "observer.topic_readable",
+        "info",
+        "topic",
+        "A topic can be described again.",
+    ),
+    _event(
+        "observer.offsets_known",
+        "info",
+        "topics partitions examples",
+        "Offsets that could not be read are readable again.",
+    ),
+    _event(
+        "observer.resumed",
+        "info",
+        "tick seconds",
+        "The cluster answers the observer again, after `seconds`.",
+    ),
+    _event(
+        "observer.broker_offline",
         "warning",
-        (
-            "observer.broker_offline",
-            "broker rack",
-            "A broker is away; its last known rack is kept.",
-        ),
-        (
-            "observer.topic_unreadable",
-            "topic error",
-            "A topic may not be described; grant the right, or exclude it.",
-        ),
-        (
-            "observer.offsets_unknown",
-            "error topics partitions examples",
-            "Offsets of some partitions cannot be read for now.",
-        ),
-        (
-            "observer.racks_unknown",
-            "brokers",
-            "Replicas are on brokers that were never seen: their racks are unknown.",
-        ),
-        (
-            "observer.tick_skipped",
-            "tick reason held_back",
-            "A tick was still at work when the next was due.",
-        ),
-        (
-            "observer.unreachable",
-            "tick error",
-            "The cluster does not answer; it is asked again, ever more seldom.",
-        ),
-        ("observer.producer_renewed", "error", "The producer of the metadata had to be made anew."),
+        "broker rack",
+        "A broker is offline; the observer keeps its last known rack.",
     ),
-    *_events(
+    _event(
+        "observer.topic_unreadable",
+        "warning",
+        "topic error",
+        "The observer may not describe a topic: grant the right, or exclude the topic.",
+    ),
+    _event(
+        "observer.offsets_unknown",
+        "warning",
+        "error topics partitions examples",
+        "Offsets of some partitions cannot be read; the next samples try again.",
+    ),
+    _event(
+        "observer.racks_unknown",
+        "warning",
+        "brokers",
+        "Replicas are on brokers that were never online while levelwind watched; their racks are "
+        "unknown.",
+    ),
+    _event(
+        "observer.tick_skipped",
+        "warning",
+        "tick reason suppressed",
+        "A tick was still running when the next one was due; the next one is skipped.",
+    ),
+    _event(
+        "observer.unreachable",
+        "warning",
+        "tick error",
+        "The cluster does not answer the observer; it retries with back-off.",
+    ),
+    _event(
+        "observer.producer_renewed",
+        "warning",
         "error",
-        (
-            "observer.tick_failed",
-            "tick error traceback",
-            "A tick failed unexpectedly: a bug; the next goes on.",
-        ),
+        "The producer of the metadata failed and was replaced.",
     ),
-    # Our topics.
-    *_events("debug", ("publisher.published", "records seconds", "A transaction was committed.")),
-    *_events(
+    _event(
+        "observer.tick_failed",
+        "error",
+        "tick error traceback",
+        "A tick failed unexpectedly, which is a bug; the next tick runs.",
+    ),
+    # Levelwind's own topics.
+    _event(
+        "publisher.published",
+        "debug",
+        "records seconds",
+        "A transaction was committed.",
+    ),
+    _event(
+        "topics.created",
         "info",
-        ("topics.created", "topic partitions replication", "A topic of ours was made."),
-        ("log_reader.caught_up", "records seconds", "All that stood in our topics was read."),
-        ("log_reader.resumed", "seconds", "The cluster answers again, after so long."),
-        (
-            "publisher.ready",
-            "transactional_id",
-            "This daemon is the planner; any older one is fenced.",
-        ),
+        "topic partitions replication",
+        "The daemon created one of levelwind's topics.",
     ),
-    *_events(
+    _event(
+        "topic_reader.caught_up",
+        "info",
+        "records seconds",
+        "The topic reader has read everything that levelwind's topics held at the start.",
+    ),
+    _event(
+        "topic_reader.resumed",
+        "info",
+        "seconds",
+        "The cluster answers the topic reader again, after `seconds`.",
+    ),
+    _event(
+        "publisher.ready",
+        "info",
+        "transactional_id",
+        "This daemon is the planner; any older one is fenced.",
+    ),
+    _event(
+        "topics.drifted",
         "warning",
-        (
-            "topics.drifted",
-            "topic setting expected found",
-            "A topic of ours is not set as it should be; it is left as it is.",
-        ),
-        (
-            "topics.not_everywhere",
-            "broker error",
-            "A broker does not know a new topic of ours yet.",
-        ),
-        ("topics.unchecked", "topic error", "The settings of a topic of ours may not be read."),
-        (
-            "record.rejected",
-            "topic partition offset reason total held_back",
-            "A record of our topics is not what its schema says; it is counted and passed over.",
-        ),
-        (
-            "record.misplaced",
-            "topic partition name",
-            "A record stands in another partition than its name's: passed over; its writer counts partitions wrongly.",
-        ),
-        (
-            "log_reader.unreachable",
-            "error",
-            "The cluster does not answer; what is known stays in force.",
-        ),
-        (
-            "log_reader.troubled",
-            "error code topic partition held_back",
-            "Reading met an error and goes on.",
-        ),
-        (
-            "publisher.aborted",
-            "transactional_id",
-            "A transaction was aborted; nothing of it is seen.",
-        ),
-        (
-            "publisher.left_open",
-            "error",
-            "At the end a transaction was left for the brokers to abort.",
-        ),
-        (
-            "publisher.retrying",
-            "error again_in",
-            "Publishing failed; assignments stay as they are until it succeeds.",
-        ),
+        "topic setting expected found",
+        "One of levelwind's topics is not configured as it should be; the daemon leaves it as it "
+        "is.",
     ),
-    *_events("critical", ("log_reader.died", "error", "The control is deaf: the daemon stops.")),
+    _event(
+        "topics.not_propagated",
+        "warning",
+        "broker error",
+        "A broker does not know a new topic of levelwind's yet; the daemon goes on without "
+        "waiting for it.",
+    ),
+    _event(
+        "topics.unchecked",
+        "warning",
+        "topic error",
+        "The daemon may not read the configuration of one of levelwind's topics; it goes on "
+        "unchecked.",
+    ),
+    _event(
+        "record.rejected",
+        "warning",
+        "topic partition offset reason total suppressed",
+        "A record in levelwind's topics does not match its schema; it is counted and skipped.",
+    ),
+    _event(
+        "record.misplaced",
+        "warning",
+        "topic partition name",
+        "A record is in another partition than its name belongs to and is skipped; its writer "
+        "partitions wrongly.",
+    ),
+    _event(
+        "topic_reader.unreachable",
+        "warning",
+        "error",
+        "The cluster does not answer the topic reader; the last known state stays in force.",
+    ),
+    _event(
+        "topic_reader.error",
+        "warning",
+        "error code topic partition suppressed",
+        "The topic reader met a recoverable error and goes on.",
+    ),
+    _event(
+        "publisher.aborted",
+        "warning",
+        "transactional_id",
+        "A transaction was aborted; no reader sees any of it.",
+    ),
+    _event(
+        "publisher.transaction_left_open",
+        "warning",
+        "error",
+        "The daemon shut down with an open transaction; the brokers will abort it.",
+    ),
+    _event(
+        "publisher.retrying",
+        "warning",
+        "error retry_in",
+        "Publishing failed and is retried; assignments stay as they are until it succeeds.",
+    ),
+    _event(
+        "topic_reader.crashed",
+        "critical",
+        "error",
+        "The topic reader crashed; the daemon shuts down.",
+    ),
     # The pipeline's process.
-    *_events(
+    _event(
+        "pipeline.batch",
         "debug",
-        (
-            "pipeline.batch",
-            "batch rows rows_per_second batch_ms durations behind newest delay_ms state_rows state_bytes rejected skipped",
-            "One batch of the query, for the metrics.",
-        ),
-        ("pipeline.trace", "error", "What the query died of, in Spark's words."),
+        "batch rows rows_per_second batch_ms durations behind newest delay_ms state_rows "
+        "state_bytes rejected skipped",
+        "The figures of one batch, for the metrics.",
     ),
-    *_events(
-        "info",
-        ("pipeline.starting", "attempt", "The pipeline's process is being started."),
-        ("pipeline.started", "seconds", "The query runs."),
-        (
-            "pipeline.progress",
-            "batch rows rows_per_second batch_ms behind newest state_rows state_bytes skipped",
-            "What the query did in a batch; at most every ten seconds.",
-        ),
-        (
-            "pipeline.catching_up",
-            "percent seconds_left behind rows_per_second",
-            "The query is behind its input: until it has caught up, lag is as of what was read so far.",
-        ),
-        (
-            "pipeline.caught_up",
-            "seconds rows rows_per_second rebuilt",
-            "Everything that was there is read; `rebuilt`: state was built anew from the topics.",
-        ),
-        (
-            "pipeline.former_doubted",
-            "keys",
-            "So many lag records and triggers of a former state were not said again: those that nobody stands by end.",
-        ),
-    ),
-    *_events(
-        "warning",
-        (
-            "pipeline.rejected",
-            "batch rejected",
-            "Records could not be read, by reason; they are in the dead letters.",
-        ),
-        (
-            "pipeline.checkpoint_set_aside",
-            "moved_to reason",
-            "The checkpoint was damaged, another version's or another cluster's; state is rebuilt from the topics.",
-        ),
-    ),
-    *_events(
+    _event(
+        "pipeline.trace",
+        "debug",
         "error",
-        (
-            "pipeline.failed",
-            "error cause rebuild",
-            "The query ended: of what, whose fault it is, and whether its checkpoint is given up.",
-        ),
-        (
-            "pipeline.died",
-            "exit_code attempt restart_in",
-            "Its process ended; it is started again.",
-        ),
-        ("pipeline.gave_up", "attempts window", "It died too often; the daemon stops."),
+        "The trace of the query's failure, as Spark printed it.",
     ),
-    *_events(
+    _event(
+        "pipeline.starting",
         "info",
-        (
-            "library.said",
-            "library text",
-            "A line of a library that levelwind runs on; its level is the library's own, and info for Spark's.",
-        ),
+        "attempt",
+        "The daemon starts the pipeline's process.",
+    ),
+    _event(
+        "pipeline.started",
+        "info",
+        "seconds",
+        "The query runs.",
+    ),
+    _event(
+        "pipeline.progress",
+        "info",
+        "batch rows rows_per_second batch_ms behind newest state_rows state_bytes skipped",
+        "The figures of one batch; written at most every ten seconds.",
+    ),
+    _event(
+        "pipeline.catching_up",
+        "info",
+        "percent seconds_left behind rows_per_second",
+        "The query is behind its input; until it has caught up, lag is as of the records read so "
+        "far.",
+    ),
+    _event(
+        "pipeline.caught_up",
+        "info",
+        "seconds rows rows_per_second rebuilt",
+        "The query has read everything; `rebuilt` says whether its state was rebuilt from the "
+        "topics.",
+    ),
+    _event(
+        "pipeline.stale_output_checked",
+        "info",
+        "keys",
+        "`keys` records of an earlier checkpoint were not published again; those that the query "
+        "does not confirm are deleted.",
+    ),
+    _event(
+        "pipeline.rejected",
+        "warning",
+        "batch rejected",
+        "Records could not be read, counted by reason; they are in the dead letters.",
+    ),
+    _event(
+        "pipeline.checkpoint_set_aside",
+        "warning",
+        "moved_to reason",
+        "The checkpoint was damaged, or of another version or cluster; it was moved away and the "
+        "state is rebuilt from the topics.",
+    ),
+    _event(
+        "pipeline.failed",
+        "error",
+        "error cause rebuild",
+        "The query ended: the fields say why, whose fault it is, and whether its checkpoint is "
+        "given up.",
+    ),
+    _event(
+        "pipeline.died",
+        "error",
+        "exit_code attempt restart_in",
+        "The pipeline's process ended; it is restarted after `restart_in` seconds.",
+    ),
+    _event(
+        "pipeline.gave_up",
+        "error",
+        "attempts window",
+        "The pipeline died too often; the daemon shuts down.",
+    ),
+    # Libraries.
+    _event(
+        "library.log",
+        "info",
+        "library text",
+        "A log line of a library; it has the library's own level, and info for Spark.",
     ),
 )
 
@@ -329,6 +475,6 @@ def level_of(event: str) -> str:
 
 
 def table() -> str:
-    """Return the vocabulary as the README shows it."""
+    """Return the vocabulary as the Markdown table of `docs/log-events.md`."""
     rows = (f"| `{event.name}` | {event.level} | {event.meaning} |" for event in VOCABULARY)
     return "\n".join(("| event | level | meaning |", "|---|---|---|", *rows))

@@ -95,7 +95,7 @@ def one_round(
 ) -> tuple[float, float]:
     """Every partition goes to the next broker, and so to the next rack."""
     placement = {partition: [(partition + number) % 3 + 1] for partition in range(partitions)}
-    before = len(daemon.said("plan.published", group=GROUP, reason="racks"))
+    before = len(daemon.said("plan.published", group=GROUP, cause="racks"))
     settled = len(daemon.said("handover.settled", group=GROUP))
     time.sleep(0.1 * (number % 7))  # not in step with the observer
     seen: list[float] = []
@@ -106,7 +106,7 @@ def one_round(
     watch.join()
 
     def plans() -> Sequence[dict[str, Any]]:
-        said = daemon.said("plan.published", group=GROUP, reason="racks")[before:]
+        said = daemon.said("plan.published", group=GROUP, cause="racks")[before:]
         return [plan for plan in said if plan["after"]["cross_rack"] == 0.0]
 
     plan = daemon.wait_for("the plan", plans)[0]
@@ -121,8 +121,8 @@ def one_round(
     daemon.wait_for(
         "the trigger's end",
         lambda: (
-            len(daemon.said("trigger.ended", group=GROUP))
-            >= len(daemon.said("trigger.seen", group=GROUP))
+            len(daemon.said("trigger.cleared", group=GROUP))
+            >= len(daemon.said("trigger.raised", group=GROUP))
         ),
     )
     return at - asked, at - seen[0]

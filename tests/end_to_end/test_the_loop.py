@@ -158,10 +158,10 @@ def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     for number in range(6):
         loop.produce("skewed", number, 3000 if number in hot else 30)
     plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.said("plan.published", group="by-lag", reason="skew")
+        "a plan", lambda: loop.daemon.said("plan.published", group="by-lag", cause="skew")
     )[0]
     assert plan["after"]["lag_max_over_mean"] < plan["before"]["lag_max_over_mean"]
-    assert loop.daemon.said("trigger.seen", group="by-lag", kind="skew")
+    assert loop.daemon.said("trigger.raised", group="by-lag", kind="skew")
     loop.daemon.wait_for(
         "the hot partitions with two followers",
         lambda: (
@@ -189,7 +189,7 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
     reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
     plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.said("plan.published", group="by-rack", reason="racks")
+        "a plan", lambda: loop.daemon.said("plan.published", group="by-rack", cause="racks")
     )[0]
     assert (plan["before"]["cross_rack"], plan["after"]["cross_rack"]) == (1.0, 0.0)
     loop.daemon.wait_for("the move", lambda: owners() == {"b": {0, 3}, "c": {1, 4}, "a": {2, 5}})
@@ -198,7 +198,7 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     loop.all_is_done("by-rack", "racked", list(followers.values()))
     loop.daemon.wait_for(
         "the end of the trigger",
-        lambda: loop.daemon.said("trigger.ended", group="by-rack", kind="racks"),
+        lambda: loop.daemon.said("trigger.cleared", group="by-rack", kind="racks"),
     )
     for follower in followers.values():
         follower.stop()

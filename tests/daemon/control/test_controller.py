@@ -78,7 +78,7 @@ def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
     play.wait(0.5)
     assert play.plans == []
     play.wait(1)
-    assert [p["reason"] for p in play.plans] == ["membership"]
+    assert [p["cause"] for p in play.plans] == ["membership"]
     assert play.owned() == {"m0": "0,2", "m1": "1,3"}
 
 
@@ -289,7 +289,7 @@ def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
     after.wait(10)
     assert after.owned() == play.owned()
     assert after.plans == []
-    assert [h["topics"] for h in after.said("plan.held")] == [["t"]]
+    assert [h["topics"] for h in after.said("plan.waiting_for_topics")] == [["t"]]
     after.tell("metadata", topic())
     after.wait(5)
     assert after.owned() == play.owned()
@@ -373,7 +373,7 @@ def test_two_processes_under_one_name_are_both_kept_out_until_one_is_left(play):
     for life in range(4):
         play.join(member("twin", incarnation=f"i{life}"))
         play.wait(1)
-    assert [c["instance"] for c in play.said("member.contested")] == ["twin"]
+    assert [c["instance"] for c in play.said("member.duplicate_instance")] == ["twin"]
     for key in [("twin", "i0"), ("twin", "i1")]:
         play.deaf.add(key)
     play.wait(TIMERS.grant + 20)
@@ -387,7 +387,7 @@ def test_a_topic_that_grows_is_planned_anew(play):
     two_members(play)
     play.tell("metadata", topic(racks=((),) * 6, at=5000))
     play.wait(2)
-    assert [p["reason"] for p in play.plans] == ["membership", "topics"]
+    assert [p["cause"] for p in play.plans] == ["membership", "topics"]
     assert play.owned() == {"m0": "0,2,4", "m1": "1,3,5"}
 
 
@@ -410,9 +410,9 @@ def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_p
     skewed(play)
     play.wait(50)
     assert len(play.plans) == 1
-    assert [s["why"] for s in play.said("plan.suppressed")] == ["cooling down"]
+    assert [s["reason"] for s in play.said("plan.suppressed")] == ["cooling down"]
     play.wait(15)
-    assert play.plans[-1]["reason"] == "skew"
+    assert play.plans[-1]["cause"] == "skew"
     assert (
         play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
     )
@@ -425,7 +425,7 @@ def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(p
     play.tell("triggers", Tombstone(("skew", "g")))
     play.wait(120)
     assert len(play.plans) == 1
-    assert play.said("trigger.ended")
+    assert play.said("trigger.cleared")
 
 
 def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
@@ -444,21 +444,21 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
         play.tell(
             "members", replace(busy, heartbeat=100 + beat)
         )  # alive, and not done with its work yet
-    assert [p["reason"] for p in play.plans] == ["membership", "membership"]
+    assert [p["cause"] for p in play.plans] == ["membership", "membership"]
     revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
     play.deaf.clear()
     play.join(
         replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned)
     )
     play.wait(2)
-    assert play.plans[-1]["reason"] == "skew"
+    assert play.plans[-1]["cause"] == "skew"
 
 
 def test_a_trigger_that_is_repeated_is_news_once(play):
     skewed(play)
     play.tell("triggers", skew_trigger(at=4000))
     play.tell("triggers", skew_trigger(at=5000))
-    assert len(play.said("trigger.seen")) == 1
+    assert len(play.said("trigger.raised")) == 1
 
 
 def test_the_lag_of_a_topic_that_was_made_anew_since_is_not_planned_by(play):
@@ -481,7 +481,7 @@ def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
         len(play.said("plan.suppressed")) == 2
     )  # cooling down, then no gain; and not again each minute
     last = play.said("plan.suppressed")[-1]
-    assert "gains" in last["why"]
+    assert "gains" in last["reason"]
     assert last["before"] == last["after"]
 
 
@@ -500,7 +500,7 @@ def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
         group="g", at=round(play.now * 1000), by="me", action="rebalance", reason=""
     )
     play.tell("control", record)
-    assert [p["reason"] for p in play.plans] == ["membership", "operator"]
+    assert [p["cause"] for p in play.plans] == ["membership", "operator"]
 
 
 def test_an_operators_word_is_taken_back_in_the_step_that_follows_it(play):
@@ -530,7 +530,7 @@ def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas()
     play.tell("metadata", topic(racks=(("b",), ("a",), ("a",), ("b",)), at=9000))
     play.tell("triggers", racks_trigger())
     play.wait(65)
-    assert play.plans[-1]["reason"] == "racks"
+    assert play.plans[-1]["cause"] == "racks"
     assert play.owned() == {"m0": "1-2", "m1": "0,3"}
     assert play.plans[-1]["metadata_at"] == 9000
 
@@ -570,7 +570,7 @@ def test_a_topic_that_grew_while_a_plan_was_confirmed_is_still_to_be_planned():
     play.wait(65)
     play.tell("metadata", topic(racks=(("a", "b"),) * 5, at=9500))
     play.wait(5)
-    assert [plan["reason"] for plan in play.plans[1:]] == ["topics"]
+    assert [plan["cause"] for plan in play.plans[1:]] == ["topics"]
 
 
 def test_the_moves_of_a_cause_stop_at_its_budget():
@@ -583,7 +583,7 @@ def test_the_moves_of_a_cause_stop_at_its_budget():
     skewed(play)
     play.wait(30)
     assert len(play.plans) == 1
-    assert "budget" in play.said("plan.suppressed")[-1]["why"]
+    assert "budget" in play.said("plan.suppressed")[-1]["reason"]
 
 
 def test_a_daemon_that_restarts_goes_on_with_the_same_plan_and_moves_nothing(play):

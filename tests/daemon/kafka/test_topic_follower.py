@@ -150,7 +150,7 @@ def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
         planner(3),
     )
     assert entry.timestamp > 1_600_000_000_000
-    assert [one["records"] for one in said.of("log_reader.caught_up")] == [0]
+    assert [one["records"] for one in said.of("topic_reader.caught_up")] == [0]
 
 
 def member_bytes(**changes):
@@ -259,5 +259,5 @@ def test_a_callback_that_fails_ends_the_reader_and_is_told(
     reader.start()
     (error,) = eventually(lambda: dead)
     assert str(error) == "a bug"
-    assert said.names == ["log_reader.died"]
+    assert said.names == ["topic_reader.crashed"]
     reader.stop()

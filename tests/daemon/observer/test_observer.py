@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, 
     observer.tick_metadata()
     observer.tick_offsets()
     kafka.delete(mine)
-    eventually(lambda: observer.tick_metadata() or said.of("observer.topic_gone"))
+    eventually(lambda: observer.tick_metadata() or said.of("observer.topic_deleted"))
     assert {one.key for one in of(Tombstone, published())} == {("topic", mine), ("offsets", mine)}
     kafka.create(mine, 2, 1)
     observer.tick_metadata()

@@ -66,7 +66,7 @@ def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, sai
         checkpoint.quarantine(tmp_path, "damaged")
         checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
         look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
-    assert said.events == [{"event": "pipeline.former_doubted", "level": "info", "keys": 3}]
+    assert said.events == [{"event": "pipeline.stale_output_checked", "level": "info", "keys": 3}]
 
 
 def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):

@@ -43,7 +43,7 @@ def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
     with capture_logs() as said:
         relay(lines)
     assert [(s["event"], s["log_level"]) for s in said] == [("pipeline.started", "info")] + [
-        ("library.said", "info")
+        ("library.log", "info")
     ] * 3
     assert said[0]["seconds"] == 1.5
     assert "fatal error" in said[1]["text"]
@@ -62,8 +62,8 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
         relay(lines, hear)
     assert [s["event"] for s in said] == [
         "pipeline.catching_up",
-        "library.said",
+        "library.log",
         "pipeline.started",
-        "library.said",
+        "library.log",
     ]
     assert "KeyError('percent')" in said[1]["text"]

@@ -81,18 +81,18 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
     assert found["levelwind_group_skew_ratio", "g"] == 1.5
     assert found["levelwind_group_lag_age_seconds", "g"] == 10.0
     assert found["levelwind_group_members", "g"] == 2
-    assert found["levelwind_trigger_standing", "g", "skew"] == 1
+    assert found["levelwind_trigger_active", "g", "skew"] == 1
 
 
 def test_what_goes_away_takes_its_series_along(metrics, play):
     play.tell("lag", lag(1, 1, 1, 1))
     play.tell("triggers", skew_trigger())
     metrics.watch(lambda: play.state)
-    assert ("levelwind_trigger_standing", "g", "skew") in scrape(metrics)
+    assert ("levelwind_trigger_active", "g", "skew") in scrape(metrics)
     play.tell("triggers", Tombstone(("skew", "g")))
     play.tell("lag", Tombstone(("lag", "g", "t")))
     found = scrape(metrics)
-    assert ("levelwind_trigger_standing", "g", "skew") not in found
+    assert ("levelwind_trigger_active", "g", "skew") not in found
     assert ("levelwind_group_lag_records", "g") not in found
     assert found["levelwind_group_members", "g"] == 2
 
@@ -123,7 +123,7 @@ def test_before_the_first_batch_the_pipeline_is_at_no_time_rather_than_at_a_very
 
 
 def test_a_counter_is_one_series(metrics):
-    metrics.said("plan.published", {"group": "g", "reason": "skew", "moved": 3})
+    metrics.said("plan.published", {"group": "g", "cause": "skew", "moved": 3})
     assert [name for name, *_ in scrape(metrics) if name.endswith("_created")] == []
 
 
@@ -153,14 +153,14 @@ def test_the_pipelines_batches_are_counted(metrics):
 
 
 def test_decisions_and_ticks_are_counted(metrics):
-    metrics.said("plan.published", {"group": "g", "reason": "skew", "moved": 3})
-    metrics.said("plan.suppressed", {"group": "g", "reason": "skew", "why": "cooling down"})
+    metrics.said("plan.published", {"group": "g", "cause": "skew", "moved": 3})
+    metrics.said("plan.suppressed", {"group": "g", "cause": "skew", "reason": "cooling down"})
     metrics.said("handover.settled", {"group": "g", "group_epoch": 1, "seconds": 1.2})
     metrics.ticked("offsets", 0.1, answered=True)
     metrics.ticked("offsets", 2.0, answered=False)
     found = scrape(metrics)
-    assert found["levelwind_decisions_total", "published", "skew"] == 1
-    assert found["levelwind_decisions_total", "suppressed", "skew"] == 1
+    assert found["levelwind_decisions_total", "skew", "published"] == 1
+    assert found["levelwind_decisions_total", "skew", "suppressed"] == 1
     assert found["levelwind_moved_partitions_total", "skew"] == 3
     assert found["levelwind_handover_seconds_bucket", "1.5"] == 1
     assert found["levelwind_observer_tick_seconds_count", "offsets"] == 1
@@ -174,7 +174,7 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     for say in (word for word in play.words if isinstance(word, LogEvent)):
         metrics.said(say.event, say.fields)
     found = scrape(metrics)
-    assert found["levelwind_decisions_total", "published", "membership"] == 2
+    assert found["levelwind_decisions_total", "membership", "published"] == 2
     moved = sum(plan["moved"] for plan in play.plans)
     assert found["levelwind_moved_partitions_total", "membership"] == moved > 0
     assert found["levelwind_handover_seconds_count",] == 2

@@ -50,7 +50,7 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         cluster.kill(1)
         with pytest.raises(ClusterUnavailableError):
             publisher.publish([operator("during")])
-        eventually(lambda: said.of("log_reader.unreachable"))
+        eventually(lambda: said.of("topic_reader.unreachable"))
         eventually(lambda: observer.tick_metadata() or said.of("observer.unreachable"))
         observer.tick_metadata()
 
@@ -67,10 +67,10 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         ["before", "after"],
         ["before", "during", "after"],
     )
-    told = [one for one in said.names if one.startswith(("log_reader.", "observer."))]
+    told = [one for one in said.names if one.startswith(("topic_reader.", "observer."))]
     for event in (
-        "log_reader.unreachable",
-        "log_reader.resumed",
+        "topic_reader.unreachable",
+        "topic_reader.resumed",
         "observer.unreachable",
         "observer.resumed",
     ):
