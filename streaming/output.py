@@ -69,7 +69,7 @@ def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> li
 def pass_through_record(kind: int, payload: bytes, outputs: OutputTopics) -> SinkRow:
     """What neither a topic nor a group keeps: a dead letter, or the end of one."""
     raw = Raw.unpack(payload)
-    return _settled(raw, outputs) if kind == Kind.SETTLED else _dead_letter(raw, outputs)
+    return _settled(raw, outputs) if kind == Kind.REPLAY_DONE else _dead_letter(raw, outputs)
 
 
 def _settled(raw: Raw, outputs: OutputTopics) -> SinkRow:

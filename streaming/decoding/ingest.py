@@ -35,8 +35,8 @@ from streaming.messages.rows import (
     TOPIC_ROUTE,
     Commits,
     Kind,
+    PlanCovers,
     Raw,
-    Reads,
 )
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
     else:
         _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
     if all(kind == Kind.SKIPPED for kind in alone.kind):
-        packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.SETTLED, raw.pack())
+        packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.REPLAY_DONE, raw.pack())
     packed.extend(alone)
 
 
@@ -199,7 +199,7 @@ def _pack_doubted(packed: Packed, raw: Raw, kind: TopicKind) -> None:
     if raw.key is None or isinstance(key, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
     else:
-        packed.add(GROUP_ROUTE + str(place(key.key)), Kind.DOUBTED, raw.key)
+        packed.add(GROUP_ROUTE + str(place(key.key)), Kind.VERIFY_KEY, raw.key)
 
 
 def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> None:
@@ -218,7 +218,7 @@ def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> N
 def _pack_commits(
     packed: Packed, records: Records, commits: offsets_topic.Commits, until: int
 ) -> None:
-    sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED
+    sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
     gone = commits.offset == commit_values.TOMBSTONE
     at = np.where(
         gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
@@ -272,7 +272,9 @@ def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> Non
     if isinstance(record, GroupRecord):
         for topic in record.topics:
             packed.add(
-                TOPIC_ROUTE + topic, Kind.READS, Reads(group=record.group, at=raw.timestamp).pack()
+                TOPIC_ROUTE + topic,
+                Kind.PLAN_COVERS,
+                PlanCovers(group=record.group, at=raw.timestamp).pack(),
             )
     route = _route(record)
     if route is None:

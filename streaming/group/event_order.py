@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from streaming.messages.rows import (
-    Gone,
+    Detached,
     Kind,
     LagRow,
-    Moment,
+    LagSample,
     RacksRow,
     Raw,
 )
@@ -23,7 +23,7 @@ from streaming.rules.event_time import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Event: TypeAlias = Raw | Moment | RacksRow | Gone
+Event: TypeAlias = Raw | LagSample | RacksRow | Detached
 Placed: TypeAlias = tuple[int, int, int, Event]
 """Its time, what it is at that time, its offset, and the event."""
 
@@ -53,16 +53,16 @@ def read(rows: Iterable[tuple[int, bytes]]) -> Batch:
             case Kind.LAG:
                 lag = LagRow.unpack(payload)
                 lags[lag.topic] = lag
-            case Kind.MOMENT:
-                moment = Moment.unpack(payload)
+            case Kind.LAG_SAMPLE:
+                moment = LagSample.unpack(payload)
                 placed.append((moment.at, 2, 0, moment))
             case Kind.RACKS:
                 layout = RacksRow.unpack(payload)
                 placed.append((layout.told, 1, 0, layout))
-            case Kind.GONE:
-                end = Gone.unpack(payload)
+            case Kind.DETACHED:
+                end = Detached.unpack(payload)
                 placed.append((end.at, 0, 0, end))
-            case Kind.DOUBTED:
+            case Kind.VERIFY_KEY:
                 doubted.append(tuple(json.loads(payload)))
             case _:
                 raws.append(Raw.unpack(payload))

@@ -33,8 +33,8 @@ from streaming.group.state import (
     TopicLag,
 )
 from streaming.messages.rows import (
-    Gone,
-    Moment,
+    Detached,
+    LagSample,
     RacksRow,
     Raw,
 )
@@ -119,13 +119,13 @@ class _Turn:
         ):
             self._judge()
         match event:
-            case Moment():
+            case LagSample():
                 self._measure(event)
                 return
             case RacksRow(committed=committed, topic=topic):
                 if committed or topic in self._state.by_plan:
                     self._state = rack_changes.laid_out(self._state, event)
-            case Gone():
+            case Detached():
                 self._forget(event.topic)
             case Raw():
                 self._record(at, event)
@@ -209,7 +209,7 @@ class _Turn:
             self._owners = ownership.owners_of(self._state)
         return self._owners
 
-    def _measure(self, moment: Moment) -> None:
+    def _measure(self, moment: LagSample) -> None:
         state = self._state
         known = state.lags.get(moment.topic)
         if known is not None and 0 <= known.at - moment.at < JUMP_MS:

@@ -41,21 +41,21 @@ class Kind(IntEnum):
     """`Raw`: a record that could not be read."""
     SKIPPED = 5
     """No payload: only counted."""
-    MOMENT = 6
-    """`Moment`: a group's lag in a topic at one sample."""
+    LAG_SAMPLE = 6
+    """`LagSample`: a group's lag in a topic at one sample."""
     LAG = 7
     """`LagRow`: a group's lag in a topic after the batch."""
     RACKS = 8
     """`RacksRow`: the replica racks of a topic that a group reads."""
-    GONE = 9
-    """`Gone`: a group no longer reads a topic, or the topic is gone."""
-    READS = 10
-    """`Reads`: a plan says that a group reads a topic, whether or not it has committed there."""
-    REPLAYED = 11
+    DETACHED = 9
+    """`Detached`: a group no longer reads a topic, or the topic is gone."""
+    PLAN_COVERS = 10
+    """`PlanCovers`: a plan says that a group reads a topic, whether or not it has committed there."""
+    REPLAYED_COMMIT = 11
     """`Commits`: one, that could not be read when its turn was; it counts unless there is something newer."""
-    SETTLED = 12
+    REPLAY_DONE = 12
     """`Raw`: a replayed record that needs its dead letter no more."""
-    DOUBTED = 13
+    VERIFY_KEY = 13
     """A key of what was published before the state was built anew: it ends unless the group's state says it, too."""
 
 
@@ -157,7 +157,7 @@ _WIDE = ("offset", "at", "position")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class LagSample:
     """A group's lag in a topic at the time of a sample."""
 
     topic: str
@@ -178,7 +178,7 @@ class Moment:
         return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
 
     @classmethod
-    def unpack(cls, payload: bytes) -> Moment:
+    def unpack(cls, payload: bytes) -> LagSample:
         """From the payload."""
         meta, arrays = unpack(payload)
         return cls(**meta, lag=arrays["lag"])
@@ -244,7 +244,7 @@ class RacksRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class PlanCovers:
     """A group's plan covers a topic, since `at`."""
 
     group: str
@@ -255,13 +255,13 @@ class Reads:
         return pack({"group": self.group, "at": self.at}, {})
 
     @classmethod
-    def unpack(cls, payload: bytes) -> Reads:
+    def unpack(cls, payload: bytes) -> PlanCovers:
         """From the payload."""
         return cls(**unpack(payload)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class Detached:
     """A topic that a group no longer has to do with."""
 
     topic: str
@@ -272,6 +272,6 @@ class Gone:
         return pack({"topic": self.topic, "at": self.at}, {})
 
     @classmethod
-    def unpack(cls, payload: bytes) -> Gone:
+    def unpack(cls, payload: bytes) -> Detached:
         """From the payload."""
         return cls(**unpack(payload)[0])

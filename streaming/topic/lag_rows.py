@@ -14,7 +14,7 @@ from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages import lag_json as lag_text
 from streaming.messages.rows import (
     LagRow,
-    Moment,
+    LagSample,
 )
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import (
@@ -127,12 +127,12 @@ class Lags:
         return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
-def moments(topic: str, lags: Lags) -> Iterator[tuple[int, Moment]]:
+def moments(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
     """By number, what each group is judged by."""
     longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
     for row, number in enumerate(lags.numbers):
-        moment = Moment(
+        moment = LagSample(
             topic=topic,
             at=lags.state.at,
             lag=lags.lag.lag[row],

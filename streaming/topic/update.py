@@ -31,11 +31,11 @@ from streaming.messages.rows import (
     GROUP_ROUTE,
     PASSING_ROUTE,
     Commits,
-    Gone,
+    Detached,
     Kind,
+    PlanCovers,
     RacksRow,
     Raw,
-    Reads,
     Row,
 )
 from streaming.rules.event_time import (
@@ -118,7 +118,7 @@ class _Turn:
         """In log order: what no sample has counted yet."""
         self._effective = np.zeros(0, np.int64)
         """When each of them counts for a sample that does not say how far commits had come."""
-        self._reads: list[Reads] = []
+        self._reads: list[PlanCovers] = []
         """Newest first."""
         self._name(tuple(self._state.readers))
         self._committed: frozenset[int] = frozenset()
@@ -139,10 +139,10 @@ class _Turn:
         for kind, payload in rows:
             if kind == Kind.COMMITS:
                 batches.append(Commits.unpack(payload))
-            elif kind == Kind.REPLAYED:
+            elif kind == Kind.REPLAYED_COMMIT:
                 replays.append(Commits.unpack(payload))
-            elif kind == Kind.READS:
-                self._reads.append(Reads.unpack(payload))
+            elif kind == Kind.PLAN_COVERS:
+                self._reads.append(PlanCovers.unpack(payload))
             else:
                 raws.append(Raw.unpack(payload))
         self._reads.sort(key=lambda reads: (reads.at, reads.group), reverse=True)
@@ -176,7 +176,7 @@ class _Turn:
         raw = Raw(
             topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None
         )
-        self._out.append(Row(f"{PASSING_ROUTE}{partition}", Kind.SETTLED, raw.pack()))
+        self._out.append(Row(f"{PASSING_ROUTE}{partition}", Kind.REPLAY_DONE, raw.pack()))
 
     def end(self) -> tuple[TopicState | None, list[Row]]:
         self._read_until(None)
@@ -212,7 +212,7 @@ class _Turn:
 
     def _tell_gone(self, number: int, group: str, at: int) -> None:
         self._left.add(number)
-        self._tell(group, Kind.GONE, Gone(topic=self._topic, at=at).pack())
+        self._tell(group, Kind.DETACHED, Detached(topic=self._topic, at=at).pack())
 
     # -- commits
 
@@ -374,7 +374,7 @@ class _Turn:
             return
         self._judged = Lags.of(self._state, self._rule, sorted(self._visible))
         for number, moment in moments(self._topic, self._judged):
-            self._tell(self._visible[number], Kind.MOMENT, moment.pack())
+            self._tell(self._visible[number], Kind.LAG_SAMPLE, moment.pack())
 
     def _begin_anew(self, topic_id: str, at: int) -> None:
         """Forget a former topic of this name: its offsets, and the commits that are, or must be, its.

@@ -176,7 +176,7 @@ class Listening(LocalPipeline):
 
     def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
         for kind, payload in rows:
-            if kind == Kind.MOMENT:
+            if kind == Kind.LAG_SAMPLE:
                 meta, arrays = unpack(payload)
                 self.moments[route[2:]].append((meta["at"], arrays["lag"].tolist()))
         return LocalPipeline._of_group(self, route, rows)
