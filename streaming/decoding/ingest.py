@@ -33,10 +33,10 @@ from streaming.messages.rows import (
     GROUP_ROUTE,
     PASSING_ROUTE,
     TOPIC_ROUTE,
-    Commits,
     Kind,
     PlanCovers,
     Raw,
+    TopicCommits,
 )
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> N
 
 
 def _pack_commits(
-    packed: Packed, records: Records, commits: offsets_topic.Commits, until: int
+    packed: Packed, records: Records, commits: offsets_topic.DecodedCommits, until: int
 ) -> None:
     sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
     gone = commits.offset == commit_values.TOMBSTONE
@@ -237,7 +237,7 @@ def _pack_commits(
         groups, group = np.unique(commits.group[rows], return_inverse=True)
         ids, topic_id = np.unique(commits.topic_id[rows], return_inverse=True)
         unsaid = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
-        payload = Commits(
+        payload = TopicCommits(
             groups=tuple(commits.groups[index] for index in groups.tolist()),
             topic_ids=tuple(topic_ids[index] for index in ids[unsaid:].tolist()),
             group=group,

@@ -83,7 +83,7 @@ SKIPPED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
+class DecodedCommits:
     """Offset commits and their tombstones; the columns are indexed by commit, in the order of the input."""
 
     row: Int64
@@ -110,7 +110,7 @@ class Commits:
 class Decoded:
     """What a batch of the offsets topic holds."""
 
-    commits: Commits
+    commits: DecodedCommits
     memberships: dict[int, str]
     """By row, the group that it says something of: `classic_group.read` or `consumer_group.read` can read its value."""
     skipped: dict[str, int]
@@ -177,7 +177,7 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
     fits = ~(read.unknown | read.malformed)
     rows = rows[fits]
     key = of_key[rows]
-    commits = Commits(
+    commits = DecodedCommits(
         row=rows,
         key=key,
         group=known.group[key],

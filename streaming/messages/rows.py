@@ -32,7 +32,7 @@ class Kind(IntEnum):
     """What a row's payload is."""
 
     COMMITS = 1
-    """`Commits` of a topic."""
+    """`TopicCommits` of a topic."""
     RECORD = 2
     """`Raw`: a good record of a topic of ours."""
     MEMBERSHIP = 3
@@ -52,7 +52,7 @@ class Kind(IntEnum):
     PLAN_COVERS = 10
     """`PlanCovers`: a plan says that a group reads a topic, whether or not it has committed there."""
     REPLAYED_COMMIT = 11
-    """`Commits`: one, that could not be read when its turn was; it counts unless there is something newer."""
+    """`TopicCommits`: one, that could not be read when its turn was; it counts unless there is something newer."""
     REPLAY_DONE = 12
     """`Raw`: a replayed record that needs its dead letter no more."""
     VERIFY_KEY = 13
@@ -116,7 +116,7 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
+class TopicCommits:
     """Offset commits of one topic; the columns are indexed by commit."""
 
     groups: tuple[str, ...]
@@ -144,7 +144,7 @@ class Commits:
         return pack(meta, {**narrow, **wide})
 
     @classmethod
-    def unpack(cls, payload: bytes) -> Commits:
+    def unpack(cls, payload: bytes) -> TopicCommits:
         """From the payload."""
         meta, arrays = unpack(payload)
         columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streaming.messages.rows import Commits
+    from streaming.messages.rows import TopicCommits
     from streaming.rules.event_time import (
         Int64,
         Mask,
@@ -102,7 +102,7 @@ class CommitTable:
         """This table with the names of some groups added: of those that read the topic without a commit."""
         return replace(self, groups=tuple(dict.fromkeys((*self.groups, *groups))))
 
-    def with_names(self, batches: Iterable[Commits]) -> tuple[CommitTable, CommitTable]:
+    def with_names(self, batches: Iterable[TopicCommits]) -> tuple[CommitTable, CommitTable]:
         """This table with the names of some commits added, and those commits under its numbers, in log order."""
         groups = {name: number for number, name in enumerate(self.groups)}
         ids = {name: number for number, name in enumerate(self.topic_ids)}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from streaming.messages.rows import (
-        Commits,
         Raw,
+        TopicCommits,
     )
     from streaming.topic.commit_table import CommitTable
 
@@ -35,9 +35,9 @@ class Due(Enum):
 
 
 def of_commit(
-    replay: Commits,
+    replay: TopicCommits,
     tables: Iterable[CommitTable],
-    batches: Iterable[Commits],
+    batches: Iterable[TopicCommits],
     buried: Mapping[str, int],
 ) -> Due:
     """What a replayed commit is due.
@@ -51,7 +51,7 @@ def of_commit(
     group, partition = replay.groups[int(replay.group[0])], int(replay.partition[0])
     source, position = int(replay.source[0]), int(replay.position[0])
     newest = -1
-    known_commits: list[CommitTable | Commits] = [*tables, *batches]
+    known_commits: list[CommitTable | TopicCommits] = [*tables, *batches]
     for known in known_commits:
         if group in known.groups:
             same = (known.group == known.groups.index(group)) & (known.partition == partition)
@@ -81,7 +81,7 @@ def of_observed(
     return Due.OUTDATED if later else Due.COUNTS
 
 
-def buried_by(batches: Iterable[Commits], before: Mapping[str, int]) -> dict[str, int]:
+def buried_by(batches: Iterable[TopicCommits], before: Mapping[str, int]) -> dict[str, int]:
     """By partition of the offsets topic, the offset of the last tombstone."""
     buried = dict(before)
     for batch in batches:

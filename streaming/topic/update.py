@@ -30,13 +30,13 @@ from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages.rows import (
     GROUP_ROUTE,
     PASSING_ROUTE,
-    Commits,
     Detached,
     Kind,
     PlanCovers,
     RacksRow,
     Raw,
     Row,
+    TopicCommits,
 )
 from streaming.rules.event_time import (
     JUMP_MS,
@@ -133,14 +133,14 @@ class _Turn:
         """Those that were told that the topic is nothing to them any more."""
 
     def take(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        batches: list[Commits] = []
-        replays: list[Commits] = []
+        batches: list[TopicCommits] = []
+        replays: list[TopicCommits] = []
         raws: list[Raw] = []
         for kind, payload in rows:
             if kind == Kind.COMMITS:
-                batches.append(Commits.unpack(payload))
+                batches.append(TopicCommits.unpack(payload))
             elif kind == Kind.REPLAYED_COMMIT:
-                replays.append(Commits.unpack(payload))
+                replays.append(TopicCommits.unpack(payload))
             elif kind == Kind.PLAN_COVERS:
                 self._reads.append(PlanCovers.unpack(payload))
             else:
@@ -152,7 +152,9 @@ class _Turn:
         held = [Raw.unpack(payload) for payload in self._state.held]
         self._observe([*held, *sorted(raws, key=lambda raw: (raw.partition, raw.offset))])
 
-    def _commits_again(self, replays: list[Commits], batches: list[Commits]) -> list[Commits]:
+    def _commits_again(
+        self, replays: list[TopicCommits], batches: list[TopicCommits]
+    ) -> list[TopicCommits]:
         """Which replayed commits count."""
         tables = (self._state.commits, self._state.pending)
         due = [(one, of_commit(one, tables, batches, self._state.buried)) for one in replays]
@@ -216,7 +218,7 @@ class _Turn:
 
     # -- commits
 
-    def _hear(self, batches: list[Commits]) -> None:
+    def _hear(self, batches: list[TopicCommits]) -> None:
         """Put the batch's commits behind those that wait already."""
         named, news = self._state.commits.with_names(batches)
         last = np.full(len(named.groups), UNKNOWN, np.int64)
