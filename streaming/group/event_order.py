@@ -58,7 +58,7 @@ def read(rows: Iterable[tuple[int, bytes]]) -> Batch:
                 placed.append((moment.at, 2, 0, moment))
             case Kind.RACKS:
                 layout = RacksRow.unpack(payload)
-                placed.append((layout.told, 1, 0, layout))
+                placed.append((layout.notified_at, 1, 0, layout))
             case Kind.DETACHED:
                 end = Detached.unpack(payload)
                 placed.append((end.at, 0, 0, end))

@@ -221,7 +221,7 @@ class RacksRow:
     topic: str
     id: str
     at: int
-    told: int
+    notified_at: int
     """When the group was to know: at a change, or when it came to read the topic."""
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
@@ -231,7 +231,7 @@ class RacksRow:
     def pack(self) -> bytes:
         """The payload."""
         meta: dict[str, Any] = {
-            name: getattr(self, name) for name in ("topic", "id", "at", "told", "racks")
+            name: getattr(self, name) for name in ("topic", "id", "at", "notified_at", "racks")
         }
         return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
 

@@ -343,7 +343,7 @@ class _Turn:
             topic=self._topic,
             id=state.id,
             at=state.racks_at,
-            told=max(told, state.racks_at),
+            notified_at=max(told, state.racks_at),
             racks=state.racks,
             source=dict([state.laid_out] if state.laid_out else []),
             committed=number in self._committed,
