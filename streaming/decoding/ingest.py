@@ -27,12 +27,11 @@ from assignors.protocol.records import (
     decode,
     place,
 )
-from streaming.decoding import offset_commits as commit_values
-from streaming.decoding import offsets_topic
+from streaming.decoding import offset_commits, offsets_topic
 from streaming.messages.rows import (
-    GROUP_ROUTE,
-    PASSING_ROUTE,
-    TOPIC_ROUTE,
+    GROUP_KEY_PREFIX,
+    PASS_THROUGH_PREFIX,
+    TOPIC_KEY_PREFIX,
     Kind,
     PlanCovers,
     Raw,
@@ -61,28 +60,28 @@ SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED, NAMELESS)
 
 
 @dataclass(slots=True)
-class Packed:
+class PackedRows:
     """The rows of one batch, as columns."""
 
-    route: list[str] = field(default_factory=list)
+    state_key: list[str] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
     payload: list[bytes] = field(default_factory=list)
     reason: list[str | None] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
 
     def add(
-        self, route: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0
+        self, state_key: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0
     ) -> None:
         """One row more."""
-        self.route.append(route)
+        self.state_key.append(state_key)
         self.kind.append(kind)
         self.payload.append(payload)
         self.reason.append(reason)
         self.n.append(n)
 
-    def extend(self, other: Packed) -> None:
+    def extend(self, other: PackedRows) -> None:
         """Another's rows, too."""
-        self.route += other.route
+        self.state_key += other.state_key
         self.kind += other.kind
         self.payload += other.payload
         self.reason += other.reason
@@ -90,7 +89,7 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class RecordColumns:
     """Kafka records in columns."""
 
     topic: pa.Array
@@ -101,7 +100,7 @@ class Records:
     value: pa.Array
 
     @classmethod
-    def of(cls, raw: Raw) -> Records:
+    def of(cls, raw: Raw) -> RecordColumns:
         """One record alone."""
         return cls(
             topic=pa.array([raw.topic], pa.string()),
@@ -124,11 +123,11 @@ class Records:
             reason=reason,
         )
 
-    def take(self, rows: Int64) -> Records:
+    def take(self, rows: Int64) -> RecordColumns:
         """Some records, in their order."""
         if rows.size == self.offset.size:
             return self
-        return Records(
+        return RecordColumns(
             topic=self.topic.take(rows),
             partition=self.partition[rows],
             offset=self.offset[rows],
@@ -138,20 +137,20 @@ class Records:
         )
 
 
-def read(batch: pa.RecordBatch, names: Mapping[str, Any]) -> Records:
-    """A batch's columns; `names` says how each field of `Records` is called there."""
+def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns:
+    """A batch's columns; `names` says how each field of `RecordColumns` is called there."""
     ints = {
         name: np.asarray(batch.column(names[name]), dtype=np.int64)
         for name in ("partition", "offset", "timestamp")
     }
-    return Records(
+    return RecordColumns(
         **{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints
     )
 
 
-def pack_batch(records: Records, topics: Topics) -> Packed:
+def pack_batch(records: RecordColumns, topics: Topics) -> PackedRows:
     """The rows of one batch."""
-    packed = Packed()
+    packed = PackedRows()
     named = records.topic.dictionary_encode()
     of_topic = np.asarray(named.indices, dtype=np.int64)
     for index, name in enumerate(named.dictionary.to_pylist()):
@@ -166,21 +165,21 @@ def pack_batch(records: Records, topics: Topics) -> Packed:
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:
     """Why this version cannot read a record; None: it can."""
-    packed = Packed()
+    packed = PackedRows()
     _pack_again(packed, raw, topics)
     rejected = [Raw.unpack(payload) for kind, payload in _rows(packed) if kind == Kind.REJECTED]
     return rejected[0].reason if rejected else None
 
 
-def _rows(packed: Packed) -> Iterator[tuple[int, bytes]]:
+def _rows(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
     return zip(packed.kind, packed.payload, strict=True)
 
 
-def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
+def _pack_again(packed: PackedRows, raw: Raw, topics: Topics) -> None:
     """The rows of a record that is replayed; what nothing is made of has had its due."""
-    alone = Packed()
+    alone = PackedRows()
     if raw.topic == offsets_topic.TOPIC:
-        _pack_offsets(alone, Records.of(raw), raw.until)
+        _pack_offsets(alone, RecordColumns.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE:
         _pack_ours(alone, raw, kind, topics)
     elif kind in PUBLISHED:
@@ -189,37 +188,37 @@ def _pack_again(packed: Packed, raw: Raw, topics: Topics) -> None:
     else:
         _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
     if all(kind == Kind.SKIPPED for kind in alone.kind):
-        packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.REPLAY_DONE, raw.pack())
+        packed.add(f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REPLAY_DONE, raw.pack())
     packed.extend(alone)
 
 
-def _pack_doubted(packed: Packed, raw: Raw, kind: TopicKind) -> None:
+def _pack_doubted(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
     """What we have published ourselves, and may not stand by any more: its key is all that counts."""
     key = decode(kind, raw.key, None)
     if raw.key is None or isinstance(key, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
     else:
-        packed.add(GROUP_ROUTE + str(place(key.key)), Kind.VERIFY_KEY, raw.key)
+        packed.add(GROUP_KEY_PREFIX + str(place(key.key)), Kind.VERIFY_KEY, raw.key)
 
 
-def _pack_offsets(packed: Packed, records: Records, until: int = NO_REPLAY) -> None:
+def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_REPLAY) -> None:
     decoded = offsets_topic.decode(records.key, records.value)
     for row, reason in decoded.rejected.items():
         _reject(packed, records.raw(row, reason), reason)
     for kind, count in decoded.skipped.items():
-        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=kind, n=count)
+        packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=kind, n=count)
     for row, group in decoded.memberships.items():
         raw = records.raw(row)
-        packed.add(GROUP_ROUTE + group, Kind.MEMBERSHIP, replace(raw, until=until).pack())
+        packed.add(GROUP_KEY_PREFIX + group, Kind.MEMBERSHIP, replace(raw, until=until).pack())
     if decoded.commits.row.size:
         _pack_commits(packed, records, decoded.commits, until)
 
 
 def _pack_commits(
-    packed: Packed, records: Records, commits: offsets_topic.DecodedCommits, until: int
+    packed: PackedRows, records: RecordColumns, commits: offsets_topic.DecodedCommits, until: int
 ) -> None:
     sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
-    gone = commits.offset == commit_values.TOMBSTONE
+    gone = commits.offset == offset_commits.TOMBSTONE
     at = np.where(
         gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
     )
@@ -227,7 +226,7 @@ def _pack_commits(
     if "" in commits.groups:
         nameless = commits.group == commits.groups.index("")
         if count := int(np.count_nonzero(nameless)):
-            packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=NAMELESS, n=count)
+            packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=NAMELESS, n=count)
             kept = kept[~nameless[kept]]
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
     topic = commits.topic[kept]
@@ -249,7 +248,7 @@ def _pack_commits(
             position=records.offset[commits.row[rows]],
             until=until,
         )
-        packed.add(TOPIC_ROUTE + commits.topics[int(topic[first])], sort, payload.pack())
+        packed.add(TOPIC_KEY_PREFIX + commits.topics[int(topic[first])], sort, payload.pack())
 
 
 def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
@@ -261,7 +260,7 @@ def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
     return order[last]
 
 
-def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> None:
+def _pack_ours(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) -> None:
     record = decode(kind, raw.key, raw.value)
     if isinstance(record, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail=record.reason)
@@ -272,33 +271,33 @@ def _pack_ours(packed: Packed, raw: Raw, kind: TopicKind, topics: Topics) -> Non
     if isinstance(record, GroupRecord):
         for topic in record.topics:
             packed.add(
-                TOPIC_ROUTE + topic,
+                TOPIC_KEY_PREFIX + topic,
                 Kind.PLAN_COVERS,
                 PlanCovers(group=record.group, at=raw.timestamp).pack(),
             )
-    route = _route(record)
-    if route is None:
+    state_key = _state_key(record)
+    if state_key is None:
         kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND
         _reject(packed, raw, MALFORMED_RECORD, detail=f"a {kind_of} record has no place here")
-    elif route in ONLY_COUNTED:
-        packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=route, n=1)
+    elif state_key in ONLY_COUNTED:
+        packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
     else:
-        packed.add(route, Kind.RECORD, raw.pack())
+        packed.add(state_key, Kind.RECORD, raw.pack())
 
 
-def _route(record: Record | Tombstone) -> str | None:
+def _state_key(record: Record | Tombstone) -> str | None:
     """Whose record it is, a word of `ONLY_COUNTED` if nothing is made of it, None if it has no place here."""
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
-            return f"{TOPIC_ROUTE}{name}"
+            return f"{TOPIC_KEY_PREFIX}{name}"
         case Tombstone(key=(("g" | "m"), group, *_)):
-            return f"{GROUP_ROUTE}{group}"
+            return f"{GROUP_KEY_PREFIX}{group}"
         case Tombstone(key=(("broker" | "planner") as word, *_)):
             return str(word)
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
-            return TOPIC_ROUTE + topic
+            return TOPIC_KEY_PREFIX + topic
         case GroupRecord(group=group) | MemberAssignment(group=group):
-            return GROUP_ROUTE + group
+            return GROUP_KEY_PREFIX + group
         case BrokerRecord() | PlannerRecord():
             return record.KIND
         case _:
@@ -317,7 +316,7 @@ def _replayed(record: ReplayRecord) -> Raw:
     )
 
 
-def _reject(packed: Packed, raw: Raw, reason: str, *, detail: str = "") -> None:
+def _reject(packed: PackedRows, raw: Raw, reason: str, *, detail: str = "") -> None:
     said = Raw(
         topic=raw.topic,
         partition=raw.partition,
@@ -327,4 +326,6 @@ def _reject(packed: Packed, raw: Raw, reason: str, *, detail: str = "") -> None:
         value=raw.value,
         reason=f"{reason}: {detail}" if detail else reason,
     )
-    packed.add(f"{PASSING_ROUTE}{raw.partition}", Kind.REJECTED, said.pack(), reason=reason, n=1)
+    packed.add(
+        f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REJECTED, said.pack(), reason=reason, n=1
+    )

@@ -3,7 +3,7 @@
 What a group's coordinator says of the group itself is rare, a few records a rebalance, and read one by one.
 
     K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
-    V            its value: see `commit_values`
+    V            its value: see `offset_commits`
     K 0002       | i16-len group                                            classic group metadata: see `classic_group`
     K 0003 … 0008, 0010   KIP-848 consumer groups: see `consumer_group`
     K 0009 … 0018         share and streams groups: skipped by kind
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.partition_ranges import WireError
-from streaming.decoding import classic_group, consumer_group
-from streaming.decoding import offset_commits as commit_values
+from streaming.decoding import classic_group, consumer_group, offset_commits
 from streaming.decoding.byte_columns import (
     Bytes,
     from_arrow,
@@ -96,7 +95,7 @@ class DecodedCommits:
     """An index of `topics`."""
     partition: Int64
     offset: Int64
-    """`commit_values.TOMBSTONE`: gone."""
+    """`offset_commits.TOMBSTONE`: gone."""
     at: Int64
     """The commit's own time; -1 for a tombstone, which has none."""
     topic_id: Int64
@@ -171,7 +170,7 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
 
     rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
-    read = commit_values.read(values_bytes.take(rows))
+    read = offset_commits.read(values_bytes.take(rows))
     out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
     out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
     fits = ~(read.unknown | read.malformed)

@@ -2,7 +2,7 @@
 
 Everything is applied in event time. A moment (the time of a sample) is judged once something later is seen, when all
 that belongs to it has been applied: so where one batch ends and the next begins makes no difference to a trigger. One
-limit: owners and plans are no part of a sample's cut (`topic_turn`), so that in a backlog whose logs are read at different
+limit: owners and plans are no part of a sample's cut (`topic.update`), so that in a backlog whose logs are read at different
 paces an old moment may be judged by the owners of another time.
 
 - `skew` follows `skew.next_run`; a group whose owners nobody knows has none.

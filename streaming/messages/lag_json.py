@@ -41,7 +41,7 @@ def integers(matrix: Int64) -> list[str]:
     return _rows(text(matrix.tolist()))
 
 
-def figures(matrix: Floats) -> list[str | None]:
+def decimals(matrix: Floats) -> list[str | None]:
     """Each row as a list, null where a number is not known (NaN), whole numbers without their ".0"; None: not one is known."""
     if not matrix.any():
         return [_zeros(matrix.shape[1]) if matrix.shape[1] else None] * matrix.shape[0]
@@ -54,7 +54,7 @@ def figures(matrix: Floats) -> list[str | None]:
     return [None if none else row for none, row in zip(nothing, rows, strict=True)]
 
 
-def places(mask: Mask) -> list[str]:
+def set_indices(mask: Mask) -> list[str]:
     """Of each row, the list of the places that are set."""
     written = ["[]"] * mask.shape[0]
     for row in np.flatnonzero(mask.any(axis=1)).tolist():

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from streaming.rules.event_time import Int64
 
 
-TOPIC_ROUTE = "t/"
-GROUP_ROUTE = "g/"
-PASSING_ROUTE = "x/"
+TOPIC_KEY_PREFIX = "t/"
+GROUP_KEY_PREFIX = "g/"
+PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
 
 class Kind(IntEnum):
@@ -62,7 +62,7 @@ class Kind(IntEnum):
 class Row(NamedTuple):
     """One row between operators."""
 
-    route: str
+    state_key: str
     kind: int
     payload: bytes
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Counts up whenever rows or operators change in a way that an older checkpoint cannot serve; the states' own
 versions count beside it."""
 MARKER = "shape.json"

@@ -1,4 +1,4 @@
-"""The stateful operators: Spark's side of `topic_state` and `group_turn`. They fetch, call and store; no rule is here.
+"""The stateful operators: Spark's side of `topic.update` and `group.update`. They fetch, call and store; no rule is here.
 
 They take and give Spark's rows, not pandas frames: a frame for each key, in and out, cost more than what is done with it
 (of 100 topics 140 ms a batch, and 40 as rows).
@@ -16,14 +16,14 @@ from streaming.decoding import offsets_topic
 from streaming.group import codec as group_codec
 from streaming.group import update as group_update
 from streaming.messages.rows import (
-    GROUP_ROUTE,
-    TOPIC_ROUTE,
+    GROUP_KEY_PREFIX,
+    TOPIC_KEY_PREFIX,
     Row,
     SinkRow,
 )
 from streaming.spark import batch_offsets
 from streaming.spark.schemas import STATE
-from streaming.topic import update as topic_turn
+from streaming.topic import update as topic_update
 from streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         rows: Iterator[Any],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Any]:
-        """One route's rows of a batch."""
-        (route,) = key
-        if not route.startswith(TOPIC_ROUTE):
+        """One state key's rows of a batch."""
+        (state_key,) = key
+        if not state_key.startswith(TOPIC_KEY_PREFIX):
             for row in rows:
-                yield ROW(row.route, row.kind, row.payload)
+                yield ROW(row.state_key, row.kind, row.payload)
             return
         stored = self._value.get()
         state = None if stored is None else TopicState.unpack(bytes(stored[0]))
-        topic = route.removeprefix(TOPIC_ROUTE)
-        after, out = topic_turn.advance(
+        topic = state_key.removeprefix(TOPIC_KEY_PREFIX)
+        after, out = topic_update.advance(
             topic, state, _events(rows), self._rule, self._end_offsets()
         )
         if after is not None:
@@ -114,14 +114,14 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         rows: Iterator[Any],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Any]:
-        """One route's rows of a batch."""
-        (route,) = key
+        """One state key's rows of a batch."""
+        (state_key,) = key
         events = _events(rows)
-        if not route.startswith(GROUP_ROUTE):
+        if not state_key.startswith(GROUP_KEY_PREFIX):
             for kind, payload in events:
                 yield SINK_ROW(*output.pass_through_record(kind, payload, self._outputs))
             return
-        group = route.removeprefix(GROUP_ROUTE)
+        group = state_key.removeprefix(GROUP_KEY_PREFIX)
         stored = self._value.get()
         state = None if stored is None else group_codec.unpack(bytes(stored[0]))
         result = group_update.advance(group, state, events, self._rule, self._ours)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
-from streaming.decoding import ingest as intake
-from streaming.decoding import offsets_topic
+from streaming.decoding import ingest, offsets_topic
 from streaming.messages.rows import (
-    PASSING_ROUTE,
+    PASS_THROUGH_PREFIX,
     Kind,
 )
 from streaming.output import OutputTopics
@@ -70,11 +69,11 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _together(batches):
-            records = intake.read(batch, names)
-            packed = intake.pack_batch(records, topics)
+            records = ingest.read_batch(batch, names)
+            packed = ingest.pack_batch(records, topics)
             if records.timestamp.size:
                 newest = int(records.timestamp.max())
-                packed.add(PASSING_ROUTE, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
+                packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
             yield pa.RecordBatch.from_pydict(
                 {name: getattr(packed, name) for name in PACKED.fieldNames()},
                 schema=_arrow_schema(),
@@ -110,7 +109,7 @@ def _counts() -> Column:
 def _arrow_schema() -> pa.Schema:
     return pa.schema(
         [
-            ("route", pa.string()),
+            ("state_key", pa.string()),
             ("kind", pa.int32()),
             ("payload", pa.binary()),
             ("reason", pa.string()),
@@ -121,7 +120,7 @@ def _arrow_schema() -> pa.Schema:
 
 def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataFrame:
     """Topics' rows into their state, and out come rows for groups; `query` is the checkpoint."""
-    return rows.groupBy("route").transformWithState(
+    return rows.groupBy("state_key").transformWithState(
         statefulProcessor=TopicProcessor(rule, query),
         outputStructType=ROWS,
         outputMode="Update",
@@ -131,7 +130,7 @@ def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataF
 
 def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> DataFrame:
     """Groups' rows into their state, and out come records to publish."""
-    return rows.groupBy("route").transformWithState(
+    return rows.groupBy("state_key").transformWithState(
         statefulProcessor=GroupProcessor(rule, topics, outputs),
         outputStructType=SINK,
         outputMode="Update",
@@ -206,7 +205,7 @@ def start(
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
     if on_progress is not None:
-        spark.streams.addListener(progress.listener(on_progress, name, frozenset(intake.REASONS)))
+        spark.streams.addListener(progress.listener(on_progress, name, frozenset(ingest.REASONS)))
     outputs = OutputTopics(
         topics=topics,
         lag=cluster.partitions[topics.lag],

@@ -1,4 +1,4 @@
-"""The schemas of the tables that Spark moves; their rows are `rows.Row`, `rows.SinkRow` and the columns of `intake.Packed`."""
+"""The schemas of the tables that Spark moves; their rows are `rows.Row`, `rows.SinkRow` and the columns of `ingest.PackedRows`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KAFKA_COLUMNS = (
 
 PACKED = StructType(
     [
-        StructField("route", StringType(), nullable=False),
+        StructField("state_key", StringType(), nullable=False),
         StructField("kind", IntegerType(), nullable=False),
         StructField("payload", BinaryType(), nullable=False),
         StructField("reason", StringType()),

@@ -39,18 +39,18 @@ HORIZON = 7 * 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class EndOffsetHistory:
     """Rows by point, the oldest first; columns by partition, -1 where no end was known yet."""
 
     at: Int64
     end: Int64
 
     @classmethod
-    def none(cls) -> Ends:
+    def empty(cls) -> EndOffsetHistory:
         """No sample was taken yet."""
         return cls(at=np.zeros(0, np.int64), end=np.zeros((0, 0), np.int64))
 
-    def sampled(self, at: int, end: Int64) -> Ends:
+    def sampled(self, at: int, end: Int64) -> EndOffsetHistory:
         """With one sample more; `end` is indexed by partition."""
         known = self.end[:, : end.size]
         if known.shape[1] < end.size:  # the topic grew
@@ -63,7 +63,7 @@ class Ends:
             width = (times[2:] - times[:-2]) / (at - times[1:-1] + 1)
             gone = 1 + int(width.argmin())
             times, ends = np.delete(times, gone), np.delete(ends, gone, axis=0)
-        return Ends(at=times, end=ends)
+        return EndOffsetHistory(at=times, end=ends)
 
     def arrived(self, offset: Int64) -> tuple[Floats, Mask]:
         """When the records at some offsets (last axis: partition), all below the newest end, arrived.
@@ -98,10 +98,10 @@ class Ends:
         }
 
     @classmethod
-    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Ends:
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> EndOffsetHistory:
         """From what was packed."""
         if "ends_at" not in arrays:
-            return cls.none()
+            return cls.empty()
         at, first = arrays["ends_at"], arrays["ends_first"]
         steps = arrays["ends_steps"].astype(np.int64).reshape(at.size - 1, first.size)
         return cls(at=at, end=np.cumsum(np.concatenate([first[None, :], steps]), axis=0))

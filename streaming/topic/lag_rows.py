@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.messages import lag_json as lag_text
+from streaming.messages import lag_json
 from streaming.messages.rows import (
     LagRow,
     LagSample,
@@ -99,7 +99,7 @@ class Lags:
         lag = lag_of(
             committed=committed,
             begin=state.begin,
-            end=ends(state, rule),
+            end=sampled_end(state, rule),
             reset=rule.reset,
             data=state.data if rule.end_kind == "stable" else None,
         )
@@ -150,38 +150,38 @@ def lag_rows(
     state, wanted = lags.state, np.array(lags.numbers, np.int64)
     cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, wanted)
     rate, velocity = _speeds(sampled, rule, cells)
-    (rates,) = lag_text.figures(rate[None, :])
+    (rates,) = lag_json.decimals(rate[None, :])
     shared: dict[str, str | None] = {
         "at": str(state.at),
-        "begin": lag_text.column(state.begin),
-        "data_end": lag_text.column(state.data) if (state.data >= 0).any() else None,
-        "end": lag_text.column(ends(state, rule)),
-        "end_kind": lag_text.text(rule.end_kind),
-        "end_read_at": lag_text.column(state.read_at)
+        "begin": lag_json.column(state.begin),
+        "data_end": lag_json.column(state.data) if (state.data >= 0).any() else None,
+        "end": lag_json.column(sampled_end(state, rule)),
+        "end_kind": lag_json.text(rule.end_kind),
+        "end_read_at": lag_json.column(state.read_at)
         if (state.read_at != state.at).any()
         else None,
-        "id": lag_text.text(state.id),
-        "racks": lag_text.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
+        "id": lag_json.text(state.id),
+        "racks": lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
         "rate": rates,
     }
     own: dict[str, Sequence[str | None]] = {
         "seconds_lower_bound": [
-            None if none == "[]" else none for none in lag_text.places(lags.at_least)
+            None if none == "[]" else none for none in lag_json.set_indices(lags.at_least)
         ],
-        "committed": lag_text.integers(lags.committed),
-        "committed_at": lag_text.integers(lags.committed_at),
-        "lag": lag_text.integers(lags.lag.lag),
-        "lost": lag_text.integers(lags.lag.lost),
-        "seconds": lag_text.figures(lags.seconds),
-        "source": [lag_text.text(source) for source in lags.source],
-        "stale": lag_text.places(lags.lag.stale),
-        "velocity": lag_text.figures(velocity),
+        "committed": lag_json.integers(lags.committed),
+        "committed_at": lag_json.integers(lags.committed_at),
+        "lag": lag_json.integers(lags.lag.lag),
+        "lost": lag_json.integers(lags.lag.lost),
+        "seconds": lag_json.decimals(lags.seconds),
+        "source": [lag_json.text(source) for source in lags.source],
+        "stale": lag_json.set_indices(lags.lag.stale),
+        "velocity": lag_json.decimals(velocity),
     }
-    common = [lag_text.field(name, value) for name, value in shared.items() if value is not None]
+    common = [lag_json.field(name, value) for name, value in shared.items() if value is not None]
     newest = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
     for row, number in enumerate(lags.numbers):
         mine = [
-            lag_text.field(name, value)
+            lag_json.field(name, value)
             for name, of in own.items()
             if (value := of[row]) is not None
         ]
@@ -196,7 +196,7 @@ def lag_rows(
         yield number, told
 
 
-def ends(state: TopicState, rule: LagRule) -> Int64:
+def sampled_end(state: TopicState, rule: LagRule) -> Int64:
     """The end of each partition, as the rule has it."""
     return state.stable if rule.end_kind == "stable" else state.high
 
@@ -206,12 +206,12 @@ def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> 
     arrived, unbounded = state.history.arrived(following)
     behind = lag > 0
     seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
-    return np.where(ends(state, rule) < 0, np.nan, seconds), unbounded & behind
+    return np.where(sampled_end(state, rule) < 0, np.nan, seconds), unbounded & behind
 
 
 def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
     """Records that arrive a second, by partition; offsets that groups commit their way forward; NaN: not known."""
-    end = ends(state, rule)
+    end = sampled_end(state, rule)
     if not state.marks or state.marks[0].at >= state.at:
         return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
     mark = state.marks[0]

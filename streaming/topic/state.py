@@ -1,4 +1,4 @@
-"""What is known of one topic; how a batch changes it is told by `topic_turn`.
+"""What is known of one topic; how a batch changes it is told by `topic.update`.
 
 Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 a group and partition that it
 committed, with the two marks that its velocity is measured from; 40 a commit that waits for the sample that counts it, of
@@ -24,7 +24,7 @@ from streaming.topic.commit_table import (
     CommitTable,
     compacted,
 )
-from streaming.topic.end_history import Ends
+from streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ class TopicState:
     """By group, since when a plan says that it reads the topic: it counts without a commit, too."""
     buried: Mapping[str, int] = field(default_factory=dict)
     """By partition of the offsets topic, where the last tombstone of a commit stood: a replay must not be behind it."""
-    history: Ends
+    history: EndOffsetHistory
     marks: tuple[Mark, ...] = ()
     """At most two, the older first."""
 
@@ -107,7 +107,7 @@ class TopicState:
         """Nothing is known."""
         none = CommitTable.empty()
         arrays: dict[str, Any] = {name: _none() for name in _ARRAYS}
-        return cls(**arrays, commits=none, pending=none, history=Ends.none())
+        return cls(**arrays, commits=none, pending=none, history=EndOffsetHistory.empty())
 
     @property
     def blank(self) -> bool:
@@ -163,7 +163,7 @@ class TopicState:
             commits=CommitTable.of(*names, arrays),
             pending=CommitTable.of(*names, arrays, "pending_"),
             held=tuple(held[first:last] for first, last in itertools.pairwise(bounds)),
-            history=Ends.of(arrays),
+            history=EndOffsetHistory.of(arrays),
             marks=tuple(
                 Mark(at=at, end=arrays[f"mark{number}"]) for number, at in enumerate(meta["marks"])
             ),

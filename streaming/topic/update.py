@@ -28,8 +28,8 @@ import numpy as np
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages.rows import (
-    GROUP_ROUTE,
-    PASSING_ROUTE,
+    GROUP_KEY_PREFIX,
+    PASS_THROUGH_PREFIX,
     Detached,
     Kind,
     PlanCovers,
@@ -49,9 +49,9 @@ from streaming.topic.commit_table import (
 )
 from streaming.topic.lag_rows import (
     Lags,
-    ends,
     lag_rows,
     moments,
+    sampled_end,
 )
 from streaming.topic.replays import (
     Due,
@@ -86,7 +86,7 @@ def advance(
     state: TopicState | None,
     rows: Iterable[tuple[int, bytes]],
     rule: LagRule,
-    read: Mapping[int, int] | None = None,
+    offsets_read: Mapping[int, int] | None = None,
 ) -> tuple[TopicState | None, list[Row]]:
     """The state after a batch, and the rows for the groups.
 
@@ -95,10 +95,10 @@ def advance(
         state: what is known of it.
         rows: the batch's, kind and payload, in any order.
         rule: what lag is.
-        read: by partition of the offsets topic, the offset that reading has come to with this batch; None: not known, the
-            commits are taken to be read as far as the samples.
+        offsets_read: by partition of the offsets topic, the offset that this batch is read to; None: not known, commits
+            are taken to be read as far as the samples.
     """
-    turn = _Turn(topic, state or TopicState.empty(), rule, read)
+    turn = _Turn(topic, state or TopicState.empty(), rule, offsets_read)
     turn.take(rows)
     return turn.end()
 
@@ -107,12 +107,12 @@ class _Turn:
     """One batch of one topic."""
 
     def __init__(
-        self, topic: str, state: TopicState, rule: LagRule, read: Mapping[int, int] | None
+        self, topic: str, state: TopicState, rule: LagRule, offsets_read: Mapping[int, int] | None
     ) -> None:
         self._topic = topic
         self._state = state
         self._rule = rule
-        self._read = read
+        self._offsets_read = offsets_read
         self._out: list[Row] = []
         self._news = CommitTable.empty()
         """In log order: what no sample has counted yet."""
@@ -178,7 +178,7 @@ class _Turn:
         raw = Raw(
             topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None
         )
-        self._out.append(Row(f"{PASSING_ROUTE}{partition}", Kind.REPLAY_DONE, raw.pack()))
+        self._out.append(Row(f"{PASS_THROUGH_PREFIX}{partition}", Kind.REPLAY_DONE, raw.pack()))
 
     def end(self) -> tuple[TopicState | None, list[Row]]:
         self._read_until(None)
@@ -210,7 +210,7 @@ class _Turn:
             self._state = replace(self._state, commits=self._state.commits.naming(groups))
 
     def _tell(self, group: str, kind: Kind, payload: bytes) -> None:
-        self._out.append(Row(GROUP_ROUTE + group, kind, payload))
+        self._out.append(Row(GROUP_KEY_PREFIX + group, kind, payload))
 
     def _tell_gone(self, number: int, group: str, at: int) -> None:
         self._left.add(number)
@@ -305,9 +305,9 @@ class _Turn:
 
     def _covers(self, commits: tuple[int, ...] | None) -> bool:
         """Whether the commits that belong to a sample are read."""
-        if commits is None or self._read is None:
+        if commits is None or self._offsets_read is None:
             return True
-        return all(self._read.get(source, end) >= end for source, end in enumerate(commits))
+        return all(self._offsets_read.get(source, end) >= end for source, end in enumerate(commits))
 
     def _hold(self, raws: list[Raw]) -> None:
         """Keep records for a later batch; of too many the oldest samples are forgotten."""
@@ -473,7 +473,7 @@ def _sampled(
         sampled=place,
         exact=record.offsets_topic_ends is not None,
     )
-    end = ends(state, rule)
+    end = sampled_end(state, rule)
     state = replace(state, history=state.history.sampled(record.at, end))
     marks = tuple(mark for mark in state.marks if mark.at < record.at)  # a clock may be set back
     if len(marks) < len(state.marks) or not marks or record.at - marks[-1].at >= WINDOW:

@@ -155,7 +155,7 @@ def read(
     for message in history.messages:
         logs[message.topic, message.partition].append(message)
     names = [(OFFSETS, 0), (OFFSETS, 1), (TOPICS.metadata, 0)]
-    pipeline = Listening(skew=RULE, read={0: 0, 1: 0})
+    pipeline = Listening(skew=RULE, offsets_read={0: 0, 1: 0})
     # Who owns what is no part of the cut: it is known from the start.
     out = pipeline.run(logs[TOPICS.assignments, 0])
     for pace in [*paces, (1000,) * 3]:
@@ -174,12 +174,12 @@ class Listening(LocalPipeline):
         default_factory=lambda: defaultdict(list)
     )
 
-    def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+    def _of_group(self, state_key: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
         for kind, payload in rows:
             if kind == Kind.LAG_SAMPLE:
                 meta, arrays = unpack(payload)
-                self.moments[route[2:]].append((meta["at"], arrays["lag"].tolist()))
-        return LocalPipeline._of_group(self, route, rows)
+                self.moments[state_key[2:]].append((meta["at"], arrays["lag"].tolist()))
+        return LocalPipeline._of_group(self, state_key, rows)
 
 
 paces = st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=15)
@@ -246,6 +246,7 @@ def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
     history: History, cuts: list[int]
 ) -> None:
     whole, split = (
-        run(history, LocalPipeline(skew=RULE, read={0: 0, 1: 0}), some) for some in ([], cuts)
+        run(history, LocalPipeline(skew=RULE, offsets_read={0: 0, 1: 0}), some)
+        for some in ([], cuts)
     )
     assert_alike(whole, split, GROUPS)

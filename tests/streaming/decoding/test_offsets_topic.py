@@ -17,8 +17,7 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
     group_key,
     string,
 )
-from streaming.decoding import consumer_group, offsets_topic
-from streaming.decoding import offset_commits as commit_values
+from streaming.decoding import consumer_group, offset_commits, offsets_topic
 from streaming.decoding.offsets_topic import Decoded
 
 Record = tuple[bytes | None, bytes | None]
@@ -43,7 +42,7 @@ def commits(decoded: Decoded) -> dict[int, tuple[Any, ...]]:
             int(columns.partition[place]),
             *(
                 ("tombstone",)
-                if columns.offset[place] == commit_values.TOMBSTONE
+                if columns.offset[place] == offset_commits.TOMBSTONE
                 else (
                     "commit",
                     int(columns.offset[place]),

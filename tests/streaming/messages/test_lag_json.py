@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from assignors.protocol.records import LagRecord, encode
-from streaming.messages import lag_json as lag_text
+from streaming.messages import lag_json
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 5))
 numbers = shapes.flatmap(lambda shape: hnp.arrays(np.int64, shape, elements=st.integers(-1, 2**62)))
 known = st.integers(0, 2**50).map(lambda hundredths: hundredths / 100) | st.sampled_from(
     [0.0, 1.0, 100.0, 0.05]
 )
-figures = shapes.flatmap(
+decimals = shapes.flatmap(
     lambda shape: hnp.arrays(np.float64, shape, elements=known | st.just(float("nan")))
 )
 
@@ -40,18 +40,18 @@ def record(size: int, **columns: object) -> LagRecord:
 
 def field(written: LagRecord, name: str) -> str | None:
     value = json.loads(encode(written)[1])
-    return lag_text.text(value[name]) if name in value else None
+    return lag_json.text(value[name]) if name in value else None
 
 
 @given(numbers)
 def test_rows_of_integers_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
-    for row, written in zip(matrix.tolist(), lag_text.integers(matrix), strict=True):
+    for row, written in zip(matrix.tolist(), lag_json.integers(matrix), strict=True):
         assert written == field(record(len(row), committed=tuple(row)), "committed")
 
 
-@given(figures)
+@given(decimals)
 def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
-    for row, written in zip(matrix, lag_text.figures(matrix), strict=True):
+    for row, written in zip(matrix, lag_json.decimals(matrix), strict=True):
         said = (
             None
             if np.isnan(row).all()
@@ -62,7 +62,7 @@ def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarra
 
 @given(shapes.flatmap(lambda shape: hnp.arrays(np.bool_, shape)))
 def test_places_are_those_that_are_set(mask: np.ndarray) -> None:
-    assert [json.loads(row) for row in lag_text.places(mask)] == [
+    assert [json.loads(row) for row in lag_json.set_indices(mask)] == [
         np.flatnonzero(row).tolist() for row in mask
     ]
 
@@ -75,7 +75,7 @@ def test_an_object_is_joined_of_its_fields_in_their_order() -> None:
         "seconds_lower_bound": 2,
         "at": 1,
     }
-    whole = lag_text.joined(
-        [lag_text.field(name, lag_text.text(value)) for name, value in fields.items()]
+    whole = lag_json.joined(
+        [lag_json.field(name, lag_json.text(value)) for name, value in fields.items()]
     )
     assert whole == json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -17,7 +17,7 @@ from levelwind_testing.pipeline.installation import (
     Installation,
     now,
 )
-from streaming.decoding import ingest as intake
+from streaming.decoding import ingest
 from streaming.spark import query as pipeline
 from streaming.spark.settings import PipelineSettings
 
@@ -104,12 +104,12 @@ def of_version(newest_commit: int) -> SimpleNamespace:
 
     def pack_batch(records: Any, topics: Any) -> Any:  # in Spark's worker, which outlives a query
         from streaming.decoding import ingest as there  # noqa: PLC0415
-        from streaming.decoding import offset_commits as commit_values  # noqa: PLC0415
+        from streaming.decoding import offset_commits  # noqa: PLC0415
 
-        commit_values.NEWEST = newest_commit
+        offset_commits.NEWEST = newest_commit
         return there.pack_batch(records, topics)
 
-    return SimpleNamespace(read=intake.read, pack_batch=pack_batch)
+    return SimpleNamespace(read_batch=ingest.read_batch, pack_batch=pack_batch)
 
 
 def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
@@ -125,7 +125,7 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
         aside: list[Any] = []
 
         def started(version: int) -> Any:
-            monkeypatch.setattr(pipeline, "intake", of_version(version))
+            monkeypatch.setattr(pipeline, "ingest", of_version(version))
             return pipeline.start(spark, settings, on_set_aside=aside.append)
 
         def command(*options: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from streaming.decoding.ingest import Packed
+from streaming.decoding.ingest import PackedRows
 from streaming.messages import rows
 from streaming.spark import schemas
 
@@ -16,7 +16,7 @@ TYPES = {
 
 @pytest.mark.parametrize(
     ("row", "schema"),
-    [(Packed, schemas.PACKED), (rows.Row, schemas.ROWS), (rows.SinkRow, schemas.SINK)],
+    [(PackedRows, schemas.PACKED), (rows.Row, schemas.ROWS), (rows.SinkRow, schemas.SINK)],
 )
 def test_a_tables_row_and_schema_say_the_same(row: type, schema: StructType) -> None:
     assert list(row.__annotations__) == schema.fieldNames()

@@ -9,20 +9,20 @@ from streaming.topic.end_history import (
     FAR,
     HORIZON,
     POINTS,
-    Ends,
+    EndOffsetHistory,
 )
 
 SECOND = 1000
 
 
-def history(*samples: tuple[int, list[int]]) -> Ends:
-    ends = Ends.none()
+def history(*samples: tuple[int, list[int]]) -> EndOffsetHistory:
+    ends = EndOffsetHistory.empty()
     for at, end in samples:
         ends = ends.sampled(at * SECOND, np.array(end, np.int64))
     return ends
 
 
-def arrived(ends: Ends, *offsets: int) -> tuple[list[float], list[bool]]:
+def arrived(ends: EndOffsetHistory, *offsets: int) -> tuple[list[float], list[bool]]:
     times, unbounded = ends.arrived(np.array([offsets], np.int64))
     return (times[0] / SECOND).tolist(), unbounded[0].tolist()
 
@@ -60,7 +60,7 @@ def test_a_steady_log_is_told_to_the_second_however_old_the_record() -> None:
 
 @pytest.mark.integration
 def test_points_stand_the_closer_the_younger_they_are() -> None:
-    ends = Ends.none()
+    ends = EndOffsetHistory.empty()
     worst = 0.0
     for second in range(1, 2 * 86400):
         ends = ends.sampled(second * SECOND, np.array([second]))
@@ -84,10 +84,10 @@ def test_what_is_older_than_the_horizon_is_forgotten() -> None:
     )
 )
 def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> None:
-    at, ends = 0, Ends.none()
+    at, ends = 0, EndOffsetHistory.empty()
     for step, end in steps:
         at += step
         ends = ends.sampled(at, np.array(end, np.int64))
-    again = Ends.of(ends.arrays())
+    again = EndOffsetHistory.of(ends.arrays())
     assert again.at.tolist() == ends.at.tolist()
     assert again.end.tolist() == ends.end.tolist()

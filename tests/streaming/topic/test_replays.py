@@ -36,7 +36,7 @@ from levelwind_testing.pipeline.scripted_log import (
     compacted,
     lag,
 )
-from streaming.decoding import offset_commits as commit_values
+from streaming.decoding import offset_commits
 from streaming.decoding.ingest import unreadable
 from streaming.messages.rows import Raw
 
@@ -58,7 +58,7 @@ class Installed:
         self._read = 0
 
     def reads_commits_up_to(self, version: int) -> None:
-        self._patch.setattr(commit_values, "NEWEST", version)
+        self._patch.setattr(offset_commits, "NEWEST", version)
 
     def run(self) -> None:
         """One batch of what was written since the last."""

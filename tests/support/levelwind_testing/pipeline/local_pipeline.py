@@ -13,19 +13,19 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
     commit_value,
 )
 from streaming import output
-from streaming.decoding import ingest as intake
+from streaming.decoding import ingest
 from streaming.group import codec as group_codec
 from streaming.group import update as group_update
 from streaming.messages.rows import (
-    GROUP_ROUTE,
-    TOPIC_ROUTE,
+    GROUP_KEY_PREFIX,
+    TOPIC_KEY_PREFIX,
     Kind,
     SinkRow,
 )
 from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
 from streaming.topic import state as topic_state
-from streaming.topic import update as topic_turn
+from streaming.topic import update as topic_update
 from streaming.topic.state import LagRule
 
 TOPICS = Topics()
@@ -86,7 +86,7 @@ class LocalPipeline:
     skew: SkewRule = field(default_factory=SkewRule)
     topics: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
-    read: dict[int, int] | None = None
+    offsets_read: dict[int, int] | None = None
     """How far the offsets topic is read, by partition, if that is to be known."""
     skipped: Counter[str | None] = field(default_factory=Counter)
     """By kind, how many records nothing was made of."""
@@ -94,9 +94,9 @@ class LocalPipeline:
     def run(self, batch: Iterable[Message]) -> list[SinkRow]:
         """One batch: what it publishes."""
         messages = list(batch)
-        if self.read is not None:
-            self.read |= {m.partition: m.offset + 1 for m in messages if m.topic == OFFSETS}
-        records = intake.Records(
+        if self.offsets_read is not None:
+            self.offsets_read |= {m.partition: m.offset + 1 for m in messages if m.topic == OFFSETS}
+        records = ingest.RecordColumns(
             topic=pa.array([m.topic for m in messages], pa.string()),
             partition=_ints([m.partition for m in messages]),
             offset=_ints([m.offset for m in messages]),
@@ -104,41 +104,43 @@ class LocalPipeline:
             key=pa.array([m.key for m in messages], pa.binary()),
             value=pa.array([m.value for m in messages], pa.binary()),
         )
-        packed = intake.pack_batch(records, TOPICS)
-        routes: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        columns = (packed.route, packed.kind, packed.payload, packed.reason, packed.n)
-        for route, kind, payload, reason, n in zip(*columns, strict=True):
+        packed = ingest.pack_batch(records, TOPICS)
+        rows_by_key: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        columns = (packed.state_key, packed.kind, packed.payload, packed.reason, packed.n)
+        for state_key, kind, payload, reason, n in zip(*columns, strict=True):
             if kind == Kind.SKIPPED:
                 self.skipped[reason] += n
             else:
-                routes[route].append((kind, payload))
+                rows_by_key[state_key].append((kind, payload))
         by_group: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        for route, rows in routes.items():
-            if not route.startswith(TOPIC_ROUTE):
-                by_group[route] += rows
+        for state_key, rows in rows_by_key.items():
+            if not state_key.startswith(TOPIC_KEY_PREFIX):
+                by_group[state_key] += rows
                 continue
-            stored = self.topics.pop(route, None)
+            stored = self.topics.pop(state_key, None)
             state = None if stored is None else topic_state.TopicState.unpack(stored)
-            after, out = topic_turn.advance(
-                route.removeprefix(TOPIC_ROUTE), state, rows, self.lag, self.read
+            after, out = topic_update.advance(
+                state_key.removeprefix(TOPIC_KEY_PREFIX), state, rows, self.lag, self.offsets_read
             )
             if after is not None:
-                self.topics[route] = after.pack()
+                self.topics[state_key] = after.pack()
             for row in out:
-                by_group[row.route].append((row.kind, row.payload))
-        return [row for route, rows in by_group.items() for row in self._of_group(route, rows)]
+                by_group[row.state_key].append((row.kind, row.payload))
+        return [
+            row for state_key, rows in by_group.items() for row in self._of_group(state_key, rows)
+        ]
 
-    def _of_group(self, route: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
-        if not route.startswith(GROUP_ROUTE):
+    def _of_group(self, state_key: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+        if not state_key.startswith(GROUP_KEY_PREFIX):
             return [output.pass_through_record(kind, payload, OUTPUTS) for kind, payload in rows]
-        group = route.removeprefix(GROUP_ROUTE)
-        stored = self.groups.pop(route, None)
+        group = state_key.removeprefix(GROUP_KEY_PREFIX)
+        stored = self.groups.pop(state_key, None)
         state = None if stored is None else group_codec.unpack(stored)
         result = group_update.advance(
             group, state, rows, self.skew, {TOPICS.assignments: "assignments"}
         )
         if result.state is not None:
-            self.groups[route] = group_codec.pack(result.state)
+            self.groups[state_key] = group_codec.pack(result.state)
         published = output.group_records(group, result, OUTPUTS)
         for row in (
             published
