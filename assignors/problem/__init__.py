@@ -1,1 +1,1 @@
-"""The problem and its answer: groups in columns, validity, score and moves; it knows no strategy and no wire."""
+"""The problem and its answer: groups in columns, validity, score, moves; no strategy, no wire."""

@@ -1,6 +1,7 @@
-"""The answer: an owner for each partition.
+"""Assignment: an owner for each partition of a group.
 
-Law: an assignment is a column over the group's dense partitions and means nothing without its group.
+Guarantees: an assignment is a column over the group's dense partitions; it has no meaning without
+its group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,20 +18,22 @@ from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
 
 NOBODY = -1
+"""Owner of a partition that no member owns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """Who owns what, and what is withheld until its present owner has given it up."""
+    """Owners of the partitions, and the partitions withheld until their owner gives them up."""
 
-    owner: Ints  # P: the member that owns a dense partition, -1 nobody
-    withheld: Ints | None = (
-        None  # P: the member that gets it in the next round, -1 none; None: nothing is withheld
-    )
+    owner: Ints
+    """P: the member that owns a dense partition; -1 for nobody."""
+    withheld: Ints | None = None
+    """P: the member that gets the partition in the next round, -1 for none; None if nothing is
+    withheld."""
 
     @property
     def target(self) -> Ints:
-        """The owners once nothing is withheld any more."""
+        """Owners after every withheld partition has been handed over."""
         return (
             self.owner
             if self.withheld is None
@@ -38,11 +41,11 @@ class Assignment:
         )
 
     def to_names(self, group: Group) -> dict[str, dict[str, list[int]]]:
-        """Every member's topics and partitions, ascending; a member without any has {}."""
+        """Topics and partitions of every member, ascending; {} for a member without partitions."""
         return _named(group, self.owner)
 
     def withheld_names(self, group: Group) -> dict[str, dict[str, list[int]]]:
-        """What each member is to get later; members that wait for nothing are left out."""
+        """Withheld partitions by the member that will get them; other members are left out."""
         if self.withheld is None:
             return {}
         return {member: topics for member, topics in _named(group, self.withheld).items() if topics}
@@ -54,7 +57,7 @@ class Assignment:
         """Read an assignment by names.
 
         Raises:
-            ProblemError: an unknown member, topic or partition, or a partition that is given twice.
+            ProblemError: a member, topic or partition is unknown, or a partition is given twice.
         """
         topic_of = {name: index for index, name in enumerate(group.topics)}
         member_of = {name: index for index, name in enumerate(group.members)}
@@ -80,11 +83,15 @@ class Assignment:
 
     @classmethod
     def held(cls, group: Group) -> "Assignment":
-        """What the members own now, by their claims: the highest generation wins, and a tie of it is nobody's."""
+        """Present owners by the members' claims.
+
+        The highest generation wins; a partition claimed twice in the highest generation is
+        nobody's.
+        """
         owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
         owner[group.claim_partition] = group.claim_member
         if np.array_equal(owner[group.claim_partition], group.claim_member):
-            return cls(owner)  # nobody claims what another one does
+            return cls(owner)  # no partition is claimed twice
         generation = group.generation[group.claim_member]
         order = np.lexsort((generation, group.claim_partition))
         partition, generation, claimant = (
@@ -92,9 +99,8 @@ class Assignment:
             generation[order],
             group.claim_member[order],
         )
-        same = np.zeros(
-            len(order) + 1, dtype=np.bool_
-        )  # claim i is of the partition of claim i - 1
+        # same[i]: claim i is of the same partition as claim i - 1.
+        same = np.zeros(len(order) + 1, dtype=np.bool_)
         same[1:-1] = partition[1:] == partition[:-1]
         last = ~same[1:]
         tied = same[:-1] & (generation == np.roll(generation, 1))
@@ -103,7 +109,7 @@ class Assignment:
 
 
 def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
-    """Cut the partitions, sorted by owner, where owner or topic changes, and name each piece."""
+    """Partition numbers by member and topic: cut where the owner or the topic changes."""
     order = radix(owner, len(group.members))
     order = order[np.count_nonzero(owner < 0) :]
     member, topic = owner[order], group.partition_topic[order]
@@ -112,9 +118,8 @@ def _named(group: Group, owner: Ints) -> dict[str, dict[str, list[int]]]:
     )
     begins = begins[: len(order)]
     partitions = (order - group.topic_start[topic]).tolist()
-    if len(begins) == len(
-        order
-    ):  # as in all large groups whose members get few partitions of each topic
+    # One partition a piece is the case of every large group whose members get few of each topic.
+    if len(begins) == len(order):
         pieces = [[partition] for partition in partitions]
     else:
         pieces = [partitions[begin:end] for begin, end in pairwise([*begins.tolist(), len(order)])]

@@ -1,4 +1,4 @@
-"""Columns: the array types that the problem and its answers are made of, and the order in which names become integers."""
+"""Columns: array types of groups and assignments, and the order in which names become integers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -10,13 +10,15 @@ Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Columnar = TypeVar("Columnar", bound=Any)  # a slotted dataclass
+Columnar = TypeVar("Columnar", bound=Any)
+"""A slotted dataclass whose fields are columns."""
 
 
 def in_java_order(names: Iterable[str]) -> list[str]:
     """Sort as Java's String.compareTo does: by UTF-16 code units.
 
-    It differs from Python's order by code point only where a name has characters beyond U+FFFF, which client ids may have.
+    The order differs from Python's order by code point only where a name has characters beyond
+    U+FFFF, which client ids may have.
     """
     listed = list(names)
     if all(map(str.isascii, listed)):
@@ -25,7 +27,7 @@ def in_java_order(names: Iterable[str]) -> list[str]:
 
 
 def frozen(value: Columnar) -> Columnar:
-    """The same value, whose columns nobody can write any more."""
+    """Make the columns of a value read-only and return the value."""
     for name in value.__slots__:
         column = getattr(value, name)
         if isinstance(column, np.ndarray):
@@ -39,47 +41,56 @@ def utf16(name: str) -> bytes:
 
 
 def starts(sizes: Sequence[int] | Longs) -> Longs:
-    """Where each of consecutive runs of these sizes starts, and the end of the last."""
+    """Start index of each of consecutive runs of these sizes, and the end of the last run."""
     bounds = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds
 
 
 def within(sizes: Longs) -> Longs:
-    """For each element of consecutive runs of these sizes, its place within its run."""
+    """Index within its run of each element of consecutive runs of these sizes."""
     bounds = starts(sizes)
     return np.arange(bounds[-1], dtype=np.int64) - np.repeat(bounds[:-1], sizes)
 
 
 def numbered(keys: Longs) -> Longs:
-    """For each key, its place among the distinct ones: by counting where they are dense, which no sort keeps up with."""
+    """Rank of each key among the distinct keys.
+
+    Dense keys are ranked by counting, which is faster than any sort.
+    """
     top = int(keys.max(initial=-1)) + 1
     if top > 4 * len(keys) + 1024:
         return np.unique(keys, return_inverse=True)[1]
-    there = np.zeros(top, dtype=np.int64)
-    there[keys] = 1
-    return (np.cumsum(there) - 1)[keys]
+    present = np.zeros(top, dtype=np.int64)
+    present[keys] = 1
+    return (np.cumsum(present) - 1)[keys]
 
 
 def distinct(keys: Longs, top: int) -> Longs:
-    """The distinct keys below `top`, ascending: where they are dense, by a table, which no sort keeps up with."""
+    """Distinct keys below `top`, ascending.
+
+    Dense keys are found with a table, which is faster than any sort.
+    """
     if top > 32 * len(keys) + 1024:
         return np.unique(keys)
-    there = np.zeros(top, dtype=np.bool_)
-    there[keys] = True
-    return np.flatnonzero(there)
+    present = np.zeros(top, dtype=np.bool_)
+    present[keys] = True
+    return np.flatnonzero(present)
 
 
 def firsts(keys: Longs, top: int) -> Longs:
-    """For each of the distinct keys below `top`, ascending, where it comes first."""
+    """Index of the first occurrence of each distinct key below `top`, by ascending key."""
     if top > 32 * len(keys) + 1024:
         return np.unique(keys, return_index=True)[1]
-    at = np.full(top, -1, dtype=np.int64)
-    at[keys[::-1]] = np.arange(len(keys))[::-1]  # what is written last stays
-    return at[at >= 0]
+    first = np.full(top, -1, dtype=np.int64)
+    first[keys[::-1]] = np.arange(len(keys))[::-1]  # of several writes to one index the last stays
+    return first[first >= 0]
 
 
 def radix(column: Ints | Longs, top: int) -> Longs:
-    """The stable order of integers from -1 to below `top`; of 16 bits numpy sorts by radix, ten times as fast as of 32."""
+    """Stable sort order of integers from -1 to below `top`.
+
+    NumPy sorts 16-bit integers by radix, ten times as fast as 32-bit ones.
+    """
     narrow = column.astype(np.int16) if top <= np.iinfo(np.int16).max else column
     return np.argsort(narrow, kind="stable")

@@ -1,11 +1,13 @@
-"""The problem: who reads what, put in order once and frozen.
+"""Group: the problem in columns, put in order once and frozen.
 
-Law: names end at this door. Topics, members, racks and containers become dense integers in Kafka's order of strings, and
-everything about them becomes a column; two problems that differ only in the order of their input are the same `Group`.
-A strategy sees columns and gives back a column.
+Guarantees: `Group.build` is where names end. Topics, members, racks and containers become dense
+integers in Kafka's order of strings, and every attribute becomes a column; two problems that differ
+only in the order of their input give the same `Group`. A strategy reads columns and returns a
+column.
 
-Subscriptions are stored once for all members that share one, readers once for all topics that share them, and racks once
-for all partitions with replicas in the same ones, so that ten thousand members of one subscription cost no more than one.
+A subscription is stored once for all members that share it, a reader set once for all topics that
+share it, and a rack set once for all partitions that share it, so that ten thousand members of one
+subscription cost no more than one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem import subscriptions as wishes
-from assignors.problem import validation as intake
+from assignors.problem import subscriptions, validation
 from assignors.problem.columns import (
     Bools,
     Floats,
@@ -33,88 +34,126 @@ from assignors.problem.topic_index import TopicIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """The problem in columns: T topics, M members, P partitions, R racks, D subscriptions, A audiences, K rack sets, C claims.
+    """The problem in columns.
 
-    Three compressions: a *subscription* is one set of topics, shared by the members that have it; an *audience* is one set
-    of members, shared by the topics that it reads; a *rack set* is one set of racks, shared by the partitions whose
-    replicas are in these.
+    Dimensions: T topics, M members, P partitions, R racks, D subscriptions, S reader sets, K rack
+    sets, C claims.
+
+    Three compressions: a *subscription* is one set of topics, shared by the members that have it; a
+    *reader set* is one set of members, shared by the topics that it reads; a *rack set* is one set
+    of racks, shared by the partitions whose replicas are in these racks.
     """
 
-    topics: tuple[str, ...]  # by topic, ascending
-    members: tuple[str, ...]  # by member, ascending ids
-    racks: tuple[str, ...]  # by rack, ascending
-    containers: tuple[str, ...]  # by container, ascending
+    topics: tuple[str, ...]
+    """T: names, ascending in Kafka's order."""
+    members: tuple[str, ...]
+    """M: member ids, ascending in Kafka's order."""
+    racks: tuple[str, ...]
+    """R: names, ascending."""
+    containers: tuple[str, ...]
+    """Names by container, ascending."""
 
-    topic_start: (
-        Longs  # T+1: the dense partitions of topic t are topic_start[t] : topic_start[t + 1]
-    )
-    partition_topic: Ints  # P: the topic of a dense partition
-    lag: Longs  # P: records behind; 0 where it was not given
-    rate: Floats  # P: records a second; 0 where it was not given
-    traffic: Floats  # P: bytes a second, what reading it from another rack costs; 1 where it was not given
-    rack_set: Ints  # P: which of the K sets of racks the replicas are in
-    rack_local: Bools  # K x R+1: rack r is in set k, which is empty where racks are unknown; the unknown rack, last, is in none
+    topic_start: Longs
+    """T+1: the dense partitions of topic t are topic_start[t] : topic_start[t + 1]."""
+    partition_topic: Ints
+    """P: topic of a dense partition."""
+    lag: Longs
+    """P: records behind the log end; 0 where it was not given."""
+    rate: Floats
+    """P: records that arrive per second; 0 where it was not given."""
+    traffic: Floats
+    """P: bytes that arrive per second, the cost of reading from another rack; 1 where it was not
+    given."""
+    rack_set: Ints
+    """P: rack set of the replicas, an index below K."""
+    rack_local: Bools
+    """K x R+1: whether rack r is in set k. A set is empty where racks are unknown; the last column,
+    the unknown rack, is in no set."""
 
-    instances: tuple[str | None, ...]  # by member: its static identity (KIP-345)
-    members_in_kafka_order: Ints  # M: members in Kafka's order: static ones by instance id, then the others by member id
-    member_rack: Ints  # M: -1 unknown
-    generation: Longs  # M: of the member's claims; -1 unknown
-    priority: Longs  # M
-    capacity: Floats  # M: above 0
-    container: Ints  # M: -1 unknown
-    joined: Bools  # M: it had an assignment before, if only an empty one
+    instances: tuple[str | None, ...]
+    """M: static identity of a member (KIP-345); None for a dynamic member."""
+    members_in_kafka_order: Ints
+    """M: members in Kafka's order: static ones by instance id, then the others by member id."""
+    member_rack: Ints
+    """M: rack of a member; -1 if unknown."""
+    generation: Longs
+    """M: generation of a member's claims; -1 if unknown."""
+    priority: Longs
+    """M: priority for `failover`; the highest number comes first."""
+    capacity: Floats
+    """M: relative capacity, above 0."""
+    container: Ints
+    """M: container of a member; -1 if unknown."""
+    joined: Bools
+    """M: whether a member had an assignment before, if only an empty one."""
 
-    subscription: Ints  # M: which of the D distinct subscriptions a member has
-    subscribed_start: Longs  # D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]
-    subscribed_topic: Ints  # ascending within a subscription; known topics only
-    reader_set: Ints  # T: which of the A audiences reads a topic
-    reader_start: Longs  # A+1: audience a is reader[reader_start[a] : reader_start[a + 1]]
-    reader: Ints  # members, ascending within an audience
+    subscription: Ints
+    """M: subscription of a member, an index below D."""
+    subscribed_start: Longs
+    """D+1: subscription d is subscribed_topic[subscribed_start[d] : subscribed_start[d + 1]]."""
+    subscribed_topic: Ints
+    """Topics, ascending within a subscription; known topics only."""
+    reader_set: Ints
+    """T: reader set of a topic, an index below S."""
+    reader_start: Longs
+    """S+1: reader set s is reader[reader_start[s] : reader_start[s + 1]]."""
+    reader: Ints
+    """Members, ascending within a reader set."""
 
-    claim_member: Ints  # C: ascending; known topics and partitions only, each pair once
-    claim_partition: Ints  # C: dense partition, ascending within a member
+    claim_member: Ints
+    """C: claiming members, ascending; known topics and partitions only, each pair once."""
+    claim_partition: Ints
+    """C: claimed dense partitions, ascending within a member."""
 
     @classmethod
     def build(cls, topics: Mapping[str, Topic] | TopicIndex, members: Iterable[Member]) -> "Group":
         """Intern the names and lay out the columns.
 
-        Subscriptions to and claims of unknown topics and partitions are left out: metadata is often ahead of or behind
-        the members.
+        Subscriptions to and claims of unknown topics and partitions are left out: metadata is often
+        ahead of the members or behind them.
 
         Raises:
-            ProblemError: the message names the topic or member, the field, and what is expected there.
+            ProblemError: the message names the topic or member, the field, and what is expected.
         """
-        known = topics if isinstance(topics, TopicIndex) else TopicIndex.of(topics)
-        people = intake.members_in_order(members)
-        ids = [member.id for member in people]
-        racks, rack_local, member_rack = intake.member_racks(known.racks, known.rack_local, people)
-        containers, container = intake.containers(people)
-        subscription, subscribed_start, subscribed_topic = wishes.subscriptions(known.place, people)
-        reader_set, reader_start, reader = wishes.reader_sets(
-            len(known.place), subscription, subscribed_start, subscribed_topic
+        index = topics if isinstance(topics, TopicIndex) else TopicIndex.of(topics)
+        ordered = validation.members_in_order(members)
+        ids = [member.id for member in ordered]
+        racks, rack_local, member_rack = validation.member_racks(
+            index.racks, index.rack_local, ordered
         )
-        claim_member, claim_partition = wishes.claims(known.place, known.topic_start, people)
-        instances = intake.instances(people)
+        containers, container = validation.containers(ordered)
+        subscription, subscribed_start, subscribed_topic = subscriptions.subscriptions(
+            index.number, ordered
+        )
+        reader_set, reader_start, reader = subscriptions.reader_sets(
+            len(index.number), subscription, subscribed_start, subscribed_topic
+        )
+        claim_member, claim_partition = subscriptions.claims(
+            index.number, index.topic_start, ordered
+        )
+        instances = validation.instances(ordered)
+        generations = [member.generation for member in ordered]
+        priorities = [member.priority for member in ordered]
         group = cls(
-            topics=tuple(known.place),
+            topics=tuple(index.number),
             members=tuple(ids),
             racks=racks,
             containers=containers,
-            topic_start=known.topic_start,
-            partition_topic=known.partition_topic,
-            lag=known.lag,
-            rate=known.rate,
-            traffic=known.traffic,
-            rack_set=known.rack_set,
+            topic_start=index.topic_start,
+            partition_topic=index.partition_topic,
+            lag=index.lag,
+            rate=index.rate,
+            traffic=index.traffic,
+            rack_set=index.rack_set,
             rack_local=rack_local,
             instances=instances,
-            members_in_kafka_order=intake.members_in_kafka_order(instances),
+            members_in_kafka_order=validation.members_in_kafka_order(instances),
             member_rack=member_rack,
-            generation=intake.integers("generation", [member.generation for member in people], ids),
-            priority=intake.integers("priority", [member.priority for member in people], ids),
-            capacity=intake.capacities([member.capacity for member in people], ids),
+            generation=validation.integers("generation", generations, ids),
+            priority=validation.integers("priority", priorities, ids),
+            capacity=validation.capacities([member.capacity for member in ordered], ids),
             container=container,
-            joined=np.array([member.owned is not None for member in people], dtype=np.bool_),
+            joined=np.array([member.owned is not None for member in ordered], dtype=np.bool_),
             subscription=subscription,
             subscribed_start=subscribed_start,
             subscribed_topic=subscribed_topic,
@@ -128,64 +167,67 @@ class Group:
 
     @property
     def partition_count(self) -> int:
-        """Partitions of all topics together, P."""
+        """P, the number of partitions of all topics together."""
         return int(self.topic_start[-1])
 
     @property
     def equal_subscriptions(self) -> bool:
-        """Every member reads the same known topics."""
+        """Whether every member reads the same known topics."""
         return len(self.subscribed_start) <= 2
 
     def readers(self, topic: int) -> Ints:
-        """The members that read a topic, ascending."""
+        """Members that read a topic, ascending."""
         reader_set = self.reader_set[topic]
         return self.reader[self.reader_start[reader_set] : self.reader_start[reader_set + 1]]
 
     def subscribed(self, member: int) -> Ints:
-        """The topics that a member reads, ascending."""
+        """Topics that a member reads, ascending."""
         subscription = self.subscription[member]
         return self.subscribed_topic[
             self.subscribed_start[subscription] : self.subscribed_start[subscription + 1]
         ]
 
     def reads(self, members: Ints, topics: Ints) -> Bools:
-        """For each pair of a member and a topic, whether the one reads the other. P log S, no M x T table."""
+        """Whether the member of each pair reads the topic of the pair.
+
+        Cost: P log N for P pairs and N subscribed topics; no M x T table is made.
+        """
         if self.equal_subscriptions:
-            wanted = np.zeros(len(self.topics), dtype=np.bool_)
-            wanted[self.subscribed_topic] = True
-            return wanted[topics]
+            subscribed = np.zeros(len(self.topics), dtype=np.bool_)
+            subscribed[self.subscribed_topic] = True
+            return subscribed[topics]
         width = max(len(self.topics), 1)
         sizes = np.diff(self.subscribed_start)
-        known = (
+        pairs = (
             np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + self.subscribed_topic
         )
-        if not len(known):
+        if not len(pairs):
             return np.zeros(len(members), dtype=np.bool_)
-        asked = self.subscription[members].astype(np.int64) * width + topics
-        found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.asarray(known[found] == asked)
+        wanted = self.subscription[members].astype(np.int64) * width + topics
+        found = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+        return np.asarray(pairs[found] == wanted)
 
     def has_reader(self) -> Bools:
-        """For each dense partition, whether anybody reads it."""
+        """Whether each dense partition (P) has a reader."""
         read = np.diff(self.reader_start) > 0
         return np.repeat(read[self.reader_set], np.diff(self.topic_start))
 
     def local(self, members: Ints, partitions: Ints | Longs) -> Bools:
-        """For each pair of a member and a partition, whether a replica is in the member's rack."""
+        """Whether the partition of each pair has a replica in the rack of the pair's member."""
         return self.rack_local[self.rack_set[partitions], self.member_rack[members]]
 
     def racks_known(self) -> Bools:
-        """For each dense partition, whether it is known in which racks its replicas are."""
+        """Whether the racks of each dense partition's replicas (P) are known."""
         return np.asarray(self.rack_local.any(axis=1))[self.rack_set]
 
     @property
     def replica_start(self) -> Longs:
-        """P+1: the racks of p's replicas are replica_rack[replica_start[p] : replica_start[p + 1]]."""
+        """P+1: racks of partition p are replica_rack[replica_start[p] : replica_start[p + 1]]."""
         return starts(np.count_nonzero(self.rack_local, axis=1)[self.rack_set])
 
     @property
     def replica_rack(self) -> Ints:
-        """The racks of the partitions' replicas, ascending within each partition."""
+        """Racks of the partitions' replicas, ascending within each partition."""
         sizes = np.count_nonzero(self.rack_local, axis=1)
         first = np.repeat(starts(sizes)[self.rack_set], sizes[self.rack_set])
         racks = np.nonzero(self.rack_local)[1].astype(np.int32)

@@ -1,7 +1,7 @@
-"""What is near and what is far, where racks are known.
+"""Rack locality of members and partitions.
 
-Law: a partition is far from a member if both their racks are known and it has no replica in the member's. What is not known is
-never far.
+Guarantees: a partition is rack-remote from a member if both their racks are known and it has no
+replica in the member's rack. A partition or member of unknown rack is never rack-remote.
 """
 
 import numpy as np
@@ -13,33 +13,44 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 
-UNKNOWN = -1  # the place of the unknown rack in tables by rack: the last
+UNKNOWN = -1
+"""Index of the unknown rack in tables by rack: the last column."""
 
 
 def racks_matter(group: Group) -> bool:
-    """Some member shares a rack with some replica, and not every partition that is read is in all racks (KIP-881)."""
+    """Whether rack-awareness can change a plan (KIP-881).
+
+    True if some member shares a rack with some replica, and not every partition that is read has
+    replicas in all racks.
+    """
     read = group.has_reader()
     rack_sets = group.rack_set if read.all() else group.rack_set[read]
     sets = group.rack_local[np.bincount(rack_sets, minlength=len(group.rack_local)) > 0]
-    there: Bools = np.logical_or.reduce(sets, axis=0)
+    has_replica: Bools = np.logical_or.reduce(sets, axis=0)  # by rack
     readers = np.diff(group.subscribed_start)[group.subscription] > 0
-    return bool(there[group.member_rack[readers]].any()) and not bool(sets[:, there].all())
+    some_local = bool(has_replica[group.member_rack[readers]].any())
+    return some_local and not bool(sets[:, has_replica].all())
 
 
 def rack_remote_at(group: Group, owner: Ints) -> Bools:
-    """By partition: its racks and its owner's are known, and it has no replica in the owner's."""
-    racks = np.append(group.member_rack, UNKNOWN)  # nobody, last as -1, is nowhere
+    """Whether each partition (P) is rack-remote from its owner."""
+    racks = np.append(group.member_rack, UNKNOWN)  # NOBODY, which indexes the last, has no rack
     cell = group.rack_set * group.rack_local.shape[1] + racks[owner] % group.rack_local.shape[1]
     return np.asarray(rack_remote(group).ravel()[cell])
 
 
 def rack_remote(group: Group) -> Bools:
-    """By set of racks and rack, as `group.rack_local`: both are known, and the one is not in the other."""
-    away: Bools = ~group.rack_local & np.logical_or.reduce(group.rack_local, axis=1, keepdims=True)
-    away[:, UNKNOWN] = False
-    return away
+    """Rack-remote pairs of a rack set and a rack, K x R+1 as `group.rack_local`."""
+    remote: Bools = ~group.rack_local & np.logical_or.reduce(
+        group.rack_local, axis=1, keepdims=True
+    )
+    remote[:, UNKNOWN] = False
+    return remote
 
 
 def rack_sets(group: Group) -> tuple[Longs, Bools]:
-    """The set of racks that each partition's replicas are in, and by set which racks that is; none where they are unknown."""
+    """Rack set of each partition (P), and the racks of each set (K x R).
+
+    The set of a partition whose racks are unknown is empty.
+    """
     return group.rack_set.astype(np.int64), group.rack_local[:, :-1]

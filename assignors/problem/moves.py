@@ -1,6 +1,7 @@
-"""What has to happen between two assignments: first all that is revoked, then all that is assigned.
+"""Moves between two assignments: first every revocation, then every assignment.
 
-Law: a partition is assigned only after its former owner has given it up; what stays is named nowhere.
+Guarantees: a partition is assigned only after its former owner has given it up; a partition that
+stays is not listed.
 """
 
 from dataclasses import dataclass
@@ -20,18 +21,21 @@ from assignors.problem.group import Group
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moves:
-    """The partitions that change hands: one row each."""
+    """Partitions that change owner, one row each."""
 
-    partition: Longs  # dense, ascending
-    source: Ints  # the member that gives it up, -1 nobody
-    target: Ints  # the member that gets it, -1 nobody
+    partition: Longs
+    """Dense partitions, ascending."""
+    source: Ints
+    """The member that gives the partition up; -1 for nobody."""
+    target: Ints
+    """The member that gets the partition; -1 for nobody."""
 
     def revoked(self, group: Group) -> dict[str, dict[str, list[int]]]:
-        """What members give up, by names; members that give up nothing are left out."""
+        """Partitions that members give up, by name; members that give up nothing are left out."""
         return self._named(group, self.source)
 
     def assigned(self, group: Group) -> dict[str, dict[str, list[int]]]:
-        """What members get, by names; members that get nothing are left out."""
+        """Partitions that members get, by name; members that get nothing are left out."""
         return self._named(group, self.target)
 
     def _named(self, group: Group, members: Ints) -> dict[str, dict[str, list[int]]]:
@@ -45,7 +49,7 @@ class Moves:
 
 
 def moves(before: Assignment, after: Assignment) -> Moves:
-    """The moves from one assignment of a group to the target of another."""
+    """Moves from the owners of one assignment of a group to the target of another."""
     source, target = before.owner, after.target
     partition = np.flatnonzero(source != target)
     return Moves(partition=partition, source=source[partition], target=target[partition])

@@ -1,7 +1,7 @@
-"""What an assignment is worth.
+"""Score of an assignment.
 
-Law: the score counts the target (what is withheld included) and only members that read something. Where there is nothing
-to measure (no racks, no lag) a figure is None, never a flattering 0.
+Guarantees: the score counts the target (withheld partitions included) and only members that read
+some topic. Where nothing can be measured (no racks, no lag) a figure is None, never a flattering 0.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from assignors.problem.group import Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How even, how local, how loaded and how disruptive an assignment is; less is better throughout."""
+    """Balance, locality, load and disruption of an assignment; less is better in every figure."""
 
-    spread: int  # most minus fewest partitions of a reading member
-    cross_rack: (
-        float | None
-    )  # of the partitions with racks known on both sides, the share without a replica in its owner's
-    moved: int  # partitions that somebody held and whose owner changed
-    lag_max_over_mean: (
-        float | None
-    )  # the most loaded member's lag over capacity, relative to the mean
+    spread: int
+    """Largest minus smallest number of partitions of a reading member."""
+    cross_rack: float | None
+    """Share of rack-remote partitions among those whose racks are known on both sides."""
+    moved: int
+    """Partitions that had an owner and whose owner changed."""
+    lag_max_over_mean: float | None
+    """Lag over capacity of the most loaded member, divided by the mean over the members."""
 
     def as_json(self) -> dict[str, int | float | None]:
-        """The figures by name."""
+        """Figures by name."""
         return {
             "spread": self.spread,
             "cross_rack": self.cross_rack,
@@ -55,7 +55,7 @@ def score(group: Group, assignment: Assignment) -> Score:
 
 
 def counts(group: Group, owner: Ints) -> Longs:
-    """Partitions of each member."""
+    """Number of partitions of each member (M)."""
     return np.bincount(owner[owner >= 0], minlength=len(group.members))
 
 
@@ -69,8 +69,8 @@ def loads(group: Group, owner: Ints) -> Floats:
 
 
 def _spread(count: Longs, reading: Bools) -> int:
-    theirs = count[reading]
-    return int(theirs.max() - theirs.min()) if len(theirs) else 0
+    of_readers = count[reading]
+    return int(of_readers.max() - of_readers.min()) if len(of_readers) else 0
 
 
 def _cross_rack(group: Group, owner: Ints) -> float | None:

@@ -1,8 +1,9 @@
-"""The topics of a problem in columns: laid out once for all plans over the same topics.
+"""Topic index: the topics of a problem in columns, laid out once for all plans over them.
 
-Law: topics and racks are dense integers in Kafka's order of their names, and what differs only in the order of its input is
-the same. Members come and go by the minute, topics hardly ever: whoever plans again and again keeps this, as Kafka keeps its
-`Cluster`, and gives it to `Group.build` in place of the topics.
+Guarantees: topics and racks are dense integers in Kafka's order of their names; inputs that differ
+only in their order give the same index. Members come and go by the minute, topics rarely: a caller
+that plans repeatedly keeps the index, as Kafka keeps its `Cluster`, and passes it to `Group.build`
+in place of the topics.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem import validation as intake
+from assignors.problem import validation
 from assignors.problem.columns import (
     Bools,
     Floats,
@@ -25,37 +26,46 @@ from assignors.problem.inputs import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TopicIndex:
-    """Topics in columns: T topics, P partitions, R racks, K rack sets; each column as in `Group`."""
+    """Columns of T topics, P partitions, R racks and K rack sets, each as in `Group`."""
 
-    place: Mapping[str, int]  # by name, ascending: the number of a topic
-    topic_start: Longs  # T+1
-    partition_topic: Ints  # P
-    lag: Longs  # P
-    rate: Floats  # P
-    traffic: Floats  # P
-    racks: tuple[str, ...]  # of replicas, ascending
-    rack_set: Ints  # P
-    rack_local: Bools  # K x R+1
+    number: Mapping[str, int]
+    """Index of each topic by name; the names are in ascending order."""
+    topic_start: Longs
+    """T+1."""
+    partition_topic: Ints
+    """P."""
+    lag: Longs
+    """P."""
+    rate: Floats
+    """P."""
+    traffic: Floats
+    """P."""
+    racks: tuple[str, ...]
+    """Racks of replicas, ascending."""
+    rack_set: Ints
+    """P."""
+    rack_local: Bools
+    """K x R+1."""
 
     @classmethod
     def of(cls, topics: Mapping[str, Topic]) -> "TopicIndex":
         """Lay out the columns.
 
         Raises:
-            ProblemError: the message names the topic, the field, and what is expected there.
+            ProblemError: the message names the topic, the field, and what is expected.
         """
-        names = in_java_order(intake.topic_names(topics))
+        names = in_java_order(validation.topic_names(topics))
         ordered = [topics[name] for name in names]
-        counts = intake.partition_counts(names, ordered)
+        counts = validation.partition_counts(names, ordered)
         topic_start = starts(counts)
-        racks, rack_set, rack_local = intake.replica_racks(names, ordered)
+        racks, rack_set, rack_local = validation.replica_racks(names, ordered)
         topic_index = cls(
-            place=dict(zip(names, range(len(names)), strict=True)),
+            number=dict(zip(names, range(len(names)), strict=True)),
             topic_start=topic_start,
             partition_topic=np.repeat(np.arange(len(names), dtype=np.int32), counts),
-            lag=intake.lags(names, ordered, topic_start),
-            rate=intake.rates(names, ordered, topic_start),
-            traffic=intake.traffic(names, ordered, topic_start),
+            lag=validation.lags(names, ordered, topic_start),
+            rate=validation.rates(names, ordered, topic_start),
+            traffic=validation.traffic(names, ordered, topic_start),
             racks=racks,
             rack_set=rack_set,
             rack_local=rack_local,

@@ -1,8 +1,9 @@
-"""The door of a problem: each field checked and turned into a column.
+"""Validation of a problem: each field is checked and turned into a column.
 
-Law: what is wrong is said by the name of whose it is (`topic 't0'`, `member 'm1'`), the field, and what is expected.
-Nothing that the numbers claim is allocated before it is checked against the bound. A field is checked for all at once, by
-the kinds of values in it; whose value is wrong is looked for only once something is.
+Guarantees: an error names the topic or member (`topic 't0'`, `member 'm1'`), the field, and what is
+expected. No memory is allocated for a claimed number before the number is checked against its
+bound. A field is checked for all topics or members at once, by the types of its values; the one
+wrong value is searched only after the check has failed.
 """
 
 import math
@@ -29,13 +30,13 @@ from assignors.problem.inputs import (
 )
 
 MAX_PARTITIONS = 10_000_000
-MAX_SPREAD = (
-    2**28
-)  # racks times the distinct sets of them that partitions have replicas in: a byte each
+"""Partitions of one problem."""
+MAX_RACK_TABLE_BYTES = 2**28
+"""Racks times rack sets of one problem: each pair takes a byte."""
 
 
 def topic_names(topics: Mapping[str, Topic]) -> list[str]:
-    """The topics' names, checked."""
+    """Names of the topics, checked."""
     if not _are(str, topics):
         wrong = next(name for name in topics if not isinstance(name, str))
         raise ProblemError(f"topic {wrong!r}: its name must be a string")
@@ -43,7 +44,7 @@ def topic_names(topics: Mapping[str, Topic]) -> list[str]:
 
 
 def members_in_order(members: Iterable[Member]) -> list[Member]:
-    """The members by ascending id, each id once."""
+    """Members by ascending id; every id is unique."""
     listed = list(members)
     ids = [member.id for member in listed]
     if not _are(str, ids):
@@ -57,7 +58,7 @@ def members_in_order(members: Iterable[Member]) -> list[Member]:
 
 
 def partition_counts(names: Sequence[str], topics: Sequence[Topic]) -> Longs:
-    """Partitions of each topic."""
+    """Number of partitions of each topic (T)."""
     counts = [topic.partitions for topic in topics]
     if set(map(type, counts)) != {int} or min(counts) < 0:
         for name, count in zip(names, counts, strict=True):
@@ -67,13 +68,14 @@ def partition_counts(names: Sequence[str], topics: Sequence[Topic]) -> Longs:
                 )
     if sum(counts) > MAX_PARTITIONS:
         raise ProblemError(
-            f"topics: {sum(counts)} partitions are more than the {MAX_PARTITIONS} of one problem; split it"
+            f"topics: {sum(counts)} partitions are more than the {MAX_PARTITIONS} of one problem;"
+            " split it"
         )
     return np.array(counts, dtype=np.int64)
 
 
 def lags(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Longs:
-    """The lag of each dense partition."""
+    """Lag of each dense partition (P), in records."""
     column = np.zeros(topic_start[-1], dtype=np.int64)
     for index, topic in enumerate(topics):
         if topic.lags is None:
@@ -89,27 +91,26 @@ def lags(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> L
 
 
 def rates(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Floats:
-    """The rate of each dense partition."""
+    """Records that arrive per second in each dense partition (P); 0 where unknown."""
     return _figures("rates", names, topics, [topic.rates for topic in topics], topic_start, 0.0)
 
 
 def traffic(names: Sequence[str], topics: Sequence[Topic], topic_start: Longs) -> Floats:
-    """The bytes a second of each dense partition; where nothing is known all weigh the same."""
+    """Bytes that arrive per second in each dense partition (P); where unknown, all weigh 1."""
     return _figures("bytes", names, topics, [topic.bytes for topic in topics], topic_start, 1.0)
 
 
 def replica_racks(
     names: Sequence[str], topics: Sequence[Topic]
 ) -> tuple[tuple[str, ...], Ints, Bools]:
-    """The names of the replicas' racks, the rack set of each dense partition, and which racks are in each set."""
+    """Racks of the replicas (R), rack set of each partition (P), racks of each set (K x R+1)."""
     which, rows = _distinct_rows(_replica_racks(names, topics))
     ordered, code = _coded(chain.from_iterable(rows))
     coded = [tuple(sorted({code[rack] for rack in row})) for row in rows]
     sets = sorted(set(coded))
-    rack_local = _spread(len(sets), len(ordered))
-    rack_local[np.repeat(np.arange(len(sets)), [*map(len, sets)]), [*chain.from_iterable(sets)]] = (
-        True
-    )
+    rack_local = _empty_rack_table(len(sets), len(ordered))
+    set_of_rack = np.repeat(np.arange(len(sets)), [*map(len, sets)])
+    rack_local[set_of_rack, [*chain.from_iterable(sets)]] = True
     number = {row: index for index, row in enumerate(sets)}
     return ordered, np.array([number[row] for row in coded], dtype=np.int32)[which], rack_local
 
@@ -117,27 +118,31 @@ def replica_racks(
 def member_racks(
     racks: tuple[str, ...], rack_local: Bools, members: Sequence[Member]
 ) -> tuple[tuple[str, ...], Bools, Ints]:
-    """The names of all racks, with those that only members are in; which of them are in each set; each member's rack."""
+    """Names of all racks (R), racks of each set (K x R+1), and rack of each member (M).
+
+    The racks include those that have members and no replica.
+    """
     own = [member.rack for member in members]
     _check_names("rack", own, members)
     ordered, code = _coded(chain(own, racks))
     if len(ordered) > len(racks):
-        wider = _spread(len(rack_local), len(ordered))
+        wider = _empty_rack_table(len(rack_local), len(ordered))
         wider[:, [code[rack] for rack in racks]] = rack_local[:, :-1]
         rack_local = wider
     return ordered, rack_local, np.array([*map(code.__getitem__, own)], dtype=np.int32)
 
 
-def _spread(sets: int, racks: int) -> Bools:
-    if sets * racks > MAX_SPREAD:
+def _empty_rack_table(sets: int, racks: int) -> Bools:
+    if sets * racks > MAX_RACK_TABLE_BYTES:
         raise ProblemError(
-            f"topics: replica_racks tell of {racks} racks in {sets} combinations; make fewer racks of them"
+            f"topics: replica_racks name {racks} racks in {sets} combinations, which is too many;"
+            " use fewer racks"
         )
     return np.zeros((sets, racks + 1), dtype=np.bool_)
 
 
 def containers(members: Sequence[Member]) -> tuple[tuple[str, ...], Ints]:
-    """The containers' names, and each member's container or -1."""
+    """Names of the containers, and container of each member (M) or -1."""
     given = [member.container for member in members]
     _check_names("container", given, members)
     if set(given) <= {None}:
@@ -147,7 +152,7 @@ def containers(members: Sequence[Member]) -> tuple[tuple[str, ...], Ints]:
 
 
 def instances(members: Sequence[Member]) -> tuple[str | None, ...]:
-    """Each member's static identity; two members cannot share one."""
+    """Static identity of each member (M), or None; two members cannot share one."""
     given = tuple([member.instance_id for member in members])
     _check_names("instance_id", given, members)
     if len(set(given)) == len(given) - max(given.count(None) - 1, 0):
@@ -156,8 +161,8 @@ def instances(members: Sequence[Member]) -> tuple[str | None, ...]:
     for member in members:
         if member.instance_id in holder:
             raise ProblemError(
-                f"member {member.id!r}: instance_id {member.instance_id!r} is also {holder[member.instance_id]!r}'s; "
-                "give each its own"
+                f"member {member.id!r}: instance_id {member.instance_id!r} is also"
+                f" {holder[member.instance_id]!r}'s; give each its own"
             )
         if member.instance_id is not None:
             holder[member.instance_id] = member.id
@@ -165,7 +170,7 @@ def instances(members: Sequence[Member]) -> tuple[str | None, ...]:
 
 
 def members_in_kafka_order(instance_ids: Sequence[str | None]) -> Ints:
-    """Members in Kafka's order: static ones first by instance id, then the rest by member id (KIP-345)."""
+    """Members in Kafka's order (KIP-345): static ones by instance id, then others by member id."""
     if set(instance_ids) <= {None}:
         return np.arange(len(instance_ids), dtype=np.int32)
     static = [(utf16(name), index) for index, name in enumerate(instance_ids) if name is not None]
@@ -174,11 +179,10 @@ def members_in_kafka_order(instance_ids: Sequence[str | None]) -> Ints:
 
 
 def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
-    """A member's 32-bit number, as Kafka's wire has it."""
+    """A 32-bit number of each member (M), as in Kafka's wire format."""
+    # Nearly always all values are sound; the wrong one is searched one by one below.
     if set(map(type, values)) == {int} and min(values) >= -(2**31) and max(values) < 2**31:
-        return np.array(
-            values, dtype=np.int64
-        )  # as nearly always; what is wrong is looked for one by one
+        return np.array(values, dtype=np.int64)
     for value, owner in zip(values, ids, strict=True):
         if not _is_integer(value) or not -(2**31) <= value < 2**31:
             raise ProblemError(f"member {owner!r}: {field} must be a 32-bit integer, not {value!r}")
@@ -186,7 +190,7 @@ def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
 
 
 def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
-    """What each member can carry, relative to the others."""
+    """Capacity of each member (M), relative to the others."""
     if set(map(type, values)) == {float} and min(values) > 0 and math.isfinite(sum(values)):
         return np.array(values, dtype=np.float64)
     for value, owner in zip(values, ids, strict=True):
@@ -244,7 +248,7 @@ def _check_names(field: str, values: Sequence[object], members: Sequence[Member]
 
 
 def _coded(names: Iterable[str | None]) -> tuple[tuple[str, ...], dict[str | None, int]]:
-    """The distinct names in order, and the index of each; nobody's is -1."""
+    """Distinct names in order, and the index of each; the index of None is -1."""
     ordered = in_java_order(name for name in set(names) if name is not None)
     code: dict[str | None, int] = {name: index for index, name in enumerate(ordered)}
     code[None] = -1
@@ -260,13 +264,14 @@ def _per_partition(
         column = np.zeros((0, 0))
     if column.ndim != 1 or len(column) != partitions:
         raise ProblemError(
-            f"topic {name!r}: {field} must be a list of one number for each of its {partitions} partitions"
+            f"topic {name!r}: {field} must be a list of one number for each of its"
+            f" {partitions} partitions"
         )
     return column
 
 
 def _replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> list[Collection[str]]:
-    """The replica racks of each dense partition."""
+    """Replica racks of each dense partition (P)."""
     given = [
         [()] * topic.partitions if topic.replica_racks is None else topic.replica_racks
         for topic in topics
@@ -274,7 +279,8 @@ def _replica_racks(names: Sequence[str], topics: Sequence[Topic]) -> list[Collec
     for name, topic, rows in zip(names, topics, given, strict=True):
         if isinstance(rows, str) or len(rows) != topic.partitions:
             raise ProblemError(
-                f"topic {name!r}: replica_racks must be a list of racks for each of its {topic.partitions} partitions"
+                f"topic {name!r}: replica_racks must be a list of racks for each of its"
+                f" {topic.partitions} partitions"
             )
     listed = [*chain.from_iterable(given)]
     if not _collections(listed):
@@ -293,15 +299,18 @@ def _collections(rows: Iterable[object]) -> bool:
 
 
 def _distinct_rows(rows: list[Collection[str]]) -> tuple[Longs, list[tuple[str, ...]]]:
-    """Which of the distinct rows each row is, and these: hardly more than there are ways to spread replicas."""
+    """Index of each row among the distinct rows, and the distinct rows.
+
+    There are hardly more distinct rows than ways to spread replicas over racks.
+    """
     number: defaultdict[tuple[str, ...], int] = defaultdict(counting().__next__)
     try:
-        which = np.fromiter(
+        index = np.fromiter(
             map(number.__getitem__, map(tuple, rows)), dtype=np.int64, count=len(rows)
         )
-        named = _are(str, chain.from_iterable(number))
+        all_names = _are(str, chain.from_iterable(number))
     except TypeError:
-        named = False
-    if not named:
+        all_names = False
+    if not all_names:
         raise ProblemError("topics: replica_racks must hold names of racks, each a string")
-    return which, list(number)
+    return index, list(number)

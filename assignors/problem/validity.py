@@ -1,7 +1,8 @@
-"""The one statement of what a right assignment is.
+"""The one statement of when an assignment is valid.
 
-It guards what is published and drives the property tests. Law: every partition that has a reader has one owner (or one
-member that it is withheld for), and nobody owns what it does not read.
+`violations` guards every plan before it is published and drives the property tests.
+Guarantees: every partition with a reader has one owner (or one member that it is withheld for), and
+no member owns a partition of a topic that it does not read.
 """
 
 import numpy as np
@@ -13,11 +14,13 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 
-TOLD = 10  # the first few of a kind say enough; a broken strategy breaks thousands at once
+MAX_LISTED = 10
+"""Violations listed of each kind: a broken strategy breaks thousands at once, and the first few say
+enough."""
 
 
 def violations(group: Group, assignment: Assignment) -> tuple[str, ...]:
-    """Each way in which an assignment is wrong, a sentence each; empty when it is right."""
+    """Violations of validity, one sentence each; empty if the assignment is valid."""
     columns = {"owner": assignment.owner}
     if assignment.withheld is not None:
         columns["withheld"] = assignment.withheld
@@ -27,15 +30,15 @@ def violations(group: Group, assignment: Assignment) -> tuple[str, ...]:
     if misshapen:
         return tuple(misshapen)
 
-    found = _told(group, group.has_reader() & (assignment.target < 0), "has readers but no owner")
+    found = _listed(group, group.has_reader() & (assignment.target < 0), "has readers but no owner")
     for name, column in columns.items():
         for member in np.unique(column[_foreign(group, column)]).tolist():
-            theirs = _foreign(group, column) & (column == member)
-            found += _told(
-                group, theirs, f"has {name} {group.members[member]!r}, who does not read it"
+            of_member = _foreign(group, column) & (column == member)
+            found += _listed(
+                group, of_member, f"has {name} {group.members[member]!r}, who does not read it"
             )
     if assignment.withheld is not None:
-        found += _told(
+        found += _listed(
             group,
             (assignment.owner >= 0) & (assignment.withheld >= 0),
             "is owned and withheld at once",
@@ -49,25 +52,25 @@ def _misshapen(group: Group, name: str, column: Ints) -> list[str]:
             f"{name} must be int32[{group.partition_count}], not {column.dtype}{list(column.shape)}"
         ]
     if len(column) and (column.min() < -1 or column.max() >= len(group.members)):
-        return [
-            f"{name} must hold members below {len(group.members)} or -1, not {column.min()} .. {column.max()}"
-        ]
+        found = f"{column.min()} .. {column.max()}"
+        return [f"{name} must hold members below {len(group.members)} or -1, not {found}"]
     return []
 
 
 def _foreign(group: Group, column: Ints) -> Bools:
-    """Partitions that are with a member that does not read them."""
+    """Partitions (P) whose member in this column does not read their topic."""
     foreign = column >= 0
     foreign[foreign] = ~group.reads(column[foreign], group.partition_topic[foreign])
     return foreign
 
 
-def _told(group: Group, wrong: Bools, what: str) -> list[str]:
+def _listed(group: Group, wrong: Bools, violation: str) -> list[str]:
+    """One sentence for each of the first wrong partitions (P), and one that counts the others."""
     partitions = np.flatnonzero(wrong)
-    told = [f"partition {_name(group, p)} {what}" for p in partitions[:TOLD].tolist()]
-    if len(partitions) > TOLD:
-        told.append(f"and {len(partitions) - TOLD} more: each {what}")
-    return told
+    listed = [f"partition {_name(group, p)} {violation}" for p in partitions[:MAX_LISTED].tolist()]
+    if len(partitions) > MAX_LISTED:
+        listed.append(f"and {len(partitions) - MAX_LISTED} more: each {violation}")
+    return listed
 
 
 def _name(group: Group, partition: int) -> str:

@@ -1,7 +1,8 @@
-"""One at a time to whoever has least, computed at once: water finds its level.
+"""Water-filling: repeatedly give one unit to the least loaded bucket, in closed form.
 
-Law: giving so many units one by one, each to the lowest vessel and of equal ones to the first, gives these gains in this order.
-Topic is poured after topic, the one whose choice of readers is narrowest first.
+Guarantees: the gains, and their order, are those of giving the units one by one, each to the lowest
+bucket and of equal buckets to the first. Topics are filled one after the other, the topic with the
+fewest readers first.
 """
 
 import numpy as np
@@ -14,10 +15,10 @@ from assignors.problem.group import Group
 
 
 def water_fill(levels: Longs, amount: int) -> Longs:
-    """How much each vessel gains."""
-    low = levels.copy()  # methods, not functions: this is called for topics by the thousand
+    """Units that each bucket gains, by bucket."""
+    low = levels.copy()  # methods, not functions: plans call this for topics by the thousand
     low.sort()
-    content = low.cumsum()  # of the lower ones and this
+    content = low.cumsum()  # of the lower buckets and this one
     wet = int((low * np.arange(1, len(low) + 1) - content).searchsorted(amount, side="right"))
     level, rest = divmod(amount + int(content[wet - 1]), wet)
     gained = np.maximum(level - levels, 0)
@@ -27,9 +28,9 @@ def water_fill(levels: Longs, amount: int) -> Longs:
 
 
 def water_fill_order(levels: Longs, gained: Longs) -> Longs:
-    """Which vessel each unit went to, unit by unit."""
-    vessels = np.repeat(np.arange(len(levels)), gained)
-    return vessels[np.lexsort((vessels, levels[vessels] + within(gained)))]
+    """Bucket that each unit goes to, in the order in which the units are given."""
+    buckets = np.repeat(np.arange(len(levels)), gained)
+    return buckets[np.lexsort((buckets, levels[buckets] + within(gained)))]
 
 
 def scarcest_first(group: Group) -> list[int]:

@@ -47,7 +47,7 @@ def test_a_catalogue_cannot_be_written():
 
 
 def test_more_racks_than_a_table_can_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(intake, "MAX_SPREAD", 5)
+    monkeypatch.setattr(intake, "MAX_RACK_TABLE_BYTES", 5)
     topics = {"t": Topic(partitions=2, replica_racks=[["a", "b"], ["b"]])}
     Group.build(topics, [])
     with pytest.raises(ProblemError, match="tell of 3 racks in 2 combinations"):
