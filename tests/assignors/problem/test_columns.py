@@ -19,11 +19,11 @@ SPARSE = 10**6  # beyond it no table is made, and keys are sorted
 @pytest.mark.parametrize("top", [41, SPARSE])
 @given(keys=keys)
 def test_by_a_table_or_by_sorting_keys_are_the_same(keys, top):
-    once, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    once, first, rank = np.unique(keys, return_index=True, return_inverse=True)
     assert distinct(keys, top).tolist() == once.tolist()
     assert firsts(keys, top).tolist() == first.tolist()
-    assert numbered(keys).tolist() == place.tolist()
-    assert numbered(keys * 1000).tolist() == place.tolist()
+    assert numbered(keys).tolist() == rank.tolist()
+    assert numbered(keys * 1000).tolist() == rank.tolist()
 
 
 @pytest.mark.parametrize("top", [41, SPARSE])

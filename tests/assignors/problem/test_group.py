@@ -22,8 +22,8 @@ def test_the_columns_say_what_the_names_said(problem):
         assert group.lag[start:end].tolist() == list(topic.lags or [0] * topic.partitions)
         for number in range(topic.partitions):
             first, last = group.replica_start[start + number : start + number + 2]
-            there = [group.racks[rack] for rack in group.replica_rack[first:last]]
-            assert there == sorted(set(topic.replica_racks[number] if topic.replica_racks else ()))
+            found = [group.racks[rack] for rack in group.replica_rack[first:last]]
+            assert found == sorted(set(topic.replica_racks[number] if topic.replica_racks else ()))
         readers = {group.members[member] for member in group.readers(index)}
         assert readers == {member.id for member in problem.members if name in member.topics}
     for member in problem.members:
@@ -34,8 +34,8 @@ def test_the_columns_say_what_the_names_said(problem):
         rack = group.member_rack[index]
         assert (None if rack < 0 else group.racks[rack]) == member.rack
         assert group.joined[index] == (member.owned is not None)
-        mine = group.claim_partition[group.claim_member == index]
-        assert mine.tolist() == sorted(
+        claimed = group.claim_partition[group.claim_member == index]
+        assert claimed.tolist() == sorted(
             int(group.topic_start[group.topics.index(topic)]) + partition
             for topic, partitions in (member.owned or {}).items()
             if topic in problem.topics
@@ -101,7 +101,10 @@ def test_names_go_in_javas_order():
         (Topic(partitions=True), "topic 't': partitions must be an integer"),
         (Topic(partitions="2"), "topic 't': partitions must be an integer"),
         (Topic(partitions=10**12), "are more than"),
-        (Topic(partitions=2, lags=[1]), "topic 't': lags must be a list of one number for each of its 2 partitions"),
+        (
+            Topic(partitions=2, lags=[1]),
+            "topic 't': lags must be a list of one number for each of its 2 partitions",
+        ),
         (Topic(partitions=1, lags=[-1]), "topic 't': lags must be integers from 0 up"),
         (Topic(partitions=1, lags=[2**63]), "topic 't': lags must be integers"),
         (Topic(partitions=1, lags=[2**70]), "topic 't': lags must be integers"),
@@ -109,15 +112,27 @@ def test_names_go_in_javas_order():
         (Topic(partitions=1, lags=["1"]), "topic 't': lags must be integers"),
         (Topic(partitions=1, lags=[True]), "topic 't': lags must be integers"),
         (Topic(partitions=2, lags=[[1], 2]), "topic 't': lags must be a list of one number"),
-        (Topic(partitions=1, rates=[float("nan")]), "topic 't': rates must be finite numbers from 0 up"),
+        (
+            Topic(partitions=1, rates=[float("nan")]),
+            "topic 't': rates must be finite numbers from 0 up",
+        ),
         (Topic(partitions=1, rates=["fast"]), "topic 't': rates must be finite numbers"),
-        (Topic(partitions=2, replica_racks=[["a"]]), "topic 't': replica_racks must be a list of racks for each of its 2"),
-        (Topic(partitions=1, replica_racks=["a"]), "topic 't': replica_racks must hold a list of racks"),
-        (Topic(partitions=1, replica_racks=[7]), "topic 't': replica_racks must hold a list of racks"),
+        (
+            Topic(partitions=2, replica_racks=[["a"]]),
+            "topic 't': replica_racks must be a list of racks for each of its 2",
+        ),
+        (
+            Topic(partitions=1, replica_racks=["a"]),
+            "topic 't': replica_racks must hold a list of racks",
+        ),
+        (
+            Topic(partitions=1, replica_racks=[7]),
+            "topic 't': replica_racks must hold a list of racks",
+        ),
         (Topic(partitions=1, replica_racks=[[7]]), "replica_racks must hold names of racks"),
         (Topic(partitions=1, replica_racks=[[["a"]]]), "replica_racks must hold names of racks"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_topic_is_named(topic, message):
     with pytest.raises(ProblemError) as wrong:
         Group.build({"t": topic}, [])

@@ -22,19 +22,19 @@ def naive(problem, names):
         for p in ps
     }
     reading = [member for member in problem.members if set(member.topics) & set(problem.topics)]
-    counts = [sum(who == member.id for who in owner.values()) for member in reading]
+    counts = [sum(owner_id == member.id for owner_id in owner.values()) for member in reading]
     rack_of = {member.id: member.rack for member in problem.members}
     known = {
-        place: (problem.topics[place[0]].replica_racks[place[1]], rack_of[who])
-        for place, who in owner.items()
-        if problem.topics[place[0]].replica_racks and rack_of[who]
+        partition: (problem.topics[partition[0]].replica_racks[partition[1]], rack_of[owner_id])
+        for partition, owner_id in owner.items()
+        if problem.topics[partition[0]].replica_racks and rack_of[owner_id]
     }
-    known = {place: pair for place, pair in known.items() if pair[0]}
+    known = {partition: pair for partition, pair in known.items() if pair[0]}
     loads = [
         sum(
             (problem.topics[t].lags or [0] * 99)[p]
-            for (t, p), who in owner.items()
-            if who == member.id
+            for (t, p), owner_id in owner.items()
+            if owner_id == member.id
         )
         / member.capacity
         for member in reading
@@ -44,7 +44,7 @@ def naive(problem, names):
         "cross_rack": sum(rack not in racks for racks, rack in known.values()) / len(known)
         if known
         else None,
-        "moved": sum(owner.get(place) != who for place, who in held.items()),
+        "moved": sum(owner.get(partition) != member for partition, member in held.items()),
         "lag_max_over_mean": max(loads) / (sum(loads) / len(loads)) if sum(loads) else None,
     }
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assignors.problem import validation as intake
+from assignors.problem import validation
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -17,10 +17,12 @@ from levelwind_testing.groups.random_groups import problems
 def test_a_group_of_a_catalogue_is_the_group_of_its_topics(problem):
     kept = Group.build(TopicIndex.of(problem.topics), problem.members)
     for name in Group.__slots__:
-        ours, theirs = getattr(kept, name), getattr(problem.group, name)
-        assert np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs, (
-            name
-        )
+        column, expected = getattr(kept, name), getattr(problem.group, name)
+        assert (
+            np.array_equal(column, expected)
+            if isinstance(column, np.ndarray)
+            else column == expected
+        ), name
 
 
 def test_racks_of_members_alone_come_between_those_of_replicas():
@@ -38,7 +40,7 @@ def test_racks_of_members_alone_come_between_those_of_replicas():
         True,
         True,
     ]
-    assert topic_index.racks == ("a", "c"), "the catalogue serves other members too"
+    assert topic_index.racks == ("a", "c"), "the index serves other members too"
 
 
 def test_a_catalogue_cannot_be_written():
@@ -47,10 +49,10 @@ def test_a_catalogue_cannot_be_written():
 
 
 def test_more_racks_than_a_table_can_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(intake, "MAX_RACK_TABLE_BYTES", 5)
+    monkeypatch.setattr(validation, "MAX_RACK_TABLE_BYTES", 5)
     topics = {"t": Topic(partitions=2, replica_racks=[["a", "b"], ["b"]])}
     Group.build(topics, [])
-    with pytest.raises(ProblemError, match="tell of 3 racks in 2 combinations"):
+    with pytest.raises(ProblemError, match="name 3 racks in 2 combinations"):
         Group.build(topics, [Member(id="m", topics="*", rack="c")])
-    with pytest.raises(ProblemError, match="tell of 3 racks in 2 combinations"):
+    with pytest.raises(ProblemError, match="name 3 racks in 2 combinations"):
         TopicIndex.of({"t": Topic(partitions=2, replica_racks=[["a", "b"], ["c"]])})

@@ -56,6 +56,6 @@ def test_the_shape_is_checked_first():
 
 def test_thousands_of_a_kind_are_told_shortly():
     group = Group.build({"t": Topic(partitions=1000)}, [Member(id="a", topics="*")])
-    told = violations(group, Assignment(np.full(1000, -1, dtype=np.int32)))
-    assert len(told) == MAX_LISTED + 1
-    assert told[-1] == "and 990 more: each has readers but no owner"
+    listed = violations(group, Assignment(np.full(1000, -1, dtype=np.int32)))
+    assert len(listed) == MAX_LISTED + 1
+    assert listed[-1] == "and 990 more: each has readers but no owner"

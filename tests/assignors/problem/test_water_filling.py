@@ -9,8 +9,14 @@ from assignors.problem.water_filling import (
 
 @pytest.mark.parametrize(
     ("levels", "amount", "gained"),
-    [([0, 0, 0], 4, [2, 1, 1]), ([5, 0, 2], 3, [0, 3, 0]), ([5, 0, 2], 5, [0, 4, 1]), ([1, 1], 0, [0, 0]), ([7], 2, [2])],
-)  # fmt: skip
+    [
+        ([0, 0, 0], 4, [2, 1, 1]),
+        ([5, 0, 2], 3, [0, 3, 0]),
+        ([5, 0, 2], 5, [0, 4, 1]),
+        ([1, 1], 0, [0, 0]),
+        ([7], 2, [2]),
+    ],
+)
 def test_water_finds_its_level(levels, amount, gained):
     assert water_fill(np.array(levels), amount).tolist() == gained
 
