@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from assignors.optimal import Certificate, optimal, optimal_plan
+from assignors.optimal import Certificate, optimal_plan, optimal_strategy
 from assignors.optimal.model.plan_options import (
     CHECKS,
     number,
@@ -14,34 +14,34 @@ from assignors.optimal.model.plan_options import (
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
-from assignors.sticky import sticky
-from assignors.strategies.cooperative_sticky import cooperative_sticky
-from assignors.strategies.failover import failover
-from assignors.strategies.fair import fair
-from assignors.strategies.lag import lag
-from assignors.strategies.lag_global import lag_global
-from assignors.strategies.range import range_
-from assignors.strategies.roundrobin import roundrobin
-from assignors.strategies.server_range import server_range
-from assignors.strategies.topic_roundrobin import topic_roundrobin
-from assignors.strategies.uniform import uniform
+from assignors.sticky import sticky_strategy
+from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from assignors.strategies.failover import failover_strategy
+from assignors.strategies.fair import fair_strategy
+from assignors.strategies.lag import lag_strategy
+from assignors.strategies.lag_global import lag_global_strategy
+from assignors.strategies.range import range_strategy
+from assignors.strategies.roundrobin import roundrobin_strategy
+from assignors.strategies.server_range import server_range_strategy
+from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
+from assignors.strategies.uniform import uniform_strategy
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
-        "cooperative-sticky": cooperative_sticky,
-        "failover": failover,
-        "fair": fair,
-        "lag": lag,
-        "lag-global": lag_global,
-        "optimal": optimal,
-        "range": range_,
-        "roundrobin": roundrobin,
-        "server-range": server_range,
-        "sticky": sticky,
-        "topic-roundrobin": topic_roundrobin,
-        "uniform": uniform,
+        "cooperative-sticky": cooperative_sticky_strategy,
+        "failover": failover_strategy,
+        "fair": fair_strategy,
+        "lag": lag_strategy,
+        "lag-global": lag_global_strategy,
+        "optimal": optimal_strategy,
+        "range": range_strategy,
+        "roundrobin": roundrobin_strategy,
+        "server-range": server_range_strategy,
+        "sticky": sticky_strategy,
+        "topic-roundrobin": topic_roundrobin_strategy,
+        "uniform": uniform_strategy,
     }
 )
 

@@ -2,8 +2,8 @@
 
 from assignors.optimal.best_plan import (
     OptimalPlan,
-    optimal,
     optimal_plan,
+    optimal_strategy,
 )
 from assignors.optimal.certificate import Certificate, Objective
 from assignors.optimal.explanation import (
@@ -19,6 +19,6 @@ __all__ = [
     "OptimalPlan",
     "Place",
     "explain",
-    "optimal",
     "optimal_plan",
+    "optimal_strategy",
 ]

@@ -36,7 +36,7 @@ class OptimalPlan:
     certificate: Certificate
 
 
-def optimal(group: Group, **options: Any) -> Assignment:
+def optimal_strategy(group: Group, **options: Any) -> Assignment:
     """The owners that are best in these respects, in this order.
 
     Law: 1. every partition that has a reader is assigned, and pins, drains and evacuations are kept; 2. counts are as even as

@@ -25,10 +25,10 @@ from assignors.problem.columns import (
     Ints,
     Longs,
 )
-from assignors.sticky import sticky
-from assignors.strategies.lag import lag
-from assignors.strategies.range import range_
-from assignors.strategies.uniform import uniform
+from assignors.sticky import sticky_strategy
+from assignors.strategies.lag import lag_strategy
+from assignors.strategies.range import range_strategy
+from assignors.strategies.uniform import uniform_strategy
 
 
 def limits(terms: Terms, goal: Reference) -> tuple[float, int]:
@@ -106,7 +106,10 @@ def _answers(terms: Terms, goal: Reference) -> list[Ints]:
     """What other strategies answer, as far as it will do."""
     if len(terms.reader_set) > SEEDED:
         return []
-    answers = (strategy(terms.group).owner for strategy in (lag, range_, sticky, uniform))
+    answers = (
+        strategy(terms.group).owner
+        for strategy in (lag_strategy, range_strategy, sticky_strategy, uniform_strategy)
+    )
     return [owner for owner in answers if fits(terms, owner, goal)]
 
 

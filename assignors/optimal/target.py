@@ -20,8 +20,8 @@ from assignors.optimal.search.improve import settled
 from assignors.optimal.search.relieve import levelled
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import Ints
-from assignors.strategies.lag import lag
-from assignors.strategies.range import range_
+from assignors.strategies.lag import lag_strategy
+from assignors.strategies.range import range_strategy
 
 CLOSE = 0.25  # of the tolerance: as near to the bound as this is near enough
 MANY = 24  # kinds of members, of which not all exchanges were tried
@@ -62,7 +62,7 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
         if terms.drain(plans[-1]) > enough:
             plans += _regardless_of_racks(terms, nobody, goal, near, effort)
     if terms.drain(near) > bound.value and 2 * terms.crossed(near) >= _blind(terms):
-        dealt = lag(
+        dealt = lag_strategy(
             terms.group
         ).owner  # who looks at load alone may come closer still, where racks make no difference
         plans += [dealt] if terms.even(dealt) else []
@@ -102,6 +102,6 @@ def _regardless_of_racks(
     """Plans in which load is all that counts, from several beginnings."""
     begun = [near, place(terms, nobody, effort.half(), "none")]
     if len(terms.reader_set) <= SEEDED:
-        seeds = (strategy(terms.group).owner for strategy in (lag, range_))
+        seeds = (strategy(terms.group).owner for strategy in (lag_strategy, range_strategy))
         begun += [owner for owner in seeds if terms.even(owner)]
     return [levelled(terms, plan, nobody, goal, effort, crossing=None) for plan in begun]

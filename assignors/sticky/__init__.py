@@ -9,7 +9,7 @@ to whom; `piles` are what members have to pass on.
 from assignors.sticky.sticky_plan import (
     kept_claims,
     settled,
-    sticky,
+    sticky_strategy,
 )
 
-__all__ = ["kept_claims", "settled", "sticky"]
+__all__ = ["kept_claims", "settled", "sticky_strategy"]

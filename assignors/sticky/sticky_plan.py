@@ -15,7 +15,7 @@ from assignors.sticky.equal_subscriptions import equal
 from assignors.sticky.mixed_subscriptions import unequal
 
 
-def sticky(group: Group) -> Assignment:
+def sticky_strategy(group: Group) -> Assignment:
     """Balance first, then replicas in the owner's rack, then what its owner held already.
 
     Law: no plan has more even loads (by the sum of their squares); of those as even none has fewer partitions far from their

@@ -19,7 +19,7 @@ from assignors.sticky import kept_claims, settled
 LOOK_AHEAD = 6  # targets that are tried for one that the next round leaves alone; the second nearly always is
 
 
-def cooperative_sticky(group: Group) -> Assignment:
+def cooperative_sticky_strategy(group: Group) -> Assignment:
     """`sticky`, except that a partition which another member claims is withheld for one round.
 
     Law: the target is `sticky`'s. Who claims what goes elsewhere sees it missing from its assignment and gives it up; in

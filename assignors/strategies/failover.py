@@ -12,7 +12,7 @@ from assignors.problem.assignment import (
 from assignors.problem.group import Group
 
 
-def failover(group: Group) -> Assignment:
+def failover_strategy(group: Group) -> Assignment:
     """Active and passive: each topic whole to its reader of the highest priority.
 
     Law: the highest number is the highest priority; who gives none has the highest there is. A topic that the first one does

@@ -17,7 +17,7 @@ from assignors.problem.water_filling import (
 )
 
 
-def fair(group: Group) -> Assignment:
+def fair_strategy(group: Group) -> Assignment:
     """Count what each member has over all topics, and give each partition to the reader with the fewest.
 
     Law: topics with the fewest readers first, so that the choices that are left stay wide; of these the ones with the most

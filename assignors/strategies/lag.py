@@ -19,7 +19,7 @@ from assignors.problem.group import Group
 FEW_READERS = 64  # below it Python's own sort of a round beats an array's
 
 
-def lag(group: Group) -> Assignment:
+def lag_strategy(group: Group) -> Assignment:
     """Deal each topic's partitions by decreasing lag to the member with the fewest of this topic.
 
     Law: topics are independent. A partition goes to the reader with the fewest partitions of the topic, of these to the

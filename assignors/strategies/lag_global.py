@@ -27,7 +27,9 @@ FEW_MEMBERS = 64  # below it a heap beats an array's sort of each round
 TAKERS = 8  # members that are tried as takers: the least loaded ones
 
 
-def lag_global(group: Group, *, max_count_skew: int = 1, stick_within: float = 1.25) -> Assignment:
+def lag_global_strategy(
+    group: Group, *, max_count_skew: int = 1, stick_within: float = 1.25
+) -> Assignment:
     """Level what members have to catch up with, lag over capacity, over all topics together.
 
     Law: claims stay. What nobody holds is dealt by decreasing lag to the reader with the least load among those that have

@@ -27,7 +27,7 @@ from assignors.problem.group import Group
 RACKLESS = -1
 
 
-def range_(group: Group) -> Assignment:
+def range_strategy(group: Group) -> Assignment:
     """Cut each topic into one range for each reader; the first ones get one partition more where it does not divide.
 
     Law: of a topic of n partitions each of k readers gets n // k, and n % k of them one more. Without racks these are

@@ -17,7 +17,7 @@ from assignors.problem.group import Group
 from assignors.strategies.range import seated
 
 
-def roundrobin(group: Group) -> Assignment:
+def roundrobin_strategy(group: Group) -> Assignment:
     """Walk the partitions by topic name and number, and a circle of the members beside them.
 
     Law: a partition goes to the first member from the circle's hand on that reads its topic, and the hand moves past it.

@@ -11,7 +11,7 @@ from assignors.strategies.range import (
 )
 
 
-def server_range(group: Group) -> Assignment:
+def server_range_strategy(group: Group) -> Assignment:
     """What the broker's `range` gives: topics of as many partitions stay co-partitioned whatever their racks.
 
     Law: of a topic of n partitions reader i of k gets n // k consecutive ones, the first n % k readers one more. Racks and

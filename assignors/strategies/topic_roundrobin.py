@@ -15,7 +15,7 @@ from assignors.problem.columns import Ints
 from assignors.problem.group import Group
 
 
-def topic_roundrobin(group: Group) -> Assignment:
+def topic_roundrobin_strategy(group: Group) -> Assignment:
     """Keep a topic together, so that one member's failure stops all of it or nothing of it.
 
     Law: a topic goes to the next member that reads it. Where members say which container they run in, a topic's partitions

@@ -10,7 +10,7 @@ from assignors.sticky.equal_subscriptions import equal
 from assignors.sticky.mixed_subscriptions import unequal
 
 
-def uniform(group: Group) -> Assignment:
+def uniform_strategy(group: Group) -> Assignment:
     """As `sticky`, but members are filled one after another, so that a member has few topics rather than few of each.
 
     Law: balance first, then replicas in the owner's rack, then claims. With equal subscriptions what nobody holds goes to the

@@ -16,7 +16,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.problem.score import score
-from assignors.strategies.lag import lag
+from assignors.strategies.lag import lag_strategy
 
 T = TypeVar("T")
 TOPICS, PARTITIONS, MEMBERS, REPEAT = 10, 10_000, 1_000, 7
@@ -38,10 +38,10 @@ def main() -> None:
         f"lag: {TOPICS * PARTITIONS:,} partitions of {TOPICS} topics, {MEMBERS:,} members; {REPEAT} repeats"
     )
     whole = timed("names to names", lambda: names_to_names(topics, members))
-    timed("the plan alone", lambda: lag(group))
+    timed("the plan alone", lambda: lag_strategy(group))
     naive = timed("a heap in plain Python, names to names", lambda: plain(topics, members))
     assert whole == naive, "both must give the same assignment"
-    figures = score(group, lag(group))
+    figures = score(group, lag_strategy(group))
     print(f"  score: spread {figures.spread}, most lag over mean {figures.lag_max_over_mean}")
 
 
@@ -49,7 +49,7 @@ def names_to_names(
     topics: dict[str, Topic], members: list[Member]
 ) -> dict[str, dict[str, list[int]]]:
     group = Group.build(topics, members)
-    return lag(group).to_names(group)
+    return lag_strategy(group).to_names(group)
 
 
 def plain(topics: dict[str, Topic], members: list[Member]) -> dict[str, dict[str, list[int]]]:

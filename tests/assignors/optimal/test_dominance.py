@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.optimal import optimal
+from assignors.optimal import optimal_strategy
 from levelwind_testing.groups.dominance import (
     LAGS,
     Respects,
@@ -16,7 +16,7 @@ def dominated(found):
     """By case: the baselines whose plans beat ours."""
     beaten = {}
     for case in found:
-        ours = respects(case.group, optimal(case.group))
+        ours = respects(case.group, optimal_strategy(case.group))
         better = [
             (name, theirs) for name, theirs in answers(case.group).items() if theirs.beats(ours)
         ]

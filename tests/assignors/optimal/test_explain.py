@@ -1,6 +1,6 @@
 import pytest
 
-from assignors.optimal import explain, optimal
+from assignors.optimal import explain, optimal_strategy
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -20,7 +20,7 @@ def two_racks():
         Member(id="B", topics="*", rack="b", owned={"t": [1, 2]}, generation=1),
     ]
     group = Group.build(topics, members)
-    return group, optimal(group)
+    return group, optimal_strategy(group)
 
 
 def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
@@ -43,7 +43,7 @@ def test_alone_it_would_make_counts_uneven_and_that_comes_last():
     topics = {"t": Topic(partitions=3, lags=[5, 0, 0]), "u": Topic(partitions=1)}
     members = [Member(id="A", topics=["t", "u"]), Member(id="B", topics=["t"])]
     group = Group.build(topics, members)
-    plan = optimal(group)
+    plan = optimal_strategy(group)
     only = explain(group, plan, "u", 0)
     assert only.owner == "A"
     assert "no other member may have it" in only.reasons
@@ -55,7 +55,7 @@ def test_a_partition_that_nobody_reads_and_one_that_is_not_there():
     group = Group.build(
         {"t": Topic(partitions=1), "u": Topic(partitions=1)}, [Member(id="A", topics=["t"])]
     )
-    plan = optimal(group)
+    plan = optimal_strategy(group)
     assert explain(group, plan, "u", 0).lines() == ("u-0 is with nobody: no member reads it",)
     with pytest.raises(ProblemError, match="'t': has no partition 7"):
         explain(group, plan, "t", 7)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.optimal import optimal, optimal_plan
+from assignors.optimal import optimal_plan, optimal_strategy
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -40,7 +40,7 @@ def owning(members, names):
 
 def planned(topics, members, **options):
     group = Group.build(topics, members)
-    return optimal(group, **options).to_names(group)
+    return optimal_strategy(group, **options).to_names(group)
 
 
 def fleet(partitions, members, seed=0, *, racks=3, topics=4):
@@ -66,9 +66,9 @@ def fleet(partitions, members, seed=0, *, racks=3, topics=4):
 @settings(max_examples=30)
 def test_nothing_moves_when_nothing_changed(posed):
     group = posed.group
-    answer = optimal(group)
+    answer = optimal_strategy(group)
     again = Group.build(posed.topics, owning(posed.members, answer.to_names(group)))
-    assert optimal(again).owner.tolist() == answer.owner.tolist()
+    assert optimal_strategy(again).owner.tolist() == answer.owner.tolist()
 
 
 @pytest.mark.parametrize(("partitions", "members"), [(40, 7), (120, 9), (400, 24)])
@@ -229,7 +229,7 @@ def test_no_other_strategy_is_as_good_in_all_respects_and_better_in_one(
             for name, topic in topics.items()
         }
     group = Group.build(topics, people)
-    ours = respects(group, optimal(group))
+    ours = respects(group, optimal_strategy(group))
     for name in BASELINES:
         theirs = respects(group, STRATEGIES[name](group))
         assert not (theirs != ours and all(b <= a for a, b in zip(ours, theirs, strict=True))), name
@@ -253,7 +253,7 @@ def departed(partitions, members, lag=None, **options):
             name: replace(topic, lags=[lag] * topic.partitions) for name, topic in topics.items()
         }
     whole = Group.build(topics, people)
-    before = optimal(whole)
+    before = optimal_strategy(whole)
     group = Group.build(topics, owning(people, before.to_names(whole))[:-1])
     plan = optimal_plan(group, **options)
     assert violations(group, plan.assignment) == ()
@@ -414,6 +414,6 @@ def test_bounds_are_never_above_what_a_plan_reaches_and_wishes_hold(posed, seed)
 def test_without_the_solver_a_group_that_needs_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
     simple = Group.build(*fleet(40, 4, racks=0))
-    assert violations(simple, optimal(simple)) == ()
+    assert violations(simple, optimal_strategy(simple)) == ()
     with pytest.raises(SolverMissingError, match=r"install levelwind\[solver\]"):
-        optimal(Group.build(*fleet(40, 4)))
+        optimal_strategy(Group.build(*fleet(40, 4)))

@@ -9,8 +9,8 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.moves import moves
 from assignors.problem.score import score
-from assignors.strategies.cooperative_sticky import cooperative_sticky
-from assignors.strategies.lag import lag
+from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.random_groups import problems
 
 
@@ -30,7 +30,7 @@ def test_what_is_withheld_moves_too():
         Member(id="b", topics="*"),
     ]
     group = Group.build({"t": Topic(partitions=2)}, members)
-    assert moves(Assignment.held(group), cooperative_sticky(group)).assigned(group) == {
+    assert moves(Assignment.held(group), cooperative_sticky_strategy(group)).assigned(group) == {
         "b": {"t": [1]}
     }
 
@@ -46,7 +46,7 @@ def test_what_somebody_waited_for_is_given_up_by_who_has_it_still():
 @given(problem=problems())
 def test_carried_out_they_lead_from_the_one_to_the_other(problem):
     group = problem.group
-    before, after = Assignment.held(group), lag(group)
+    before, after = Assignment.held(group), lag_strategy(group)
     change = moves(before, after)
     owner = before.owner.copy()
     owner[change.partition[change.source >= 0]] = -1

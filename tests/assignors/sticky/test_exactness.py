@@ -13,7 +13,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.problem.locality import rack_remote_at
-from assignors.sticky import kept_claims, sticky
+from assignors.sticky import kept_claims, sticky_strategy
 from levelwind_testing.groups.random_groups import (
     Shape,
     seeded,
@@ -70,7 +70,7 @@ def test_no_plan_is_better_than_sticky_where_members_read_different_topics(first
         group = seeded(seed, Shape(equal=False, lags=False)).group
         if not group.equal_subscriptions and group.has_reader().any():
             compared += 1
-            assert worth(group, sticky(group).owner) == optimum(group), f"seed {seed}"
+            assert worth(group, sticky_strategy(group).owner) == optimum(group), f"seed {seed}"
     assert compared > 100
 
 
@@ -78,7 +78,7 @@ def test_no_plan_is_better_than_sticky_where_members_of_equal_wishes_came_and_we
     compared = 0
     for seed in range(150):
         group = seeded(seed, Shape(equal=True, lags=False, partitions=6)).group
-        held, owner = kept_claims(group), sticky(group).owner
+        held, owner = kept_claims(group), sticky_strategy(group).owner
         if (held >= 0).any() and (owner != held).any() and group.has_reader().any():
             compared += 1
             assert worth(group, owner) == optimum(group), f"seed {seed}"
@@ -93,7 +93,11 @@ def test_a_group_at_rest_moves_only_what_is_far():
         for name, rack, partition in (("x", "a", 1), ("y", "b", 0), ("z", "c", 2))
     ]
     group = Group.build(topics, members)
-    assert sticky(group).to_names(group) == {"x": {"t": [1]}, "y": {"t": [0]}, "z": {"t": [2]}}
+    assert sticky_strategy(group).to_names(group) == {
+        "x": {"t": [1]},
+        "y": {"t": [0]},
+        "z": {"t": [2]},
+    }
     assert optimum(group) == (3, 0, 2)
 
 
@@ -105,7 +109,7 @@ def test_a_group_at_rest_moves_nothing_to_a_member_of_unknown_rack():
         Member(id="z", topics="*", rack="b", owned={"t": [1]}, generation=1),
     ]
     group = Group.build(topics, members)
-    assert sticky(group).to_names(group) == {"x": {"t": [0]}, "y": {}, "z": {"t": [1]}}
+    assert sticky_strategy(group).to_names(group) == {"x": {"t": [0]}, "y": {}, "z": {"t": [1]}}
 
 
 def test_chains_of_any_length_bring_far_partitions_near():
@@ -126,7 +130,7 @@ def test_chains_of_any_length_bring_far_partitions_near():
         for n in range(size)
     ]
     group = Group.build(topics, members)
-    assert worth(group, sticky(group).owner) == (size, 0, size)
+    assert worth(group, sticky_strategy(group).owner) == (size, 0, size)
 
 
 def test_many_members_that_join_cost_no_more_moves_than_they_must():
@@ -141,7 +145,7 @@ def test_many_members_that_join_cost_no_more_moves_than_they_must():
         for n in range(24)
     ]
     first = Group.build(topics, people[:16])
-    owned = sticky(first).to_names(first)
+    owned = sticky_strategy(first).to_names(first)
     joined = [
         Member(
             id=m.id,
@@ -153,4 +157,4 @@ def test_many_members_that_join_cost_no_more_moves_than_they_must():
         for m in people
     ]
     group = Group.build(topics, joined)
-    assert worth(group, sticky(group).owner) == optimum(group)
+    assert worth(group, sticky_strategy(group).owner) == optimum(group)

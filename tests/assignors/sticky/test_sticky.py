@@ -9,7 +9,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.problem.score import score
-from assignors.sticky import sticky
+from assignors.sticky import sticky_strategy
 from levelwind_testing.groups.random_groups import (
     Shape,
     problems,
@@ -18,7 +18,7 @@ from levelwind_testing.groups.random_groups import (
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return sticky(group).to_names(group)
+    return sticky_strategy(group).to_names(group)
 
 
 def test_the_blogs_example_moves_only_what_the_leaver_had():
@@ -39,7 +39,7 @@ def test_kip_49s_subscriptions_are_balanced():
         {name: Topic(partitions=size) for name, size in sizes.items()},
         [Member(id=name, topics=wish) for name, wish in wishes.items()],
     )
-    assert score(group, sticky(group)).spread == 0
+    assert score(group, sticky_strategy(group)).spread == 0
 
 
 def test_a_new_member_takes_as_little_as_balance_asks():
@@ -50,7 +50,7 @@ def test_a_new_member_takes_as_little_as_balance_asks():
         Member(id="c", topics="*"),
     ]
     group = Group.build(topics, members)
-    assert score(group, sticky(group)).as_json() | {"lag_max_over_mean": None} == {
+    assert score(group, sticky_strategy(group)).as_json() | {"lag_max_over_mean": None} == {
         "spread": 1,
         "cross_rack": None,
         "moved": 2,
@@ -134,7 +134,7 @@ def test_far_partitions_change_places_across_topics():
 @given(problem=problems(Shape(racks=0, partitions=5)))
 def test_no_chain_of_moves_would_narrow_a_gap_of_two(problem):
     group = problem.group
-    owner = sticky(group).owner.tolist()
+    owner = sticky_strategy(group).owner.tolist()
     load = [owner.count(member) for member in range(len(group.members))]
     passes = {
         member: {

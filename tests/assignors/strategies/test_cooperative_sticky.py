@@ -9,7 +9,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.problem.validity import violations
-from assignors.strategies.cooperative_sticky import cooperative_sticky
+from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
 from levelwind_testing.groups.random_groups import problems
 
 
@@ -17,26 +17,26 @@ def test_what_moves_is_withheld_until_its_owner_has_given_it_up():
     topics = {"t": Topic(partitions=2)}
     owner = Member(id="a", topics="*", owned={"t": [0, 1]}, generation=1)
     group = Group.build(topics, [owner, Member(id="b", topics="*")])
-    first = cooperative_sticky(group)
+    first = cooperative_sticky_strategy(group)
     assert first.to_names(group) == {"a": {"t": [0]}, "b": {}}
     assert first.withheld_names(group) == {"b": {"t": [1]}}
     settled = [replace(owner, owned={"t": [0]}), Member(id="b", topics="*", owned={}, generation=1)]
     group = Group.build(topics, settled)
-    second = cooperative_sticky(group)
+    second = cooperative_sticky_strategy(group)
     assert second.withheld is None
     assert second.to_names(group) == {"a": {"t": [0]}, "b": {"t": [1]}}
 
 
 def test_what_nobody_holds_is_given_at_once():
     group = Group.build({"t": Topic(partitions=2)}, [Member(id=name, topics="*") for name in "ab"])
-    assert cooperative_sticky(group).withheld is None
+    assert cooperative_sticky_strategy(group).withheld is None
 
 
 def test_both_sides_of_a_double_claim_give_it_up_first():
     members = [Member(id=name, topics="*", owned={"t": [0]}, generation=5) for name in "ab"]
     group = Group.build({"t": Topic(partitions=1)}, members)
-    assert cooperative_sticky(group).to_names(group) == {"a": {}, "b": {}}
-    assert cooperative_sticky(group).withheld_names(group) == {"a": {"t": [0]}}
+    assert cooperative_sticky_strategy(group).to_names(group) == {"a": {}, "b": {}}
+    assert cooperative_sticky_strategy(group).withheld_names(group) == {"a": {"t": [0]}}
 
 
 def test_a_claim_of_an_older_generation_holds_nothing_up():
@@ -45,15 +45,15 @@ def test_a_claim_of_an_older_generation_holds_nothing_up():
         Member(id="b", topics="*", owned={"t": [0]}, generation=5),
     ]
     group = Group.build({"t": Topic(partitions=2)}, members)
-    assert cooperative_sticky(group).to_names(group) == {"a": {"t": [1]}, "b": {"t": [0]}}
-    assert cooperative_sticky(group).withheld is None
+    assert cooperative_sticky_strategy(group).to_names(group) == {"a": {"t": [1]}, "b": {"t": [0]}}
+    assert cooperative_sticky_strategy(group).withheld is None
 
 
 @given(problem=problems())
 @settings(max_examples=300)
 def test_one_further_round_settles_the_group_and_nobody_gets_what_another_claims(problem):
     group = problem.group
-    first = cooperative_sticky(group)
+    first = cooperative_sticky_strategy(group)
     assert violations(group, first) == ()
     for partition, owner in enumerate(first.owner.tolist()):
         claims = group.claim_partition == partition
@@ -64,7 +64,7 @@ def test_one_further_round_settles_the_group_and_nobody_gets_what_another_claims
     names = first.to_names(group)
     members = [replace(member, owned=names[member.id], generation=9) for member in problem.members]
     group = Group.build(problem.topics, members)
-    second = cooperative_sticky(group)
+    second = cooperative_sticky_strategy(group)
     assert second.withheld is None
     kept = first.owner >= 0
     assert np.array_equal(second.owner[kept], first.owner[kept])

@@ -5,7 +5,7 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.failover import failover
+from assignors.strategies.failover import failover_strategy
 from levelwind_testing.groups.random_groups import problems
 
 TOPICS = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
@@ -14,7 +14,7 @@ ALL = {"A": [0, 1], "B": [0, 1]}
 
 def planned(*members):
     group = Group.build(TOPICS, members)
-    return failover(group).to_names(group)
+    return failover_strategy(group).to_names(group)
 
 
 def test_the_blogs_example_gives_all_to_the_highest_priority_and_then_to_the_next():
@@ -49,7 +49,7 @@ def test_a_topic_that_the_first_does_not_read_goes_to_the_next_that_does():
 @given(problem=problems())
 def test_every_topic_is_with_its_first_reader(problem):
     group = problem.group
-    names = failover(group).to_names(group)
+    names = failover_strategy(group).to_names(group)
     for topic, about in problem.topics.items():
         readers = [member for member in problem.members if topic in member.topics]
         if readers and about.partitions:

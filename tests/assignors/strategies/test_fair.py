@@ -7,7 +7,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.problem.score import score
-from assignors.strategies.fair import fair
+from assignors.strategies.fair import fair_strategy
 from levelwind_testing.groups.random_groups import problems
 
 
@@ -19,19 +19,19 @@ def test_kip_49s_example():
         {name: Topic(partitions=size) for name, size in sizes.items()},
         [Member(id=name, topics=wish) for name, wish in wishes.items()],
     )
-    assert fair(group).to_names(group) == {
+    assert fair_strategy(group).to_names(group) == {
         "C1": {"T2": [0], "T3": [0]},
         "C2": {"T1": [0], "T3": [1]},
         "C3": {"T1": [1], "T5": [0]},
         "C4": {"T4": [0], "T5": [1]},
     }
-    assert score(group, fair(group)).spread == 0
+    assert score(group, fair_strategy(group)).spread == 0
 
 
 def test_of_equally_read_topics_the_larger_goes_first():
     topics = {"a": Topic(partitions=1), "b": Topic(partitions=2)}
     group = Group.build(topics, [Member(id="x", topics="*"), Member(id="y", topics="*")])
-    assert fair(group).to_names(group) == {"x": {"a": [0], "b": [0]}, "y": {"b": [1]}}
+    assert fair_strategy(group).to_names(group) == {"x": {"a": [0], "b": [0]}, "y": {"b": [1]}}
 
 
 @given(problem=problems())
@@ -55,4 +55,4 @@ def test_it_is_the_rule_by_the_letter(problem):
             best = min(readers, key=lambda member: (count[member], member))
             owner[partition] = best
             count[best] += 1
-    assert fair(group).owner.tolist() == owner.tolist()
+    assert fair_strategy(group).owner.tolist() == owner.tolist()

@@ -8,7 +8,7 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.strategies import lag as module
-from assignors.strategies.lag import lag
+from assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.random_groups import (
     Shape,
     problems,
@@ -17,14 +17,14 @@ from levelwind_testing.groups.random_groups import (
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return lag(group).to_names(group)
+    return lag_strategy(group).to_names(group)
 
 
 def test_kafka_5337s_example():
     topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
     group = Group.build(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")])
-    owner = lag(group).owner
-    assert lag(group).to_names(group) == {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}
+    owner = lag_strategy(group).owner
+    assert lag_strategy(group).to_names(group) == {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}
     assert np.bincount(owner, weights=group.lag).tolist() == [100_000, 110_000]
 
 
@@ -74,4 +74,4 @@ def by_the_letter(group):
 def test_it_is_the_rule_by_the_letter(few, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FEW_READERS", few)
-        assert lag(problem.group).owner.tolist() == by_the_letter(problem.group).tolist()
+        assert lag_strategy(problem.group).owner.tolist() == by_the_letter(problem.group).tolist()

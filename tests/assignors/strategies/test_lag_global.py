@@ -19,7 +19,7 @@ from assignors.problem.validity import violations
 from assignors.sticky import kept_claims
 from assignors.strategies.lag_global import (
     _Desk,
-    lag_global,
+    lag_global_strategy,
 )
 from levelwind_testing.groups.random_groups import (
     Shape,
@@ -29,7 +29,7 @@ from levelwind_testing.groups.random_groups import (
 
 def planned(topics, members, **options):
     group = Group.build(topics, members)
-    return lag_global(group, **options).to_names(group)
+    return lag_global_strategy(group, **options).to_names(group)
 
 
 def test_kafka_5337s_example_is_the_same_in_one_topic():
@@ -92,7 +92,7 @@ def test_a_new_member_gets_the_least_lag_that_evens_the_counts():
 @given(problem=problems(), skew=st.integers(1, 3))
 def test_it_is_valid_and_counts_differ_no_more_than_allowed(problem, skew):
     group = problem.group
-    assignment = lag_global(group, max_count_skew=skew)
+    assignment = lag_global_strategy(group, max_count_skew=skew)
     assert violations(group, assignment) == ()
     if group.equal_subscriptions:
         assert score(group, assignment).spread <= skew
@@ -113,7 +113,7 @@ def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
         owner[partition] = best
         count[best] += 1
         load[best] += group.lag[partition] / group.capacity[best]
-    dealt = lag_global(group, max_count_skew=skew, stick_within=10**9)
+    dealt = lag_global_strategy(group, max_count_skew=skew, stick_within=10**9)
     if group.equal_subscriptions:  # else counts are narrowed along what readers share
         assert dealt.owner.tolist() == owner.tolist()
 
@@ -121,7 +121,7 @@ def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
 @given(problem=problems(Shape(members=3, equal=True)))
 def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_threshold(problem):
     group = problem.group
-    plan = lag_global(group, stick_within=1.0)
+    plan = lag_global_strategy(group, stick_within=1.0)
     load = loads(group, plan.owner)
     most = int(np.argmax(load)) if len(load) else 0
     for partition in np.flatnonzero(plan.owner == most):
@@ -138,10 +138,10 @@ def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_thresho
 @given(problem=problems())
 def test_what_is_even_enough_stays(problem):
     group = problem.group
-    names = Assignment(lag_global(group).owner).to_names(group)
+    names = Assignment(lag_global_strategy(group).owner).to_names(group)
     members = [replace(member, owned=names[member.id], generation=9) for member in problem.members]
     again = Group.build(problem.topics, members)
-    assert np.array_equal(kept_claims(again), lag_global(again).owner)
+    assert np.array_equal(kept_claims(again), lag_global_strategy(again).owner)
 
 
 @pytest.mark.parametrize("members", [1, 2])
@@ -149,7 +149,7 @@ def test_without_lag_counts_are_even(members):
     group = Group.build(
         {"t": Topic(partitions=5)}, [Member(id=f"m{n}", topics="*") for n in range(members)]
     )
-    assert score(group, lag_global(group)).spread <= 1
+    assert score(group, lag_global_strategy(group)).spread <= 1
 
 
 def dealt_one_by_one(group, owner, free, skew):
@@ -215,7 +215,7 @@ def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
     group = Group.build(topics, members)
     held = {
         member: sum(map(len, theirs.values()))
-        for member, theirs in lag_global(group).to_names(group).items()
+        for member, theirs in lag_global_strategy(group).to_names(group).items()
     }
     assert held == {"a": 4, "b": 2, "c": 1}
 

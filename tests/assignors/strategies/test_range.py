@@ -3,12 +3,12 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.range import range_
+from assignors.strategies.range import range_strategy
 
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return range_(group).to_names(group)
+    return range_strategy(group).to_names(group)
 
 
 def test_the_blogs_example_uses_at_most_two_of_three_members():

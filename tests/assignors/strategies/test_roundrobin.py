@@ -3,12 +3,12 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.roundrobin import roundrobin
+from assignors.strategies.roundrobin import roundrobin_strategy
 
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return roundrobin(group).to_names(group)
+    return roundrobin_strategy(group).to_names(group)
 
 
 def test_the_blogs_example_uses_all_three_members():

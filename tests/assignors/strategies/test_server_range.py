@@ -3,11 +3,14 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.server_range import server_range
+from assignors.strategies.server_range import server_range_strategy
 
 
 def test_it_is_blind_to_racks():
     topics = {"t": Topic(partitions=4, replica_racks=[["b"], ["b"], ["a"], ["a"]])}
     members = [Member(id="m0", topics="*", rack="a"), Member(id="m1", topics="*", rack="b")]
     group = Group.build(topics, members)
-    assert server_range(group).to_names(group) == {"m0": {"t": [0, 1]}, "m1": {"t": [2, 3]}}
+    assert server_range_strategy(group).to_names(group) == {
+        "m0": {"t": [0, 1]},
+        "m1": {"t": [2, 3]},
+    }

@@ -5,13 +5,13 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.topic_roundrobin import topic_roundrobin
+from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
 from levelwind_testing.groups.random_groups import problems
 
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return topic_roundrobin(group).to_names(group)
+    return topic_roundrobin_strategy(group).to_names(group)
 
 
 def test_kip_874s_example_gives_each_a_whole_topic():
@@ -83,7 +83,7 @@ def test_a_container_that_a_small_topic_does_not_reach_keeps_its_turn():
 def test_within_a_container_a_topic_has_one_owner(problem):
     group = problem.group
     container = {member.id: member.container for member in problem.members}
-    names = topic_roundrobin(group).to_names(group)
+    names = topic_roundrobin_strategy(group).to_names(group)
     for topic in problem.topics:
         owners = [container[member] for member, theirs in names.items() if topic in theirs]
         assert len(owners) == len(set(owners))

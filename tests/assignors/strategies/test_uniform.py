@@ -3,12 +3,12 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
-from assignors.strategies.uniform import uniform
+from assignors.strategies.uniform import uniform_strategy
 
 
 def planned(topics, members):
     group = Group.build(topics, members)
-    return uniform(group).to_names(group)
+    return uniform_strategy(group).to_names(group)
 
 
 def test_members_are_filled_one_after_another():

@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from assignors.optimal import optimal
+from assignors.optimal import optimal_strategy
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -67,7 +67,7 @@ def cases(
                 topics, people = problem(cell, wish, count, lags)
                 group = Group.build(topics, people)
                 yield Case(cell, wish, count, "fresh", group)
-                owned = optimal(group).to_names(group)
+                owned = optimal_strategy(group).to_names(group)
                 stayed = [
                     replace(member, owned=owned[member.id], generation=1) for member in people[1:]
                 ]
