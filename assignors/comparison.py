@@ -26,7 +26,7 @@ HEADINGS = {"cross_rack": "cross-rack", "lag_max_over_mean": "lag max/mean"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ComparisonRow:
     """One strategy's result."""
 
     strategy: str
@@ -47,7 +47,7 @@ class Row:
 
 def compare(
     group: Group, names: Iterable[str], options: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[Row, ...]:
+) -> tuple[ComparisonRow, ...]:
     """Run the strategies on the group and score them, in the order in which they are named.
 
     Raises:
@@ -56,11 +56,11 @@ def compare(
     return tuple(_row(group, name, options) for name in names)
 
 
-def _row(group: Group, name: str, options: Mapping[str, Any]) -> Row:
+def _row(group: Group, name: str, options: Mapping[str, Any]) -> ComparisonRow:
     strategy = strategy_named(name, options)
     first, _ = _timed(strategy, group)  # which may have to load a solver before
     again, assignment = _timed(strategy, group)
-    return Row(
+    return ComparisonRow(
         strategy=name,
         score=score(group, assignment),
         plan_micros=min(first, again),
@@ -74,7 +74,7 @@ def _timed(strategy: Strategy, group: Group) -> tuple[int, Assignment]:
     return (perf_counter_ns() - begun) // 1000, assignment
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ComparisonRow]) -> str:
     """The rows in aligned columns; the best figure of each column is starred."""
     best = {figure: _best(rows, figure) for figure in FIGURES}
     lines = [["strategy", *(HEADINGS.get(figure, figure) for figure in FIGURES), "µs"]]
@@ -95,7 +95,7 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-def _best(rows: Sequence[Row], figure: str) -> float | None:
+def _best(rows: Sequence[ComparisonRow], figure: str) -> float | None:
     known = [value for row in rows if (value := row.score.as_json()[figure]) is not None]
     return min(known) if known and min(known) < max(known) else None
 

@@ -24,8 +24,8 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.score import score
 from assignors.registry import (
-    Certified,
-    certified,
+    CertifiedStrategy,
+    certified_strategy,
 )
 from assignors.solver import SolverMissingError
 
@@ -37,7 +37,7 @@ STREAMS = "streams"  # tasks over processes: a problem of its own kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class JsonProblem:
     """A line, understood."""
 
     id: Any
@@ -59,11 +59,11 @@ def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
 def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
     identity: Any = None
     try:
-        fields = parsed(line)
+        fields = parse_line(line)
         identity = _identity(fields)
         strategies = _strategies(fields)
         # A line with tasks alone has neither members nor topics to read.
-        problem = None if all(name == STREAMS for name in strategies) else problem_of(fields)
+        problem = None if all(name == STREAMS for name in strategies) else parse_problem(fields)
     except ProblemError as wrong:
         yield {"id": identity, "error": str(wrong)}
         return
@@ -72,13 +72,13 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
             if problem is None or name == STREAMS:
                 answer = streams_solved(streams_problem_of(fields, _repeat(fields)))
             else:
-                answer = solved(problem, certified(name, problem.options))
+                answer = solve_problem(problem, certified_strategy(name, problem.options))
             yield {"id": identity, "strategy": name} | answer
         except (ProblemError, SolverMissingError) as wrong:
             yield {"id": identity, "strategy": name, "error": str(wrong)}
 
 
-def parsed(line: str | bytes) -> dict[str, Any]:
+def parse_line(line: str | bytes) -> dict[str, Any]:
     """A line's JSON object.
 
     Raises:
@@ -97,7 +97,7 @@ def parsed(line: str | bytes) -> dict[str, Any]:
     return _object("line", fields)
 
 
-def problem_of(fields: Mapping[str, Any]) -> Problem:
+def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
     """A problem from a line's fields.
 
     Raises:
@@ -106,7 +106,7 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
     lags = _object("lags", fields.get("lags") or {})
     rates = _object("rates", fields.get("rates") or {})
     traffic = _object("bytes", fields.get("bytes") or {})
-    return Problem(
+    return JsonProblem(
         id=_identity(fields),
         strategies=_strategies(fields),
         topics={
@@ -121,7 +121,7 @@ def problem_of(fields: Mapping[str, Any]) -> Problem:
     )
 
 
-def solved(problem: Problem, strategy: Certified) -> dict[str, Any]:
+def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str, Any]:
     """The answer of one strategy, with the time that it took."""
     plan: list[float] = []
     total: list[float] = []
@@ -155,7 +155,7 @@ def _times(plan: list[float], total: list[float]) -> dict[str, int]:
 
 
 def _in_order(
-    problem: Problem, names: dict[str, dict[str, list[int]]]
+    problem: JsonProblem, names: dict[str, dict[str, list[int]]]
 ) -> dict[str, dict[str, list[int]]]:
     return {member.id: names[member.id] for member in problem.members if member.id in names}
 

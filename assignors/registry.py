@@ -82,10 +82,12 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
     return partial(strategy, **known) if known else strategy
 
 
-Certified: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]
+CertifiedStrategy: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]
 
 
-def certified(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Certified:
+def certified_strategy(
+    name: object, options: Mapping[str, Any] = MappingProxyType({})
+) -> CertifiedStrategy:
     """The strategy of a name, giving its certificate too where it has one.
 
     Raises:

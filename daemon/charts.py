@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from assignors.comparison import Row
+    from assignors.comparison import ComparisonRow
 
 INK, MUTED, BACKGROUND = "#1c2733", "#8a949e", "#ffffff"
 BEST, PLAIN, BAD = "#1f5fb4", "#a9c4e6", "#c8452b"
@@ -105,7 +105,7 @@ MAX_TITLE_LENGTH = 90
 """Characters of a title."""
 
 
-def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> None:
+def draw_comparison(bands: Sequence[tuple[str, Sequence[ComparisonRow]]], path: Path) -> None:
     """Bars for each strategy and figure: for each group a band of panels under its title.
 
     Raises:
@@ -137,7 +137,7 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[Row]]], path: Path) -> N
         parts[-1].legend(handles=legend, loc="center", ncols=len(legend), fontsize=8)
 
 
-def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
+def _panel(axes: Axes, rows: Sequence[ComparisonRow], name: str) -> None:
     values = [row.score.as_json()[name] for row in rows]
     valid = [
         value
@@ -165,7 +165,7 @@ def _panel(axes: Axes, rows: Sequence[Row], name: str) -> None:
     axes.tick_params(bottom=False, labelbottom=False, left=False)
 
 
-def _strategy_labels(axes: Axes, rows: Sequence[Row]) -> None:
+def _strategy_labels(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     axes.set_yticks(
         range(len(rows)), [row.strategy + (" (invalid)" if row.violations else "") for row in rows]
     )

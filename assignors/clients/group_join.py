@@ -30,7 +30,7 @@ from assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
 )
 from assignors.protocol.partition_ranges import WireError
-from assignors.strategies.vote import chosen
+from assignors.strategies.vote import elect_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,7 +60,9 @@ def members(joiners: Iterable[Joiner], strategy: str | None = None) -> tuple[str
     """
     everybody = list(joiners)
     name = (
-        strategy if strategy is not None else chosen([tuple(joiner.offers) for joiner in everybody])
+        strategy
+        if strategy is not None
+        else elect_strategy([tuple(joiner.offers) for joiner in everybody])
     )
     return name, [_member(name, joiner) for joiner in everybody]
 

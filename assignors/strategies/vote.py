@@ -13,7 +13,7 @@ class InconsistentGroupProtocolError(ProblemError):
     """There is no strategy that every member offers."""
 
 
-def chosen(offers: Iterable[Sequence[str]]) -> str:
+def elect_strategy(offers: Iterable[Sequence[str]]) -> str:
     """The strategy that all members offer and most prefer.
 
     Law: each member offers names by preference and votes for the first of its names that all others offer too.

@@ -17,7 +17,7 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.score import score
 from assignors.problem.validity import violations
-from assignors.registry import certified
+from assignors.registry import certified_strategy
 from daemon.control.settings import EVERY
 
 NEGLIGIBLE = 1_000.0
@@ -77,7 +77,7 @@ def plan(
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
     group = build(members, topics, lags, owners, wanted.record_bytes)
-    answer, certificate = certified(wanted.strategy, options_of(wanted))(group)
+    answer, certificate = certified_strategy(wanted.strategy, options_of(wanted))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
             f"strategy {wanted.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.comparison import Row, compare, table
+from assignors.comparison import ComparisonRow, compare, table
 from assignors.json_problems import (
-    parsed,
-    problem_of,
+    parse_line,
+    parse_problem,
 )
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
@@ -35,7 +35,7 @@ class Compared:
 
     id: object
     title: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ComparisonRow, ...] = ()
     error: str | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -80,10 +80,10 @@ def compare_lines(
 def _compared(line: str | bytes, strategies: Sequence[str] | None, place: str) -> Compared:
     identity: object = None
     try:
-        fields = parsed(line)
+        fields = parse_line(line)
         identity = said if isinstance(said := fields.get("id"), str | int) else None
         chosen = list(strategies or ()) or fields.get("strategy") or list(STRATEGIES)
-        problem = problem_of(fields | {"strategy": chosen})
+        problem = parse_problem(fields | {"strategy": chosen})
         group = Group.build(problem.topics, problem.members)
         rows = compare(group, problem.strategies, problem.options)
     except ProblemError as wrong:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from assignors.json_problems import (
-    parsed,
-    problem_of,
+    parse_line,
+    parse_problem,
 )
 from assignors.optimal import explain, optimal_plan
 from assignors.problem.assignment import Assignment
@@ -50,7 +50,7 @@ def explain_lines(
         if not line.strip():
             continue
         try:
-            problem = problem_of(parsed(line) | {"strategy": "optimal"})
+            problem = parse_problem(parse_line(line) | {"strategy": "optimal"})
             group = Group.build(problem.topics, problem.members)
             plan = optimal_plan(group, **problem.options)
         except (ProblemError, SolverMissingError) as wrong:

@@ -13,8 +13,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from assignors.json_problems import (
-    parsed,
-    problem_of,
+    parse_line,
+    parse_problem,
 )
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
@@ -46,7 +46,7 @@ def readers_of(line: bytes) -> Readers:
     Raises:
         ProblemError: it is no problem, or has no members.
     """
-    problem = problem_of({"strategy": "range"} | parsed(line))
+    problem = parse_problem({"strategy": "range"} | parse_line(line))
     if not problem.members:
         raise ProblemError("problem: it has no members, so nobody would read the trace")
     Group.build(problem.topics, problem.members)  # says what is wrong with a field

@@ -22,8 +22,8 @@ from assignors.problem.score import (
 from assignors.problem.validity import violations
 from assignors.registry import STRATEGIES
 from levelwind_testing.groups.random_groups import (
-    Shape,
-    seeded,
+    ProblemShape,
+    seeded_problem,
 )
 
 pytestmark = pytest.mark.integration
@@ -40,7 +40,7 @@ def seeds(request, told):
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
 def test_it_is_exactly_kafkas_answer(kafka, seeds, name):
     for seed in seeds:
-        problem = seeded(seed, Shape(lags=False))
+        problem = seeded_problem(seed, ProblemShape(lags=False))
         ours = STRATEGIES[name](problem.group).to_names(problem.group)
         assert ours == kafka.assign(name, problem.topics, problem.members), (
             f"seed {seed}: {problem}"
@@ -50,7 +50,9 @@ def test_it_is_exactly_kafkas_answer(kafka, seeds, name):
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_sticky_from_scratch_is_exactly_kafkas_answer_on_equal_subscriptions(kafka, seeds, name):
     for seed in seeds:
-        problem = seeded(seed, Shape(equal=True, claims=False, lags=False, missing=False))
+        problem = seeded_problem(
+            seed, ProblemShape(equal=True, claims=False, lags=False, missing=False)
+        )
         ours = STRATEGIES[name](problem.group).to_names(problem.group)
         assert ours == kafka.assign(name, problem.topics, problem.members), (
             f"seed {seed}: {problem}"
@@ -70,7 +72,9 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
     """
     tally = Tally()
     for seed in seeds:
-        problem = seeded(seed, Shape(equal=equal, claims=claims, lags=False, missing=False))
+        problem = seeded_problem(
+            seed, ProblemShape(equal=equal, claims=claims, lags=False, missing=False)
+        )
         group = problem.group
         ours = STRATEGIES["sticky"](group)
         assert violations(group, ours) == (), f"seed {seed}: {problem}"
@@ -87,7 +91,7 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
 
 def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
     for seed in seeds:
-        problem = seeded(seed, Shape(lags=False, claims=False))
+        problem = seeded_problem(seed, ProblemShape(lags=False, claims=False))
         ours = STRATEGIES["server-range"](problem.group).to_names(problem.group)
         theirs = coordinator.assign("server-range", problem.topics, problem.members)
         assert ours == theirs, f"seed {seed}: {problem}"
@@ -98,7 +102,8 @@ def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, told
     tally = Tally()
     for seed in seeds:
         problem = changed(
-            seeded(seed, Shape(lags=False, claims=False, missing=False)), Random(seed)
+            seeded_problem(seed, ProblemShape(lags=False, claims=False, missing=False)),
+            Random(seed),
         )
         group = problem.group
         ours = STRATEGIES["uniform"](group)

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from assignors.comparison import Row
+from assignors.comparison import ComparisonRow
 from assignors.problem.score import Score
 from daemon.charts import (
     BAD,
@@ -21,7 +21,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def row(strategy, *, violations=(), **figures):
     figures = {"spread": 1, "cross_rack": None, "moved": 0, "lag_max_over_mean": 1.5} | figures
-    return Row(strategy=strategy, score=Score(**figures), plan_micros=7, violations=violations)
+    return ComparisonRow(
+        strategy=strategy, score=Score(**figures), plan_micros=7, violations=violations
+    )
 
 
 ROWS = [

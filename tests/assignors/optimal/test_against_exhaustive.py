@@ -20,17 +20,17 @@ from levelwind_testing.groups.exhaustive import (
     value,
 )
 from levelwind_testing.groups.random_groups import (
-    Shape,
-    seeded,
+    ProblemShape,
+    seeded_problem,
 )
 
-SMALL = Shape(topics=3, partitions=4, members=4)
+SMALL = ProblemShape(topics=3, partitions=4, members=4)
 TOLERANCE = 0.02
 
 
 def grouped(seed):
     """A random group with rates and bytes in some of its topics."""
-    problem, draw = seeded(seed, SMALL), Random(seed)
+    problem, draw = seeded_problem(seed, SMALL), Random(seed)
     topics = {
         name: replace(
             topic,

@@ -26,9 +26,9 @@ from assignors.registry import (
 from assignors.solver import SolverMissingError
 from levelwind_testing.groups.dominance import problem
 from levelwind_testing.groups.random_groups import (
-    Shape,
+    ProblemShape,
     problems,
-    seeded,
+    seeded_problem,
 )
 
 BASELINES = ["lag", "range", "sticky", "uniform"]
@@ -95,7 +95,9 @@ def test_lag_comes_before_racks_and_racks_before_moves():
 
 def test_where_subscriptions_differ_a_heavy_partition_leaves_through_others():
     # No move and no exchange of two lowers this group's most loaded member: it takes four to pass one on.
-    told = optimal_plan(seeded(80, Shape(topics=6, partitions=20, members=9)).group).certificate
+    told = optimal_plan(
+        seeded_problem(80, ProblemShape(topics=6, partitions=20, members=9)).group
+    ).certificate
     assert told.load.value <= told.load.bound * 1.02 == 15_000 * 1.02
 
 
@@ -395,7 +397,7 @@ def test_the_certificate_names_the_partition_that_no_plan_can_split():
     }
 
 
-@given(posed=problems(Shape(topics=5, partitions=12)), seed=st.integers(0, 99))
+@given(posed=problems(ProblemShape(topics=5, partitions=12)), seed=st.integers(0, 99))
 @settings(max_examples=25)
 def test_bounds_are_never_above_what_a_plan_reaches_and_wishes_hold(posed, seed):
     group = posed.group

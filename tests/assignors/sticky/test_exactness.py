@@ -15,8 +15,8 @@ from assignors.problem.inputs import (
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky import kept_claims, sticky_strategy
 from levelwind_testing.groups.random_groups import (
-    Shape,
-    seeded,
+    ProblemShape,
+    seeded_problem,
 )
 
 MOVED, FAR = (
@@ -67,7 +67,7 @@ def worth(group, owner):
 def test_no_plan_is_better_than_sticky_where_members_read_different_topics(first):
     compared = 0
     for seed in range(first, first + 150):
-        group = seeded(seed, Shape(equal=False, lags=False)).group
+        group = seeded_problem(seed, ProblemShape(equal=False, lags=False)).group
         if not group.equal_subscriptions and group.has_reader().any():
             compared += 1
             assert worth(group, sticky_strategy(group).owner) == optimum(group), f"seed {seed}"
@@ -77,7 +77,7 @@ def test_no_plan_is_better_than_sticky_where_members_read_different_topics(first
 def test_no_plan_is_better_than_sticky_where_members_of_equal_wishes_came_and_went():
     compared = 0
     for seed in range(150):
-        group = seeded(seed, Shape(equal=True, lags=False, partitions=6)).group
+        group = seeded_problem(seed, ProblemShape(equal=True, lags=False, partitions=6)).group
         held, owner = kept_claims(group), sticky_strategy(group).owner
         if (held >= 0).any() and (owner != held).any() and group.has_reader().any():
             compared += 1

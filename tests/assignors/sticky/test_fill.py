@@ -14,12 +14,12 @@ from assignors.sticky.fill import (
 )
 from assignors.sticky.transfer_graph import Network
 from levelwind_testing.groups.random_groups import (
-    Shape,
+    ProblemShape,
     problems,
 )
 
 
-@given(problem=problems(Shape(equal=False, lags=False)))
+@given(problem=problems(ProblemShape(equal=False, lags=False)))
 def test_dealing_changes_no_load_of_any_topic(problem):
     group = problem.group
     owner = kept_claims(group).copy()

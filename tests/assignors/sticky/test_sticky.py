@@ -11,7 +11,7 @@ from assignors.problem.inputs import (
 from assignors.problem.score import score
 from assignors.sticky import sticky_strategy
 from levelwind_testing.groups.random_groups import (
-    Shape,
+    ProblemShape,
     problems,
 )
 
@@ -131,7 +131,7 @@ def test_far_partitions_change_places_across_topics():
     }
 
 
-@given(problem=problems(Shape(racks=0, partitions=5)))
+@given(problem=problems(ProblemShape(racks=0, partitions=5)))
 def test_no_chain_of_moves_would_narrow_a_gap_of_two(problem):
     group = problem.group
     owner = sticky_strategy(group).owner.tolist()

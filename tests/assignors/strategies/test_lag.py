@@ -10,7 +10,7 @@ from assignors.problem.inputs import (
 from assignors.strategies import lag as module
 from assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.random_groups import (
-    Shape,
+    ProblemShape,
     problems,
 )
 
@@ -70,7 +70,7 @@ def by_the_letter(group):
 
 
 @pytest.mark.parametrize("few", [0, 64], ids=["in arrays", "in lists"])
-@given(problem=problems(Shape(partitions=20, racks=0)))
+@given(problem=problems(ProblemShape(partitions=20, racks=0)))
 def test_it_is_the_rule_by_the_letter(few, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FEW_READERS", few)

@@ -22,7 +22,7 @@ from assignors.strategies.lag_global import (
     lag_global_strategy,
 )
 from levelwind_testing.groups.random_groups import (
-    Shape,
+    ProblemShape,
     problems,
 )
 
@@ -98,7 +98,7 @@ def test_it_is_valid_and_counts_differ_no_more_than_allowed(problem, skew):
         assert score(group, assignment).spread <= skew
 
 
-@given(problem=problems(Shape(claims=False)), skew=st.integers(1, 3))
+@given(problem=problems(ProblemShape(claims=False)), skew=st.integers(1, 3))
 def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
     group = problem.group
     owner = np.full(group.partition_count, -1, dtype=np.int32)
@@ -118,7 +118,7 @@ def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
         assert dealt.owner.tolist() == owner.tolist()
 
 
-@given(problem=problems(Shape(members=3, equal=True)))
+@given(problem=problems(ProblemShape(members=3, equal=True)))
 def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_threshold(problem):
     group = problem.group
     plan = lag_global_strategy(group, stick_within=1.0)

@@ -2,34 +2,36 @@ import pytest
 
 from assignors.strategies.vote import (
     InconsistentGroupProtocolError,
-    chosen,
+    elect_strategy,
 )
 
 
 def test_the_common_strategy_that_most_prefer_is_chosen():
-    assert chosen([["lag", "range"], ["range", "lag"], ["lag", "sticky", "range"]]) == "lag"
+    assert elect_strategy([["lag", "range"], ["range", "lag"], ["lag", "sticky", "range"]]) == "lag"
 
 
 def test_a_vote_goes_to_the_first_name_that_all_others_offer_too():
-    assert chosen([["sticky", "range", "lag"], ["lag", "range"], ["range", "lag"]]) == "range"
+    assert (
+        elect_strategy([["sticky", "range", "lag"], ["lag", "range"], ["range", "lag"]]) == "range"
+    )
 
 
 def test_a_rolling_upgrade_keeps_the_old_strategy_until_all_offer_the_new_one():
     old, new = ["range"], ["cooperative-sticky", "range"]
-    assert chosen([old, new, new]) == "range"
-    assert chosen([new, new, new]) == "cooperative-sticky"
+    assert elect_strategy([old, new, new]) == "range"
+    assert elect_strategy([new, new, new]) == "cooperative-sticky"
 
 
 def test_equal_votes_go_to_the_first_name():
-    assert chosen([["b", "a"], ["a", "b"]]) == "a"
+    assert elect_strategy([["b", "a"], ["a", "b"]]) == "a"
 
 
 @pytest.mark.parametrize("offers", [[], [[]], [["range"], ["lag"]], [["range"], []]])
 def test_without_a_common_strategy_the_group_is_inconsistent(offers):
     with pytest.raises(InconsistentGroupProtocolError, match="none is offered by all"):
-        chosen(offers)
+        elect_strategy(offers)
 
 
 def test_who_offers_a_name_twice_counts_once():
     with pytest.raises(InconsistentGroupProtocolError, match=r"lag by 1, range by 2\)"):
-        chosen([["range", "range"], ["range"], ["lag"]])
+        elect_strategy([["range", "range"], ["range"], ["lag"]])

@@ -15,7 +15,7 @@ from assignors.problem.inputs import (
 Pick = Callable[[int, int], int]  # a number from the first to the second, both included
 
 
-class Problem(NamedTuple):
+class RandomProblem(NamedTuple):
     topics: dict[str, Topic]
     members: list[Member]
 
@@ -24,7 +24,7 @@ class Problem(NamedTuple):
         return Group.build(self.topics, self.members)
 
 
-class Shape(NamedTuple):
+class ProblemShape(NamedTuple):
     """What may occur; a test names what it leaves out."""
 
     topics: int = 6
@@ -38,10 +38,10 @@ class Shape(NamedTuple):
     lags: bool = True
 
 
-ANYTHING = Shape()
+ANYTHING = ProblemShape()
 
 
-def problem(pick: Pick, shape: Shape = ANYTHING) -> Problem:
+def problem(pick: Pick, shape: ProblemShape = ANYTHING) -> RandomProblem:
     racks = [f"r{n}" for n in range(pick(0, shape.racks))] if pick(0, 3) else []
     names = [f"t{n}" for n in range(pick(1, shape.topics))]
     same_size = pick(1, shape.partitions) if pick(0, 2) == 0 else None
@@ -67,10 +67,10 @@ def problem(pick: Pick, shape: Shape = ANYTHING) -> Problem:
                 container=f"c{pick(0, 2)}" if pick(0, 1) else None,
             )
         )
-    return Problem(topics, members)
+    return RandomProblem(topics, members)
 
 
-def topic(pick: Pick, shape: Shape, racks: list[str], same_size: int | None) -> Topic:
+def topic(pick: Pick, shape: ProblemShape, racks: list[str], same_size: int | None) -> Topic:
     size = same_size if same_size is not None and pick(0, 4) else pick(0, shape.partitions)
     return Topic(
         partitions=size,
@@ -97,10 +97,10 @@ def some(pick: Pick, names: list[str], most: int | None = None) -> list[str]:
     return chosen[:most] if most is not None else chosen
 
 
-def seeded(seed: int, shape: Shape = ANYTHING) -> Problem:
+def seeded_problem(seed: int, shape: ProblemShape = ANYTHING) -> RandomProblem:
     return problem(Random(seed).randint, shape)
 
 
 @st.composite
-def problems(draw: st.DrawFn, shape: Shape = ANYTHING) -> Problem:
+def problems(draw: st.DrawFn, shape: ProblemShape = ANYTHING) -> RandomProblem:
     return problem(lambda low, high: draw(st.integers(low, high)), shape)
