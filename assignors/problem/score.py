@@ -16,6 +16,7 @@ from assignors.problem.columns import (
     Longs,
 )
 from assignors.problem.group import Group
+from assignors.problem.member_load import load_by_member, skew_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +47,12 @@ def score(group: Group, assignment: Assignment) -> Score:
     owner = assignment.target
     held = Assignment.held(group).owner
     reading = np.diff(group.subscribed_start)[group.subscription] > 0
+    skew = skew_of(loads(group, owner)[reading])
     return Score(
         spread=_spread(counts(group, owner), reading),
         cross_rack=_cross_rack(group, owner),
         moved=int(np.count_nonzero((held >= 0) & (held != owner))),
-        lag_max_over_mean=_skew(loads(group, owner), reading),
+        lag_max_over_mean=None if skew is None else round(skew, 6),
     )
 
 
@@ -61,11 +63,7 @@ def counts(group: Group, owner: Ints) -> Longs:
 
 def loads(group: Group, owner: Ints) -> Floats:
     """Each member's lag over its capacity."""
-    owned = owner >= 0
-    return (
-        np.bincount(owner[owned], weights=group.lag[owned], minlength=len(group.members))
-        / group.capacity
-    )
+    return load_by_member(group.lag, owner, group.capacity)
 
 
 def _spread(count: Longs, reading: Bools) -> int:
@@ -80,9 +78,3 @@ def _cross_rack(group: Group, owner: Ints) -> float | None:
         return None
     local = group.local(owner[known], known)
     return round(1 - float(np.count_nonzero(local)) / len(known), 6)
-
-
-def _skew(load: Floats, reading: Bools) -> float | None:
-    theirs = load[reading]
-    mean = float(theirs.mean()) if len(theirs) else 0.0
-    return round(float(theirs.max()) / mean, 6) if mean > 0 else None

@@ -117,6 +117,11 @@ class ManagedGroup:
         """The live members, by instance."""
         return {who.instance: live.record for who, live in self.live.items()}
 
+    @property
+    def capacity(self) -> dict[str, float]:
+        """The capacity of the live members, by instance."""
+        return {who.instance: live.record.capacity for who, live in self.live.items()}
+
     def profile(self, topics: Mapping[str, TopicRecord]) -> Basis:
         """Return what a plan made now would be made for."""
         members = {instance: Profile.of(record) for instance, record in self.members.items()}

@@ -11,8 +11,6 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
 from daemon.control import managed_group as group_state
 from daemon.control import plan_record
@@ -21,10 +19,10 @@ from daemon.control.cooldown import (
     TRIGGERED,
     ExpectedGain,
 )
+from daemon.control.group_lag import current_lags, group_lag
 from daemon.control.managed_group import Suppression
 from daemon.control.planning import plan as make_plan
 from daemon.control.settings import Cause
-from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +33,9 @@ if TYPE_CHECKING:
     from daemon.control.managed_group import ManagedGroup
     from daemon.control.planning import ComputedPlan
     from daemon.control.settings import PlanSettings
+
+EVEN = 1.0
+"""The skew of a group without lag."""
 
 Changes = tuple["Record | Tombstone", ...]
 
@@ -89,7 +90,11 @@ def _follow(
         return _suppress(
             state, cause, "cooling down", None, state.cooldown.until - context.now, context
         )
-    lags = current_lags(state, context)
+    lags = {
+        name: record
+        for name, record in current_lags(state.lags, context.topics, context.deleted_topics).items()
+        if name in basis.topics
+    }
     try:
         plan = make_plan(
             wanted,
@@ -155,15 +160,6 @@ def _failed(state: ManagedGroup, cause: Cause, trace: str, context: ControlConte
     fields = {"group": state.name, "cause": cause.value, "retry_in": pause, "error": trace}
     state = replace(state, suppressed=later, changes=changes, operator=None)
     return Outcome(state=state, said=(LogEvent("plan.failed", fields),))
-
-
-def current_lags(state: ManagedGroup, context: ControlContext) -> dict[str, LagRecord]:
-    """Return the lag of the topics that the group's members read; that of a topic made anew since counts no more."""
-    return {
-        name: record
-        for name, record in state.lags.items()
-        if state.reads(name) and name in context.topics and record.id == context.topics[name].id
-    }
 
 
 def _rejected(
@@ -307,14 +303,8 @@ def _evaluate(
 
 def _current_skew(state: ManagedGroup, context: ControlContext) -> float:
     """Return the skew as the pipeline's lag and the ledger's owners have it; 1 without lag."""
-    members = state.members
-    loads = dict.fromkeys(members, 0.0)
-    owners = state.owners()
-    for topic, record in current_lags(state, context).items():
-        for number, lag in enumerate(record.lag):
-            if (owner := owners.get((topic, number))) in loads:
-                loads[owner] += lag / members[owner].capacity
-    return skew_of(np.array(list(loads.values())))
+    lags = current_lags(state.lags, context.topics, context.deleted_topics)
+    return group_lag(lags, state.owners(), state.capacity).skew or EVEN
 
 
 def _advanced(outcome: Outcome, context: ControlContext) -> Outcome:

@@ -116,7 +116,7 @@ class Scene:
         self._reader = TopicFollower(
             client_config=settings.client(),
             topics=settings.topics,
-            kinds=("lag", "assignments"),
+            kinds=("metadata", "lag", "assignments"),
             on_entry=self._heard.put,
         )
         self._workers = workload.workers(

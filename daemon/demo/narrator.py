@@ -103,7 +103,7 @@ class Narrator:
 
     def show(self, view: GroupView | None) -> None:
         """Tell the group's lag, at most every two seconds."""
-        if view is None or not view.lags or time.monotonic() < self._show_at:
+        if view is None or not view.current_lags() or time.monotonic() < self._show_at:
             return
         self._show_at = time.monotonic() + SHOW_EVERY
         lags, skew = view.member_lags(), view.skew

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
 
 from assignors.protocol import partition_ranges as ranges
@@ -19,25 +18,27 @@ from assignors.protocol.records import (
     MemberAssignment,
     MemberRecord,
     Tombstone,
+    TopicRecord,
     TriggerRecord,
 )
+from daemon.control.group_lag import current_lags, group_lag
 from daemon.errors import NotFoundError
 from daemon.kafka.topic_reader import (
     ConsumedRecord,
     read_to_end,
 )
-from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
+    from daemon.control.group_lag import GroupLag
 
 FEW = 5
 """Names that fit an error."""
-KINDS: tuple[TopicKind, ...] = ("lag", "triggers", "members", "assignments")
+KINDS: tuple[TopicKind, ...] = ("metadata", "lag", "triggers", "members", "assignments")
 
 
 @dataclass(slots=True)
@@ -45,6 +46,10 @@ class GroupView:
     """One group as its records have it."""
 
     name: str
+    topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    """Layouts of all topics, by name: shared by all groups and kept up to date by `Views`."""
+    deleted_topics: Collection[str] = ()
+    """Names of topics that are known to be deleted: shared in the same way."""
     plan: GroupRecord | None = None
     lags: dict[str, LagRecord] = field(default_factory=dict)
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
@@ -61,7 +66,20 @@ class GroupView:
     @property
     def lag(self) -> int:
         """Records behind, over all partitions."""
-        return sum(sum(record.lag) for record in self.lags.values())
+        return self.measured().total
+
+    def current_lags(self) -> dict[str, LagRecord]:
+        """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
+        return current_lags(self.lags, self.topics, self.deleted_topics)
+
+    def measured(self) -> GroupLag:
+        """The group's lag and the part of each active member."""
+        capacity = {
+            instance: record.capacity
+            for (instance, _), record in self.assigned.items()
+            if record.state == "active"
+        }
+        return group_lag(self.current_lags(), self.owners(), capacity)
 
     def owners(self) -> dict[tuple[str, int], str]:
         """Who may own each partition, by instance."""
@@ -72,41 +90,33 @@ class GroupView:
             for place in ranges.pairs(record.assigned)
         }
 
-    def member_lags(self) -> dict[str, int]:
+    def member_lags(self) -> Mapping[str, int]:
         """Records behind, by instance."""
-        owners = self.owners()
-        lags = dict.fromkeys(
-            (i for (i, _), record in self.assigned.items() if record.state == "active"), 0
-        )
-        for topic, record in self.lags.items():
-            for number, lag in enumerate(record.lag):
-                if owner := owners.get((topic, number)):
-                    lags[owner] += lag
-        return lags
+        return self.measured().members
 
     @property
     def skew(self) -> float | None:
         """The most loaded member's lag over capacity, over the mean; None without lag or members."""
-        capacity = {instance: record.capacity for (instance, _), record in self.assigned.items()}
-        loads = [lag / capacity[instance] for instance, lag in self.member_lags().items()]
-        return skew_of(np.array(loads)) if any(loads) else None
+        return self.measured().skew
 
     def summary(self) -> dict[str, object]:
         """Return the row of `levelwind groups`."""
+        lags, measured = self.current_lags(), self.measured()
         return {
             "group": self.name,
             "mode": self.plan.mode if self.plan else "watched",
             "strategy": self.plan.strategy if self.plan else None,
             "group_epoch": self.plan.group_epoch if self.plan else None,
-            "members": len(self.member_lags()),
+            "members": len(measured.members),
             "topics": sorted(self.lags),
-            "lag": self.lag if self.lags else None,  # nobody has told of any yet
-            "skew": self.skew,
+            "lag": measured.total if lags else None,  # no sample yet
+            "skew": measured.skew,
             "triggers": sorted(self.triggers),
         }
 
     def as_json(self) -> dict[str, object]:
         """Return all that `levelwind describe` shows."""
+        lags = self.member_lags()
         return {
             **self.summary(),
             "plan": self.plan.value() if self.plan else None,
@@ -123,7 +133,7 @@ class GroupView:
                     "revoking": ranges.texts(record.revoking),
                     "acked_epoch": announced.acked_epoch if announced else None,
                     "member_epoch": record.member_epoch,
-                    "lag": self.member_lags().get(instance),
+                    "lag": lags.get(instance),
                 }
                 for (instance, incarnation), record in sorted(self.assigned.items())
                 for announced in (self.members.get((instance, incarnation)),)
@@ -145,7 +155,7 @@ class GroupView:
                 "racks": list(record.racks[number]),
                 "at": record.at,
             }
-            for topic, record in sorted(self.lags.items())
+            for topic, record in sorted(self.current_lags().items())
             for number in range(len(record.lag))
         ]
 
@@ -155,10 +165,18 @@ class Views:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupView] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self._deleted_topics: set[str] = set()
 
     def apply(self, kind: TopicKind, record: Record | Tombstone) -> None:
         """Take in one record; those that say nothing about a group are passed over."""
         match record:
+            case TopicRecord(topic=topic):
+                self.topics[topic] = record
+                self._deleted_topics.discard(topic)
+            case Tombstone(key=("topic", topic)) if kind == "metadata":
+                self.topics.pop(str(topic), None)
+                self._deleted_topics.add(str(topic))
             case GroupRecord(group=group):
                 self._view(group).plan = record
             case LagRecord(group=group, topic=topic):
@@ -193,7 +211,11 @@ class Views:
             del self.groups[view.name]
 
     def _view(self, group: str) -> GroupView:
-        return self.groups.setdefault(group, GroupView(group))
+        if group not in self.groups:
+            self.groups[group] = GroupView(
+                group, topics=self.topics, deleted_topics=self._deleted_topics
+            )
+        return self.groups[group]
 
 
 def known(views: Mapping[str, GroupView], name: str) -> GroupView:

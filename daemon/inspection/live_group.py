@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import MemberRecord, Tombstone, TopicRecord
 from daemon.control import planning
 from daemon.errors import NotFoundError
 from daemon.inspection.group_view import (
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from assignors.problem.group import Group
-    from assignors.protocol.records import Record
+    from assignors.protocol.records import MemberRecord, Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
 
@@ -35,8 +34,7 @@ def read_group(settings: Settings, name: str) -> Group:
         ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
         NotFoundError: no such group is known, or levelwind does not manage its members.
     """
-    kinds = (*KINDS, "metadata")
-    read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
+    read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
     records = ((entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord))
     return group_of(records, name, settings.planning_of(name).record_bytes)
 
@@ -52,20 +50,15 @@ def group_of(
         NotFoundError: as above.
     """
     views = Views()
-    topics: dict[str, TopicRecord] = {}
     for kind, record in records:
         views.apply(kind, record)
-        if isinstance(record, TopicRecord):
-            topics[record.topic] = record
-        elif isinstance(record, Tombstone) and kind == "metadata" and record.key[0] == "topic":
-            topics.pop(str(record.key[1]), None)
     view = known(views.groups, name)
     members = _present(view)
     if not members:
         raise NotFoundError(
             f"group {name!r} has no members that levelwind manages: there is nothing to plan"
         )
-    return planning.build(members, topics, view.lags, view.owners(), record_bytes)
+    return planning.build(members, views.topics, view.current_lags(), view.owners(), record_bytes)
 
 
 def _present(view: GroupView) -> Mapping[str, MemberRecord]:

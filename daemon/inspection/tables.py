@@ -53,7 +53,7 @@ def groups_table(views: Iterable[GroupView]) -> None:
             str(row["group_epoch"] or "-"),
             str(row["members"]),
             str(len(view.lags)),
-            f"{view.lag:,}" if view.lags else "-",
+            f"{view.lag:,}" if view.current_lags() else "-",
             "-" if view.skew is None else f"{view.skew:.2f}",
             ", ".join(sorted(view.triggers)) or "-",
         )
@@ -63,7 +63,11 @@ def groups_table(views: Iterable[GroupView]) -> None:
 def describe_group(view: GroupView, now: int) -> None:
     """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
     console = output()
-    lag = f"lag {view.lag:,}  skew {figure(view.skew)}" if view.lags else "lag not known yet"
+    lag = (
+        f"lag {view.lag:,}  skew {figure(view.skew)}"
+        if view.current_lags()
+        else "lag not known yet"
+    )
     console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
     if view.plan:
         plan = view.plan

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -25,16 +24,15 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from daemon.control.group_lag import current_lags, group_lag
 from daemon.errors import ConfigurationError
-from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
     from daemon.control.controller import ControlState
-    from daemon.control.managed_group import ManagedGroup
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 WHOLE = "triggerExecution"
@@ -200,37 +198,6 @@ class Metrics:
 # The groups.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """A group's lag now; `share` and `skew` are None where there is no lag or nobody to have it."""
-
-    lag: int
-    at: int | None
-    """Of its oldest sample, milliseconds."""
-    share: float | None
-    """Of the group's lag, what its most loaded member has."""
-    skew: float | None
-    """That member's lag over its capacity, over the mean."""
-
-
-def figures(group: ManagedGroup) -> Figures:
-    """Take a group's figures from its state. Cost: its partitions."""
-    capacity = {instance: record.capacity for instance, record in group.members.items()}
-    lags = dict.fromkeys(capacity, 0)
-    for (topic, number), instance in group.owners().items():
-        record = group.lags.get(topic)
-        if instance in lags and record is not None and number < len(record.lag):
-            lags[instance] += record.lag[number]
-    total = sum(sum(record.lag) for record in group.lags.values())
-    loads = [lag / capacity[instance] for instance, lag in lags.items()]
-    return Figures(
-        lag=total,
-        at=min((record.at for record in group.lags.values()), default=None),
-        share=max(lags.values()) / total if lags and total else None,
-        skew=skew_of(np.array(loads)) if any(loads) else None,
-    )
-
-
 class _Groups(Collector):
     """Reads the control's state when it is asked."""
 
@@ -244,11 +211,11 @@ class _Groups(Collector):
         leading.add_metric([], float(state is not None))
         yield leading
         if state is not None:
-            yield from families(state.groups.values(), self._now())
+            yield from families(state, self._now())
 
 
-def families(groups: Iterable[ManagedGroup], now: float) -> Iterator[Metric]:
-    """Give the gauges of some groups at a time, seconds since the epoch."""
+def families(state: ControlState, now: float) -> Iterator[Metric]:
+    """Give the gauges of all groups at a time, seconds since the epoch."""
     lag = _family("lag_records", "Records behind, over all partitions.")
     age = _family("lag_age_seconds", "How old the group's oldest sample of lag is.")
     share = _family(
@@ -260,13 +227,14 @@ def families(groups: Iterable[ManagedGroup], now: float) -> Iterator[Metric]:
     standing = GaugeMetricFamily(
         "levelwind_trigger_active", "A cause to plan that stands.", labels=("group", "kind")
     )
-    for group in groups:
-        known = figures(group)
+    for group in state.groups.values():
+        lags = current_lags(group.lags, state.topics, state.deleted_topics)
+        figures = group_lag(lags, group.owners(), group.capacity)
         for family, value in (
-            (lag, known.lag if group.lags else None),
-            (age, None if known.at is None else max(now - known.at / 1000, 0.0)),
-            (share, known.share),
-            (skew, known.skew),
+            (lag, figures.total if lags else None),
+            (age, None if figures.oldest_at is None else max(now - figures.oldest_at / 1000, 0.0)),
+            (share, figures.largest_share),
+            (skew, figures.skew),
             (members, len(group.live) if group.live or group.plan else None),
             (moving, float(not group.ledger.settled) if group.live or group.plan else None),
         ):

@@ -19,8 +19,10 @@ from assignors.problem.inputs import (
     Member,
     Topic,
 )
+from assignors.problem.member_load import load_by_member, skew_of
 from assignors.problem.score import score
 from assignors.problem.validity import violations
+from daemon.control.policy import EVEN
 from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.group_control import (
@@ -28,7 +30,6 @@ from daemon.simulation.group_control import (
     Rules,
 )
 from daemon.simulation.traffic import read
-from streaming.rules.skew import skew_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,9 +129,8 @@ class Run:
         tally = self.tally
         tally.processed += int(done.sum())
         tally.lag[number] = self.lag.sum()
-        owned = self.owner >= 0
-        load = np.bincount(self.owner[owned], weights=self.lag[owned], minlength=len(self.up))
-        tally.drain[number] = (load / self._speed).max(initial=0.0)
+        drain = load_by_member(self.lag, self.owner, self._speed)
+        tally.drain[number] = drain.max(initial=0.0)
         if (younger := recent.younger(self._target)) is not None:
             tally.above[number] = np.count_nonzero(self.lag > younger)
         if self._cross is None:
@@ -201,13 +201,12 @@ class Run:
     # -- lag, and what follows from it
 
     def _sample(self, now: float, recent: Recent) -> None:
-        owned = self.owner >= 0
-        load = np.bincount(self.owner[owned], weights=self.lag[owned], minlength=len(self.up))
         lag = int(self.lag.sum())
         rule, seconds = self._rules.skew, 0.0
         if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
             seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
-        skew = skew_of((load / self._capacity)[self.known])
+        load = load_by_member(self.lag, self.owner, self._capacity)
+        skew = skew_of(load[self.known]) or EVEN
         self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
 
     def _plan(self, cause: Cause, now: float, recent: Recent, *, first: bool = False) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assignors.problem.member_load import lag_by_member, load_by_member, skew_of
 from assignors.protocol.records import SkewEvidence
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import (
     SkewRule,
     SkewRun,
     next_run,
-    skew_of,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         Owner,
         TopicLag,
     )
+    from streaming.rules.event_time import Int64
+
+EVEN = 1.0
+"""The skew of a group without lag."""
 
 
 def evaluate_skew(
@@ -34,14 +38,14 @@ def evaluate_skew(
     """The run of skew after the newest moment, and what it rests on; None: there is none."""
     if not any(owner.assigned for owner in owners):
         return SkewRun(evaluated_at=state.moment), None
-    shares = [_share(owner, state.lags) for owner in owners]
-    loads = np.array([share / owner.capacity for share, owner in zip(shares, owners, strict=True)])
-    skew = skew_of(loads)
+    behind, owner_index = _owned_lag(owners, state.lags)
+    capacity = np.array([owner.capacity for owner in owners])
+    skew = skew_of(load_by_member(behind, owner_index, capacity)) or EVEN
     lag = sum(int(known.lag.sum()) for known in state.lags.values())
     seconds = max(known.seconds for known in state.lags.values()) if state.lags else 0.0
     members: dict[str, int] = {}
-    for owner, share in zip(owners, shares, strict=True):
-        members[owner.name] = members.get(owner.name, 0) + share
+    for owner, share in zip(owners, lag_by_member(behind, owner_index, len(owners)), strict=True):
+        members[owner.name] = members.get(owner.name, 0) + int(share)
     evidence = SkewEvidence(
         skew=round(skew, 6),
         threshold=rule.threshold,
@@ -63,11 +67,14 @@ def source(state: GroupState) -> dict[str, int]:
     return furthest
 
 
-def _share(owner: Owner, lags: Mapping[str, TopicLag]) -> int:
-    """The lag of what a member owns."""
-    total = 0
-    for topic, partitions in owner.assigned.items():
-        if (known := lags.get(topic)) is not None:
-            owned = np.array(partitions, np.int64)
-            total += int(known.lag[owned[owned < known.lag.size]].sum())
-    return total
+def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple[Int64, Int64]:
+    """Records behind, and the owner's index in `owners`, by owned partition that has a sample."""
+    behind, owner_index = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for index, owner in enumerate(owners):
+        for topic, partitions in owner.assigned.items():
+            if (known := lags.get(topic)) is not None:
+                owned = np.array(partitions, np.int64)
+                sampled = known.lag[owned[owned < known.lag.size]]
+                behind.append(sampled)
+                owner_index.append(np.full(sampled.size, index))
+    return np.concatenate(behind), np.concatenate(owner_index)

@@ -9,12 +9,8 @@ event times, those of the samples; a clock that was set back is a break.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from streaming.rules.event_time import UNKNOWN
-
-if TYPE_CHECKING:
-    from streaming.rules.event_time import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +34,6 @@ class SkewRun:
     """The last moment that was judged."""
     active: bool = False
     """Whether the run has become a trigger."""
-
-
-def skew_of(loads: Floats) -> float:
-    """The largest load over the mean; 1.0 where there is nothing to compare."""
-    mean = float(loads.mean()) if loads.size else 0.0
-    return float(loads.max()) / mean if mean > 0 else 1.0
 
 
 def next_run(

@@ -13,7 +13,6 @@ from streaming.rules.skew import (
     SkewRule,
     SkewRun,
     next_run,
-    skew_of,
 )
 
 
@@ -96,20 +95,6 @@ def test_a_change_of_racks_tells_both_sets() -> None:
     assert racks.changes([["b", "a", "a"]], [["c", "b"]]) == {
         0: RackChange(before=("a", "b"), after=("b", "c"))
     }
-
-
-@pytest.mark.parametrize(
-    ("case", "loads", "skew"),
-    [
-        ("even", [5, 5], 1.0),
-        ("one does all", [10, 0], 2.0),
-        ("an idle third counts", [6, 6, 0], 1.5),
-        ("no lag", [0, 0], 1.0),
-        ("nobody", [], 1.0),
-    ],
-)
-def test_skew(case: str, loads: list[float], skew: float) -> None:
-    assert skew_of(np.array(loads, np.float64)) == skew
 
 
 RULE = SkewRule(threshold=1.5, floor=1000, duration_ms=30_000)

@@ -1,0 +1,116 @@
+"""The lag of a group that counts: the same for decisions, metrics and `describe`."""
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import Tombstone
+from daemon.control.group_lag import current_lags, group_lag
+from daemon.inspection.group_view import Views
+from daemon.service.metrics import Metrics
+from levelwind_testing.control.play import (
+    SETTINGS,
+    CooldownSettings,
+    Play,
+    lag,
+    member,
+    skew_trigger,
+    topic,
+)
+
+NEW_ID = "B" * 22
+
+
+def skew_in_metrics(play):
+    metrics = Metrics("1", now=lambda: 12.0)
+    metrics.watch(lambda: play.state)
+    text = generate_latest(metrics.registry).decode()
+    samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
+    return next(s.value for s in samples if s.name == "levelwind_group_skew_ratio")
+
+
+def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
+    """Topic u was recreated: its old lag, all of it one member's, must not show anywhere."""
+    settings = replace(SETTINGS, settle=4.0, cooldown=CooldownSettings(duration=10.0))
+    play, views = Play(settings=settings), Views()
+
+    def read(kind, record):
+        views.apply(kind, record)
+        play.tell(kind, record)
+
+    def owned(topic_name):
+        """Partitions of a topic that member a owns."""
+        record = play.members["a", "i1"].owned
+        return set(ranges.parse(ranges.texts(record)[topic_name]))
+
+    def only_owned(topic_name, behind, else_behind, at):
+        numbers = owned(topic_name)
+        return lag(
+            *(behind if n in numbers else else_behind for n in range(4)), name=topic_name, at=at
+        )
+
+    play.start(topic("t"), topic("u"))
+    play.join(*(member(name, topics=("t", "u")) for name in "ab"))
+    play.wait(6)
+    read("lag", only_owned("t", 10_000, 0, at=2_000))
+    read("triggers", skew_trigger(at=3_000))
+    while len(play.plans) < 2:  # the second, because of the skew, waits for the first cooldown
+        play.wait(0.5)
+    play.wait(9)
+    for kind, record in play.published:
+        views.apply(kind, record)
+    read("lag", only_owned("t", 300, 100, at=4_000))
+    read("lag", only_owned("u", 9_000, 0, at=4_000))
+    read("metadata", topic("t"))
+    read("metadata", topic("u", ident=NEW_ID, at=5_000))
+    play.wait(2)
+    (evaluated,) = play.said("plan.evaluated")
+    shown = {
+        "decision": evaluated["achieved"],
+        "metrics": skew_in_metrics(play),
+        "describe": views.groups["g"].skew,
+    }
+    assert shown == {"decision": 1.5, "metrics": 1.5, "describe": 1.5}
+    assert views.groups["g"].lag == 800
+
+
+def test_lag_of_deleted_and_recreated_topics_is_left_out():
+    lags = {name: lag(1, name=name) for name in "tuvw"}
+    topics = {"t": topic("t"), "u": topic("u", ident=NEW_ID)}
+    assert sorted(current_lags(lags, topics, {"v"})) == ["t", "w"]
+
+
+def test_describe_leaves_out_the_lag_of_a_topic_that_was_deleted():
+    views = Views()
+    views.apply("lag", lag(5, 6))
+    assert views.groups["g"].lag == 11
+    views.apply("metadata", Tombstone(("topic", "t")))
+    assert views.groups["g"].summary()["lag"] is None
+    views.apply("metadata", topic())
+    assert views.groups["g"].lag == 11
+
+
+@pytest.mark.parametrize("owners", [{}, {("t", 0): "gone"}, {("t", 7): "a"}, {("u", 0): "a"}])
+def test_lag_without_a_member_to_own_it_is_in_the_total_alone(owners):
+    figures = group_lag({"t": lag(3, 4)}, owners, {"a": 1.0})
+    assert (figures.total, figures.members, figures.skew) == (7, {"a": 0}, None)
+    assert figures.largest_share == 0
+
+
+def test_load_is_by_capacity_and_the_share_by_records():
+    owners = {("t", 0): "a", ("t", 1): "b"}
+    figures = group_lag({"t": lag(30, 10, at=7)}, owners, {"a": 3.0, "b": 1.0})
+    assert (figures.skew, figures.largest_share, figures.oldest_at) == (1.0, 0.75, 7)
+
+
+def test_a_group_that_nothing_is_known_of_has_no_lag():
+    figures = group_lag({}, {}, {})
+    assert (figures.total, figures.oldest_at, figures.skew, figures.largest_share) == (
+        0,
+        None,
+        None,
+        None,
+    )
