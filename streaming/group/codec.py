@@ -25,7 +25,7 @@ from streaming.rules.skew import SkewRun
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = 4
+VERSION = 5
 
 
 def pack(state: GroupState) -> bytes:
@@ -45,7 +45,7 @@ def pack(state: GroupState) -> bytes:
             for name, known in state.layouts.items()
         },
         "palette": list(palette),
-        "racks_source": dict(state.racks_source),
+        "racks_sources": {topic: dict(read) for topic, read in state.racks_sources.items()},
         "managed": [[*key, _owner_value(owner)] for key, owner in state.managed.items()],
         "classic": [_owner_value(owner) for owner in state.classic],
         "consumer": [_consumer_value(name, member) for name, member in state.consumer.items()],
@@ -88,7 +88,7 @@ def unpack(value: bytes) -> GroupState:
             )
             for name, known in meta["layouts"].items()
         },
-        racks_source=meta["racks_source"],
+        racks_sources=meta["racks_sources"],
         managed={
             (instance, incarnation): _owner(said) for instance, incarnation, said in meta["managed"]
         },

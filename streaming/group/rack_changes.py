@@ -47,7 +47,7 @@ def laid_out(state: GroupState, row: RacksRow) -> GroupState:
         committed=committed,
         layouts={**state.layouts, row.topic: layouts},
         ids={**state.ids, row.topic: row.id},
-        racks_source={**state.racks_source, **row.source},
+        racks_sources={**state.racks_sources, row.topic: row.source},
     )
 
 
@@ -99,3 +99,15 @@ def changed(state: GroupState) -> tuple[RacksEvidence, int] | None:
             topics[topic] = found
             since.append(known[1].at)
     return (RacksEvidence(topics=topics), min(since)) if topics else None
+
+
+def source(state: GroupState, evidence: RacksEvidence) -> dict[str, int]:
+    """By "topic/partition" of the input, the newest record that the evidence rests on.
+
+    Records of other topics do not count: how many of them were read by then depends on the batches.
+    """
+    newest: dict[str, int] = {}
+    for topic in evidence.topics:
+        for log, offset in state.racks_sources.get(topic, {}).items():
+            newest[log] = max(offset, newest.get(log, offset))
+    return newest

@@ -103,7 +103,8 @@ class GroupState:
     """By topic, the id that its layouts are of."""
     layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)
     """By topic, from the last plan's to the newest."""
-    racks_source: Mapping[str, int] = field(default_factory=dict)
+    racks_sources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By topic, then by "topic/partition" of the input: the offset of the record that its newest layout came with."""
     managed: Mapping[tuple[str, str], Owner] = field(default_factory=dict)
     """By instance and incarnation."""
     classic: tuple[Owner, ...] = ()

@@ -275,7 +275,7 @@ class _Turn:
                 at=at,
                 since=since,
                 evidence=evidence,
-                source=dict(state.racks_source),
+                source=rack_changes.source(state, evidence),
             )
         )
 
@@ -322,6 +322,9 @@ class _Turn:
             lags={name: lag for name, lag in state.lags.items() if name != topic},
             ids={name: known for name, known in state.ids.items() if name != topic},
             layouts={name: known for name, known in state.layouts.items() if name != topic},
+            racks_sources={
+                name: read for name, read in state.racks_sources.items() if name != topic
+            },
             committed=state.committed - {topic},
         )
         if not self._state.lags:  # no moment will come to judge it

@@ -505,6 +505,44 @@ def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
     assert_alike(whole, split, ("g", "h"))
 
 
+def test_a_racks_trigger_names_the_same_source_when_another_topics_layout_arrives_later() -> None:
+    """The commits in `u` count with its first sample, which tells the group of a layout that is older than `t`'s."""
+    story = Story()
+    for topic, topic_id in {"t": ID, "u": OTHER}.items():
+        story.layout(0, topic, [["a"], ["b"], ["c"]], topic_id=topic_id)
+        story.commits(0, "g", topic, {0: 0, 1: 0}, topic_id=topic_id)
+    story.member(0, "g", "m0", {"t": (0, 2), "u": (0,)}, rack="a")
+    story.layout(1, "t", [["a"], ["b"], ["a"]])
+    first_batch = len(story.messages)
+    story.sample(22, "u", [400, 0, 0], topic_id=OTHER)
+    story.member(23, "g", "m0", {"t": (0,), "u": (0,)})
+    story.member(24, "g", "m0", {"t": (0,), "u": (0,)}, rack="a")
+    whole, split = run(story), run(story, batches=[first_batch])
+    assert_alike(whole, split, ("g",))
+    sources = [json.loads(value)["source"] for _, value in triggers(split) if value is not None]
+    assert sources == [{TOPICS.metadata + "/0": 2}] * 2
+
+
+def test_the_source_of_a_racks_trigger_leaves_out_topics_whose_racks_are_the_same() -> None:
+    """Whether the group knows `u` by then, whose layout was only published again, depends on the batches."""
+    story = Story()
+    story.layout(0, "t", [["a"]])
+    story.layout(0, "u", [["a"]], topic_id=OTHER)
+    story.commits(0, "g", "t", {0: 0})
+    story.member(0, "g", "m0", {"t": (0,)})
+    story.layout(1, "t", [["b"]])
+    story.commits(1, "g", "u", {0: 0}, topic_id=OTHER)
+    story.layout(2, "u", [["a"]], topic_id=OTHER)
+    story.member(3, "g", "m0", {"t": (0,)}, rack="a")
+    first_batch = len(story.messages)
+    story.sample(22, "u", [400], topic_id=OTHER)
+    whole, split = run(story), run(story, batches=[first_batch])
+    assert_alike(whole, split, ("g",))
+    assert [json.loads(value or b"")["source"] for _, value in triggers(split)] == [
+        {TOPICS.metadata + "/0": 2}
+    ]
+
+
 @settings(max_examples=50, deadline=None)
 @given(stories(), CUTS)
 def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
