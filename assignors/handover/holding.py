@@ -69,7 +69,7 @@ class Holding:
         }
         return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
 
-    def following(
+    def advance_to(
         self,
         share: frozenset[TopicPartition],
         free: frozenset[TopicPartition],

@@ -6,7 +6,7 @@ without it, or left, or was evicted and the eviction was read back `grant` secon
 owners, whatever the target, the order of the acknowledgements and the planner's own restarts are.
 
 A ledger is a value: an operation gives another one, and a step whose transaction failed is simply forgotten. Acts take effect
-at once, but everybody else learns them by `publish`, whose changes belong into one transaction: there a release stands
+at once, but everybody else learns them by `next_records`, whose changes belong into one transaction: there a release stands
 beside the grant that it allows. Times are seconds of one monotonic clock.
 """
 
@@ -91,7 +91,7 @@ class Ledger:
             ledger = ledger.acknowledge(member)
         return ledger
 
-    def retarget(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
+    def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
         """Aim at another assignment: each live incarnation's share. Who is evicted or has left gets nothing."""
         shares = {
             who: frozenset(share)
@@ -113,11 +113,11 @@ class Ledger:
         if holding is None or record.group != self.group or record.acked_epoch > self.epoch:
             return self
         if record.state == "left" and not record.owned:
-            return self.left(who)
+            return self.leave(who)
         after = holding.acknowledged(record.acked_epoch, record.owned)
         return self if after is holding else self._with(who, after)
 
-    def left(self, who: Incarnation) -> Ledger:
+    def leave(self, who: Incarnation) -> Ledger:
         """The incarnation has given up everything and is gone."""
         holding = self.holdings.get(who)
         return self._ended(who, holding and replace(holding.freed(), left=True))
@@ -127,7 +127,7 @@ class Ledger:
         holding = self.holdings.get(who)
         return self._ended(who, holding and replace(holding, evicted=not holding.left))
 
-    def claimed(self, record: MemberRecord, now: float) -> Ledger:
+    def claim(self, record: MemberRecord, now: float) -> Ledger:
         """Take in an incarnation that owns what no record of ours gave it: lost records must not look like a release.
 
         What it claims, and nobody else holds, is its until its eviction is published, read back and waited out.
@@ -158,7 +158,7 @@ class Ledger:
         }
         return replace(self, holdings={**self.holdings, **due}) if due else self
 
-    def publish(
+    def next_records(
         self,
         *,
         epoch: int,
@@ -179,7 +179,7 @@ class Ledger:
                 changes.append(Tombstone(("m", self.group, *who)))
                 continue
             share = self.target.get(who, frozenset())
-            holding = holding.following(share, share - held, epoch, now)
+            holding = holding.advance_to(share, share - held, epoch, now)
             if traits and who in traits:
                 holding = replace(holding, traits=traits[who])
             record = self._record(

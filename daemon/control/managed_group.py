@@ -152,7 +152,7 @@ class ManagedGroup:
     def aimed(self) -> ManagedGroup:
         """Give each live incarnation the share of its instance, nothing to one that is not planned yet."""
         shares = {who: self.target.get(who.instance, frozenset()) for who in self.live}
-        return replace(self, ledger=self.ledger.retarget(shares))
+        return replace(self, ledger=self.ledger.set_target(shares))
 
 
 def empty(name: str, timers: Timers) -> ManagedGroup:
@@ -198,7 +198,7 @@ def recovered(
         state, _ = hear_member(state, record, now)
     for who in [who for who in ledger.holdings if who not in state.live]:
         # Who has no announcement any more, and did not end it itself, can be freed by an eviction alone.
-        gone = state.ledger.left(who) if who in departed else state.ledger.evict(who)
+        gone = state.ledger.leave(who) if who in departed else state.ledger.evict(who)
         state = replace(state, ledger=gone)
     return replace(state.aimed(), basis=_planned_basis(state, topics))
 
@@ -238,7 +238,7 @@ def hear_member(
         return replace(state, ledger=state.ledger.acknowledge(record)), []
     if holding is None and record.owned:
         fields = {**_name(state, who), "reason": "owns partitions that no record of ours gives it"}
-        return replace(state, ledger=state.ledger.claimed(record, now)), [
+        return replace(state, ledger=state.ledger.claim(record, now)), [
             LogEvent("member.evicted", fields)
         ]
     return _join(replace(state, ledger=state.ledger.acknowledge(record)), who, record, now)
@@ -295,7 +295,7 @@ def leave(state: ManagedGroup, who: Incarnation, now: float) -> tuple[ManagedGro
     state = replace(
         state,
         live={other: live for other, live in state.live.items() if other != who},
-        ledger=state.ledger.left(who),
+        ledger=state.ledger.leave(who),
     )
     if not was_live:
         return state, []

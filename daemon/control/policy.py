@@ -315,7 +315,7 @@ def _advanced(outcome: Outcome, context: ControlContext) -> Outcome:
     # A plan's own changes carry its epoch; what the hand-over allows later carries the ones after it.
     epoch = max(state.ledger.epoch + 1, state.plan.group_epoch if state.plan else 0)
     reason = state.plan.cause if state.plan else ""
-    ledger, changes = state.ledger.publish(
+    ledger, changes = state.ledger.next_records(
         epoch=epoch,
         planner_epoch=context.planner_epoch,
         now=context.now,

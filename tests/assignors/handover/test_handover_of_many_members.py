@@ -189,7 +189,7 @@ class World:
 
     def hear(self, planner, who, record):
         if record is None:
-            planner.ledger = planner.ledger.left(who)
+            planner.ledger = planner.ledger.leave(who)
             planner.heard.pop(who, None)
             planner.states.pop(who, None)
             return
@@ -212,8 +212,8 @@ class World:
     def publish(self, planner):
         live = sorted(set(planner.states) & set(planner.heard))
         target = {who: frozenset(PARTITIONS[at :: len(live)]) for at, who in enumerate(live)}
-        planner.ledger = planner.ledger.retarget(target)
-        ledger, changes = planner.ledger.publish(
+        planner.ledger = planner.ledger.set_target(target)
+        ledger, changes = planner.ledger.next_records(
             epoch=planner.ledger.epoch + 1, planner_epoch=planner.epoch, now=self.now
         )
         planner.ledger = ledger
@@ -378,9 +378,9 @@ def _fails(seeds=60, **mutation):
 
 
 def test_a_ledger_that_does_not_wait_for_the_acknowledgement_is_caught(monkeypatch):
-    following = Holding.following
+    advance_to = Holding.advance_to
     monkeypatch.setattr(
-        Holding, "following", lambda self, *args: replace(following(self, *args), revoking={})
+        Holding, "advance_to", lambda self, *args: replace(advance_to(self, *args), revoking={})
     )
     assert _fails()
 

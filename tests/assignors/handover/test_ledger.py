@@ -39,7 +39,7 @@ def says(who, acked, *owned, state="active"):
 
 
 def publish(ledger, epoch, now=0.0, **options):
-    ledger, changes = ledger.publish(epoch=epoch, planner_epoch=1, now=now, **options)
+    ledger, changes = ledger.next_records(epoch=epoch, planner_epoch=1, now=now, **options)
     return ledger, {
         change.key[2:]
         if isinstance(change, Tombstone)
@@ -59,19 +59,19 @@ def empty():
 
 @pytest.fixture
 def owned_by_a(empty):
-    ledger, _ = publish(empty.retarget({A: share(P0, P1)}), 1)
+    ledger, _ = publish(empty.set_target({A: share(P0, P1)}), 1)
     return ledger.acknowledge(says(A, 1, P0, P1))
 
 
 @pytest.fixture
 def moving(owned_by_a):
     """P1 is on its way from A to B since epoch 2."""
-    ledger, _ = publish(owned_by_a.retarget({A: share(P0), B: share(P1)}), 2)
+    ledger, _ = publish(owned_by_a.set_target({A: share(P0), B: share(P1)}), 2)
     return ledger
 
 
 def test_what_is_free_is_granted_at_once(empty):
-    ledger, changes = publish(empty.retarget({A: share(P0), B: share()}), 1)
+    ledger, changes = publish(empty.set_target({A: share(P0), B: share()}), 1)
     assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
     assert parts(changes[B]) == [{}, {}, {}], (
         "a member without partitions learns that it has been seen"
@@ -80,7 +80,7 @@ def test_what_is_free_is_granted_at_once(empty):
 
 
 def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
-    ledger, changes = publish(owned_by_a.retarget({A: share(P0), B: share(P1)}), 2)
+    ledger, changes = publish(owned_by_a.set_target({A: share(P0), B: share(P1)}), 2)
     assert parts(changes[A]) == [{"t": (0,)}, {}, {"t": (1,)}]
     assert parts(changes[B]) == [{}, {"t": (1,)}, {}]
     assert not ledger.settled
@@ -111,18 +111,18 @@ def test_an_acknowledgement_of_an_epoch_that_never_was_frees_nothing(moving):
 def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
     ledger, _ = publish(moving.acknowledge(says(A, 2, P0)), 3)
     ledger, _ = publish(
-        ledger.acknowledge(says(B, 3, P1)).retarget({A: share(P0, P1), B: share()}), 4
+        ledger.acknowledge(says(B, 3, P1)).set_target({A: share(P0, P1), B: share()}), 4
     )
     ledger, _ = publish(ledger.acknowledge(says(B, 4)), 5)
     ledger, _ = publish(
-        ledger.acknowledge(says(A, 5, P0, P1)).retarget({A: share(P0), B: share(P1)}), 6
+        ledger.acknowledge(says(A, 5, P0, P1)).set_target({A: share(P0), B: share(P1)}), 6
     )
     late = says(A, 2, P0)
     assert ledger.acknowledge(late) is ledger, "it is from the first move"
 
 
 def test_a_target_that_turns_back_waits_for_the_revocation_all_the_same(moving):
-    ledger, changes = publish(moving.retarget({A: share(P0, P1)}), 3)
+    ledger, changes = publish(moving.set_target({A: share(P0, P1)}), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {"t": (1,)}, {"t": (1,)}]
     ledger, changes = publish(ledger.acknowledge(says(A, 3, P0)), 4)
     assert parts(changes[A]) == [{"t": (0, 1)}, {}, {}]
@@ -141,7 +141,7 @@ def test_an_epoch_is_never_used_twice(moving):
 
 def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
     with pytest.raises(ValueError, match=r"\('t', 1\) to two members"):
-        empty.retarget({A: share(P0, P1), B: share(P1)})
+        empty.set_target({A: share(P0, P1), B: share(P1)})
 
 
 @pytest.mark.parametrize("said", ["announced", "tombstone"])
@@ -149,9 +149,9 @@ def test_who_leaves_frees_everything_at_once(owned_by_a, said):
     ledger = (
         owned_by_a.acknowledge(says(A, 1, state="left"))
         if said == "announced"
-        else owned_by_a.left(A)
+        else owned_by_a.leave(A)
     )
-    ledger, changes = publish(ledger.retarget({B: share(P0, P1)}), 2)
+    ledger, changes = publish(ledger.set_target({B: share(P0, P1)}), 2)
     assert changes[A] == Tombstone(("m", "g", "a", "1"))
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
     assert A not in ledger.holdings
@@ -162,7 +162,7 @@ def test_who_says_that_it_left_and_owns_something_is_not_believed(owned_by_a):
 
 
 def test_an_eviction_frees_only_once_it_was_read_back_and_waited_out(owned_by_a):
-    ledger, changes = publish(owned_by_a.evict(A).retarget({A2: share(P0, P1)}), 2, now=100.0)
+    ledger, changes = publish(owned_by_a.evict(A).set_target({A2: share(P0, P1)}), 2, now=100.0)
     assert changes[A].state == "evicted"
     assert parts(changes[A]) == [{}, {}, {"t": (0, 1)}]
     assert parts(changes[A2]) == [{}, {"t": (0, 1)}, {}]
@@ -184,20 +184,20 @@ def test_an_eviction_that_is_not_published_cannot_have_been_read_back(owned_by_a
 
 
 def test_an_evicted_member_that_hears_of_it_and_says_goodbye_frees_everything(owned_by_a):
-    ledger, _ = publish(owned_by_a.evict(A).retarget({B: share(P0, P1)}), 2)
+    ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
     ledger, changes = publish(ledger.acknowledge(says(A, 1, state="left")), 3)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
 def test_who_is_evicted_gets_nothing_even_if_the_target_says_so(owned_by_a):
     ledger = owned_by_a.evict(A)
-    assert ledger.retarget({A: share(P0)}).target == {}
+    assert ledger.set_target({A: share(P0)}).target == {}
     assert ledger.target == {}
 
 
 def test_an_eviction_of_somebody_unknown_is_nothing(empty):
     assert empty.evict(A) == empty
-    assert empty.left(A) == empty
+    assert empty.leave(A) == empty
 
 
 def test_what_is_revoked_for_too_long_is_overdue(moving):
@@ -209,7 +209,7 @@ def test_what_is_revoked_for_too_long_is_overdue(moving):
 
 def test_the_records_tell_rack_and_capacity(empty):
     ledger, changes = publish(
-        empty.retarget({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
+        empty.set_target({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
     )
     assert (changes[A].rack, changes[A].capacity, changes[A].reason) == ("r", 2.0, "joined")
     _, changes = publish(
@@ -245,7 +245,7 @@ def test_a_planner_that_starts_takes_in_what_was_announced_meanwhile(moving):
 
 
 def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by_a):
-    ledger, _ = publish(owned_by_a.evict(A).retarget({B: share(P0, P1)}), 2)
+    ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
     ledger = recovered(ledger.eviction_read_back(A, 0.0))
     assert ledger.tick(1e9) is ledger
     ledger, changes = publish(ledger, 3)
@@ -270,7 +270,7 @@ def test_records_that_contradict_each_other_are_held_by_both(moving):
     ledger = Ledger.recover(
         group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0
     )
-    ledger, _ = publish(ledger.retarget({B: share(P0, P1)}), 3)
+    ledger, _ = publish(ledger.set_target({B: share(P0, P1)}), 3)
     ledger, changes = publish(ledger.acknowledge(says(A, 3)), 4)
     assert B not in changes, "the other one still has it"
     ledger, changes = publish(ledger.acknowledge(says(Incarnation("c", "1"), 4)), 5)
@@ -281,10 +281,10 @@ def test_ten_thousand_partitions_move_between_a_hundred_members(empty):
     members = [Incarnation(f"i{number}", "1") for number in range(100)]
     everything = [("t", number) for number in range(10_000)]
     ledger, _ = publish(
-        empty.retarget({who: share(*everything[at::100]) for at, who in enumerate(members)}), 1
+        empty.set_target({who: share(*everything[at::100]) for at, who in enumerate(members)}), 1
     )
     turned = {who: share(*everything[(at + 1) % 100 :: 100]) for at, who in enumerate(members)}
-    ledger, changes = publish(ledger.retarget(turned), 2)
+    ledger, changes = publish(ledger.set_target(turned), 2)
     for change in changes.values():
         assert isinstance(change, MemberAssignment)
         ledger = ledger.acknowledge(says(Incarnation(change.instance, change.incarnation), 2))

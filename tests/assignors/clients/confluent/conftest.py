@@ -122,7 +122,7 @@ class Planner(Thread):
             self.records.append(record)
         if isinstance(record, Tombstone):
             who = Incarnation(*record.key[2:])
-            self.ledger = self.ledger.left(who)
+            self.ledger = self.ledger.leave(who)
             self.forget(who)
             return
         who = Incarnation(record.instance, record.incarnation)
@@ -148,8 +148,8 @@ class Planner(Thread):
                 self.forget(who)
         shares = self.share(sorted(self.live))
         target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
-        ledger = self.ledger.retarget(target).tick(clock())
-        ledger, changes = ledger.publish(epoch=ledger.epoch + 1, planner_epoch=1, now=clock())
+        ledger = self.ledger.set_target(target).tick(clock())
+        ledger, changes = ledger.next_records(epoch=ledger.epoch + 1, planner_epoch=1, now=clock())
         if changes:
             producer.begin_transaction()
             for change in changes:
