@@ -23,7 +23,7 @@ from assignors.protocol.kafka import consumer_protocol
 from assignors.protocol.kafka import sticky_user_data as user_data
 from assignors.protocol.kafka.consumer_protocol import (
     UNKNOWN_GENERATION,
-    Subscription,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import (
     DEFAULT_PRIORITY,
@@ -75,7 +75,7 @@ def joined(
     generation: int = UNKNOWN_GENERATION,
     rack: str | None = None,
     priority: int = DEFAULT_PRIORITY,
-) -> Subscription:
+) -> ConsumerSubscription:
     """What a member says to join under a strategy; `owned` is what its last assignment gave it, None if it never had one."""
     said: bytes | None = None
     if strategy == "sticky" and owned is not None:
@@ -85,7 +85,7 @@ def joined(
     elif strategy == "failover":
         said = user_data.encode_priority(priority)
     eager = strategy == "sticky"
-    return Subscription(
+    return ConsumerSubscription(
         topics=tuple(topics),
         user_data=said,
         owned={} if eager else owned or {},
@@ -97,7 +97,7 @@ def joined(
 def assigned(group: Group, answer: Assignment) -> dict[str, bytes]:
     """By member, the bytes of what it gets: what is withheld comes with the next round."""
     return {
-        member: consumer_protocol.Assignment(
+        member: consumer_protocol.ConsumerAssignment(
             partitions={topic: tuple(numbers) for topic, numbers in partitions.items()}
         ).encode()
         for member, partitions in answer.to_names(group).items()
@@ -129,18 +129,18 @@ def _member(strategy: str, joiner: Joiner) -> Member:
         ) from error
 
 
-def _subscription(raw: bytes) -> Subscription:
+def _subscription(raw: bytes) -> ConsumerSubscription:
     try:
-        return Subscription.decode(raw)
+        return ConsumerSubscription.decode(raw)
     except WireError:
         if raw[:2] != b"\0\1":
             raise
         # There are clients that say v1 and leave its field out (kafka-go); Sarama and franz-go read them as v0 too.
-        return Subscription.decode(b"\0\0" + raw[2:])
+        return ConsumerSubscription.decode(b"\0\0" + raw[2:])
 
 
 def _claims(
-    strategy: str, subscription: Subscription, member: str
+    strategy: str, subscription: ConsumerSubscription, member: str
 ) -> tuple[Partitions | None, int]:
     try:
         if strategy == "sticky":
@@ -154,13 +154,13 @@ def _claims(
     return _own(subscription, subscription.generation)
 
 
-def _in_user_data(subscription: Subscription) -> tuple[Partitions | None, int]:
+def _in_user_data(subscription: ConsumerSubscription) -> tuple[Partitions | None, int]:
     if not subscription.user_data:
         return None, UNKNOWN_GENERATION
     said = StickyUserData.decode(subscription.user_data)
     return said.held, said.generation
 
 
-def _own(subscription: Subscription, generation: int) -> tuple[Partitions | None, int]:
+def _own(subscription: ConsumerSubscription, generation: int) -> tuple[Partitions | None, int]:
     had_one = bool(subscription.owned) or generation >= 0
     return (subscription.owned if had_one else None), generation

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import MemberRecord
 
-__all__ = ["Change", "Incarnation", "Ledger", "Traits"]
+__all__ = ["Incarnation", "Ledger", "RecordChange", "Traits"]
 
-Change: TypeAlias = MemberAssignment | Tombstone
+RecordChange: TypeAlias = MemberAssignment | Tombstone
 
 
 class Incarnation(NamedTuple):
@@ -166,13 +166,13 @@ class Ledger:
         now: float,
         reason: str = "",
         traits: Mapping[Incarnation, Traits] | None = None,
-    ) -> tuple[Ledger, tuple[Change, ...]]:
+    ) -> tuple[Ledger, tuple[RecordChange, ...]]:
         """The records that must change for `epoch`, and the ledger once they are committed; no change: no epoch."""
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} is not above {self.epoch}")
         held = self.owners().keys()
         holdings: dict[Incarnation, Holding] = {}
-        changes: list[Change] = []
+        changes: list[RecordChange] = []
         for who in sorted(self.holdings.keys() | self.target.keys()):
             holding = self.holdings.get(who, NOTHING)
             if holding.gone:

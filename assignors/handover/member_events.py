@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import Key, MemberAssignment, MemberRecord
 
-Outcome: TypeAlias = Literal["committed", "refused", "unknown"]
+CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
 """Of the commits of what was given up: only after an unknown one may a commit still arrive."""
 OwnedPartitions: TypeAlias = "frozenset[TopicPartition]"
 
@@ -51,7 +51,7 @@ class AssignmentRefused:
 class RevokeFinished:
     """Everything of the last `Revoke` has stopped, and its commit has this outcome."""
 
-    outcome: Outcome
+    outcome: CommitOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ from assignors.protocol.records import MemberRecord, Nack
 
 if TYPE_CHECKING:
     from assignors.handover.member_events import (
+        CommitOutcome,
         Effects,
-        Outcome,
         OwnedPartitions,
     )
     from assignors.handover.timers import Timers
@@ -96,7 +96,7 @@ Work: TypeAlias = Revoking | Settling | Granting | Losing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class MemberProfile:
     """What a member says about itself in every life."""
 
     group: str
@@ -111,10 +111,10 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class MemberMachine:
     """One member, in one life."""
 
-    profile: Profile
+    profile: MemberProfile
     timers: Timers
     incarnation: str
     phase: Phase = Phase.JOINING
@@ -158,8 +158,8 @@ class Member:
 
 
 def step(  # noqa: C901 - one arm for each event
-    member: Member, event: Event, now: float
-) -> tuple[Member, Effects]:
+    member: MemberMachine, event: Event, now: float
+) -> tuple[MemberMachine, Effects]:
     """What the event makes of the member, and what is to be done about it, in this order."""
     if member.phase is Phase.LEFT or (
         member.phase is Phase.LOST and not isinstance(event, LoseFinished)
@@ -188,14 +188,14 @@ def step(  # noqa: C901 - one arm for each event
             return _go_on(replace(member, leaving=True), now)
 
 
-def _while_gone(member: Member, event: Event) -> tuple[Member, Effects]:
+def _while_gone(member: MemberMachine, event: Event) -> tuple[MemberMachine, Effects]:
     # A lost member is silent until everything is dropped: what it would say could pass for a sign of life.
     return (
         (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
     )
 
 
-def _tick(member: Member, now: float) -> tuple[Member, Effects]:
+def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     if isinstance(member.work, Settling) and now >= member.work.until:
         return _given_up(member, member.work.partitions, member.work.record, now)
     if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
@@ -203,7 +203,9 @@ def _tick(member: Member, now: float) -> tuple[Member, Effects]:
     return member, ()
 
 
-def _see(member: Member, record: MemberAssignment, now: float) -> tuple[Member, Effects]:
+def _see(
+    member: MemberMachine, record: MemberAssignment, now: float
+) -> tuple[MemberMachine, Effects]:
     if record.state == "evicted":
         # True whatever its epoch: an incarnation is never taken back, and a planner that lost its topic starts anew.
         return _lose(member, "evicted")
@@ -213,7 +215,7 @@ def _see(member: Member, record: MemberAssignment, now: float) -> tuple[Member, 
     return _go_on(replace(member, applied=epochs, waiting=record, nack=None), now)
 
 
-def _go_on(member: Member, now: float) -> tuple[Member, Effects]:
+def _go_on(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     """Take up what waits, if nothing is in the way."""
     if member.work is not None:
         return member, ()
@@ -226,8 +228,8 @@ def _go_on(member: Member, now: float) -> tuple[Member, Effects]:
 
 
 def _revoke(
-    member: Member, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
-) -> tuple[Member, Effects]:
+    member: MemberMachine, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+) -> tuple[MemberMachine, Effects]:
     if not partitions:
         return _given_up(member, partitions, record, now)
     return replace(member, phase=Phase.REVOKING, work=Revoking(partitions, record)), (
@@ -235,7 +237,9 @@ def _revoke(
     )
 
 
-def _revoked(member: Member, outcome: Outcome, now: float) -> tuple[Member, Effects]:
+def _revoked(
+    member: MemberMachine, outcome: CommitOutcome, now: float
+) -> tuple[MemberMachine, Effects]:
     work = member.work
     if not isinstance(work, Revoking):
         return member, ()
@@ -246,8 +250,8 @@ def _revoked(member: Member, outcome: Outcome, now: float) -> tuple[Member, Effe
 
 
 def _given_up(
-    member: Member, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
-) -> tuple[Member, Effects]:
+    member: MemberMachine, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+) -> tuple[MemberMachine, Effects]:
     """Say so, then start on what is new, unless a newer record knows better."""
     member = replace(member, work=None, owned=member.owned - partitions)
     if record is None:
@@ -263,7 +267,7 @@ def _given_up(
     return replace(member, work=Granting(), owned=member.owned | new), (*said, Grant(new))
 
 
-def _granted(member: Member, now: float) -> tuple[Member, Effects]:
+def _granted(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     if not isinstance(member.work, Granting):
         return member, ()
     member, said = _announce(replace(member, work=None), now)
@@ -271,14 +275,16 @@ def _granted(member: Member, now: float) -> tuple[Member, Effects]:
     return member, (*said, *done)
 
 
-def _lose(member: Member, reason: str) -> tuple[Member, Effects]:
+def _lose(member: MemberMachine, reason: str) -> tuple[MemberMachine, Effects]:
     losing = Losing(doubtful=isinstance(member.work, Revoking | Settling))
     return replace(member, phase=Phase.LOST, work=losing, waiting=None), (
         Lose(member.owned, reason),
     )
 
 
-def _rejoin(member: Member, incarnation: str, now: float, *, quiet: bool) -> tuple[Member, Effects]:
+def _rejoin(
+    member: MemberMachine, incarnation: str, now: float, *, quiet: bool
+) -> tuple[MemberMachine, Effects]:
     work = member.work
     if not isinstance(work, Losing):
         return member, ()
@@ -289,17 +295,17 @@ def _rejoin(member: Member, incarnation: str, now: float, *, quiet: bool) -> tup
         ended, farewell = _leave(ended, now)
     if member.leaving:
         return replace(ended, phase=Phase.LEFT), farewell
-    fresh = Member(profile=member.profile, timers=member.timers, incarnation=incarnation)
+    fresh = MemberMachine(profile=member.profile, timers=member.timers, incarnation=incarnation)
     fresh, said = _announce(fresh, now)
     return fresh, (*farewell, *said)
 
 
-def _leave(member: Member, now: float) -> tuple[Member, Effects]:
+def _leave(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     member, said = _announce(replace(member, phase=Phase.LEFT), now)
     return member, (*said, Retire(member.key))
 
 
-def _announce(member: Member, now: float) -> tuple[Member, Effects]:
+def _announce(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     state: dict[Phase, MemberState] = {Phase.JOINING: "joining", Phase.LEFT: "left"}
     member = replace(member, heartbeat=member.heartbeat + 1, announced_at=now)
     return member, (Announce(member.record(state.get(member.phase, "active"))),)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.types import Reader
 from assignors.protocol.partition_ranges import WireError
@@ -95,14 +95,14 @@ def _rack(subscription: bytes | None) -> str | None:
     # A member's own words, which no broker has checked: there are clients that write a version and leave its fields out
     # (kafka-go: v1 without the owned partitions). They cost their group a rack, not the knowledge of who owns what.
     with suppress(WireError):
-        return Subscription.decode(subscription).rack if subscription else None
+        return ConsumerSubscription.decode(subscription).rack if subscription else None
     return None
 
 
 def _assigned(assignment: bytes | None) -> Partitions:
     if not assignment:  # librdkafka's leader sends a member without partitions zero bytes
         return {}
-    assigned = Assignment.decode(assignment).partitions
+    assigned = ConsumerAssignment.decode(assignment).partitions
     if any(partitions and partitions[0] < 0 for partitions in assigned.values()):
         raise WireError("negative partition")
     return assigned

@@ -22,8 +22,8 @@ from assignors.problem.inputs import (
 )
 from assignors.protocol import records
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
@@ -116,8 +116,8 @@ def read_membership(raw):
 
 
 CODECS = [
-    (read_consumer_protocol(Subscription), corpus.SUBSCRIPTIONS, 0.14),
-    (read_consumer_protocol(Assignment), corpus.ASSIGNMENTS, 0.08),
+    (read_consumer_protocol(ConsumerSubscription), corpus.SUBSCRIPTIONS, 0.14),
+    (read_consumer_protocol(ConsumerAssignment), corpus.ASSIGNMENTS, 0.08),
     (read_consumer_protocol(StickyUserData), corpus.USER_DATA, 0.08),
     (read_number(decode_generation), corpus.USER_DATA, 0.02),
     (read_number(decode_priority), corpus.USER_DATA, 0.02),

@@ -3,7 +3,7 @@
 from assignors.clients.confluent.consumer import (
     ManagedConsumer,
     NotOwnedError,
-    Ownership,
+    OwnershipChange,
     SettingError,
     StraySubscriberError,
 )
@@ -12,7 +12,7 @@ from assignors.handover.member_machine import Phase
 __all__ = [
     "ManagedConsumer",
     "NotOwnedError",
-    "Ownership",
+    "OwnershipChange",
     "Phase",
     "SettingError",
     "StraySubscriberError",

@@ -29,12 +29,12 @@ from assignors.clients.confluent.follower import (
     say,
 )
 from assignors.clients.confluent.offsets import (
-    Commits,
+    CommitTracker,
     NotOwnedError,
     StraySubscriberError,
 )
 from assignors.clients.confluent.owned_partitions import (
-    Ownership,
+    OwnershipChange,
     Possession,
 )
 from assignors.clients.confluent.settings import (
@@ -42,9 +42,9 @@ from assignors.clients.confluent.settings import (
     split,
 )
 from assignors.handover.member_machine import (
-    Member,
+    MemberMachine,
+    MemberProfile,
     Phase,
-    Profile,
 )
 from assignors.handover.timers import Timers
 
@@ -53,7 +53,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-__all__ = ["ManagedConsumer", "NotOwnedError", "Ownership", "SettingError", "StraySubscriberError"]
+__all__ = [
+    "ManagedConsumer",
+    "NotOwnedError",
+    "OwnershipChange",
+    "SettingError",
+    "StraySubscriberError",
+]
 
 SLICE = 0.05
 """The longest that an order of the planner's waits for a poll to return."""
@@ -94,7 +100,7 @@ class ManagedConsumer:
         on_lost: Callback = None,
         prefix: str = "levelwind.",
         timers: Timers | None = None,
-        journal: Callable[[Ownership], object] | None = None,
+        journal: Callable[[OwnershipChange], object] | None = None,
     ) -> None:
         if isinstance(topics, str) or not topics or not all(topics):
             raise SettingError(f"topics: expected a list of names, got {topics!r}")
@@ -104,7 +110,7 @@ class ManagedConsumer:
             )
         timers = timers or Timers()
         settings = split(config, group=group, rack=rack, timers=timers)
-        profile = Profile(
+        profile = MemberProfile(
             group=group,
             instance=instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}",
             topics=tuple(sorted(set(topics))),
@@ -118,9 +124,9 @@ class ManagedConsumer:
         self._settings = settings
         self._timers = timers
         self._closed = False
-        member = Member(profile=profile, timers=timers, incarnation=uuid4().hex)
+        member = MemberMachine(profile=profile, timers=timers, incarnation=uuid4().hex)
         self._follower = Follower(member=member, settings=settings, prefix=prefix)
-        self._commits = Commits(settings, timers=timers, names=self._follower.names)
+        self._commits = CommitTracker(settings, timers=timers, names=self._follower.names)
         self._consumer: Any = Consumer({**settings.consumer, "on_commit": self._commits.answered})
         self._commits.consumer = self._consumer
         self._possession = Possession(

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from assignors.handover import member_events as ev
 from assignors.handover.member_machine import (
-    Member,
+    MemberMachine,
     Phase,
     step,
 )
@@ -37,7 +37,7 @@ from assignors.protocol.topics import Topics, partition_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.clients.confluent.settings import Settings
+    from assignors.clients.confluent.settings import ClientSettings
     from assignors.protocol.records import MemberRecord
 
 log = logging.getLogger("assignors.clients.confluent")
@@ -66,7 +66,7 @@ def say(level: int, event: str, **fields: object) -> None:
 class Follower(Thread):
     """Follows the planner for one consumer, until it has left."""
 
-    def __init__(self, *, member: Member, settings: Settings, prefix: str) -> None:
+    def __init__(self, *, member: MemberMachine, settings: ClientSettings, prefix: str) -> None:
         super().__init__(
             name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True
         )

@@ -19,8 +19,8 @@ from assignors.clients.confluent.follower import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from assignors.clients.confluent.settings import Settings
-    from assignors.handover.member_events import Outcome
+    from assignors.clients.confluent.settings import ClientSettings
+    from assignors.handover.member_events import CommitOutcome
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
@@ -47,11 +47,11 @@ class StraySubscriberError(RuntimeError):
     """Another consumer subscribes under the name of a managed group, which keeps this one from committing."""
 
 
-class Commits:
+class CommitTracker:
     """The offsets of one consumer; every method is called by the application's thread."""
 
     def __init__(
-        self, settings: Settings, *, timers: Timers, names: Callable[[], dict[str, object]]
+        self, settings: ClientSettings, *, timers: Timers, names: Callable[[], dict[str, object]]
     ) -> None:
         self.consumer: Any = None
         self.processed: dict[Pair, int] = {}
@@ -128,7 +128,7 @@ class Commits:
             except KafkaException as error:
                 self._complain(error.args[0])
 
-    def decide(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> Outcome:
+    def decide(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
         """Commit what is processed of partitions that are given up, and say what became of all their commits."""
         patience = clock() + self._timers.commit / 4
         while self._in_flight and clock() < patience:

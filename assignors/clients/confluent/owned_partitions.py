@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from assignors.clients.confluent.follower import Follower
-    from assignors.clients.confluent.offsets import Commits
+    from assignors.clients.confluent.offsets import CommitTracker
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY = 0.5
@@ -34,7 +34,7 @@ SERVE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
+class OwnershipChange:
     """A line of the journal: written before the first record of a partition is asked for, and after it was let go.
 
     `at` is in seconds of the machine's boot clock, the same for all processes of a machine.
@@ -57,10 +57,10 @@ class Possession:
         *,
         consumer: Any,
         follower: Follower,
-        commits: Commits,
+        commits: CommitTracker,
         pins_latest: bool,
         callbacks: Mapping[str, Callable[[list[Any]], object]],
-        journal: Callable[[Ownership], object] | None,
+        journal: Callable[[OwnershipChange], object] | None,
     ) -> None:
         self.owned: set[Pair] = set()
         self._consumer = consumer
@@ -226,7 +226,7 @@ class Possession:
         profile = self._follower.profile
         for topic, number in sorted(pairs):
             self._journal(
-                Ownership(
+                OwnershipChange(
                     at=clock(),
                     event=event,
                     group=profile.group,

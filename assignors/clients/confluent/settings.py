@@ -51,7 +51,7 @@ class SettingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClientSettings:
     """The settings of the three clients, and what the adapter does in librdkafka's stead."""
 
     consumer: dict[str, Any]
@@ -65,7 +65,9 @@ class Settings:
     on_commit: Callable[..., object] | None
 
 
-def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers) -> Settings:
+def split(
+    config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers
+) -> ClientSettings:
     """Share the user's settings out; raises `SettingError` for one that the hand-over must own."""
     for name in config:
         if name in REFUSED:
@@ -100,7 +102,7 @@ def split(config: Mapping[str, Any], *, group: str, rack: str | None, timers: Ti
         "max.poll.interval.ms": max(poll_interval, bound),
     }
     on_commit = consumer.pop("on_commit", None)
-    return Settings(
+    return ClientSettings(
         consumer=consumer,
         reader={
             **connection,

@@ -40,7 +40,7 @@ UNKNOWN_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class ConsumerSubscription:
     """What a member wants, and what it has."""
 
     topics: tuple[str, ...]
@@ -65,7 +65,7 @@ class Subscription:
         )
 
     @classmethod
-    def decode(cls, raw: bytes) -> Subscription:
+    def decode(cls, raw: bytes) -> ConsumerSubscription:
         """The subscription in a member's bytes; as with Kafka an empty rack is none, and so is a negative generation.
 
         Raises:
@@ -87,7 +87,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class ConsumerAssignment:
     """What a member gets from the leader of its group."""
 
     partitions: Partitions
@@ -106,7 +106,7 @@ class Assignment:
         )
 
     @classmethod
-    def decode(cls, raw: bytes) -> Assignment:
+    def decode(cls, raw: bytes) -> ConsumerAssignment:
         """The assignment in a leader's bytes.
 
         Raises:

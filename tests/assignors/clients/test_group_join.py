@@ -17,8 +17,8 @@ from assignors.problem.inputs import (
     Topic,
 )
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import StickyUserData
 from assignors.registry import STRATEGIES
@@ -71,10 +71,11 @@ def test_the_group_takes_the_strategy_that_all_offer_and_most_prefer():
 def test_claims_of_sticky_come_from_user_data_alone():
     said = StickyUserData(held={"t0": (2,)}, generation=5).encode()
     member = one(
-        "sticky", Subscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9)
+        "sticky",
+        ConsumerSubscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9),
     )
     assert (member.owned, member.generation) == ({"t0": (2,)}, 5)
-    nothing = one("sticky", Subscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
+    nothing = one("sticky", ConsumerSubscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
     assert (nothing.owned, nothing.generation) == (None, -1)
     assert joined("sticky", ["t0"], owned={"t0": (1,)}).owned == {}
     assert joined("sticky", ["t0"]).user_data is None
@@ -84,14 +85,16 @@ def test_claims_of_sticky_come_from_user_data_alone():
 def test_cooperative_sticky_finds_its_generation_in_user_data_where_the_subscription_is_too_old(
     version, generation
 ):
-    said = Subscription(topics=("t0",), user_data=b"\0\0\0\5", owned={"t0": (0,)}, generation=9)
+    said = ConsumerSubscription(
+        topics=("t0",), user_data=b"\0\0\0\5", owned={"t0": (0,)}, generation=9
+    )
     member = one("cooperative-sticky", said, version)
     assert (member.owned, member.generation) == ({"t0": (0,)}, generation)
     assert joined("cooperative-sticky", ["t0"], generation=5).user_data == b"\0\0\0\5"
 
 
 def test_claims_in_user_data_that_cannot_be_read_are_none_and_logged(caplog):
-    broken = Subscription(topics=("t0",), user_data=b"?", owned={"t0": (0,)})
+    broken = ConsumerSubscription(topics=("t0",), user_data=b"?", owned={"t0": (0,)})
     with caplog.at_level(logging.WARNING):
         sticky = one("sticky", broken)
         cooperative = one("cooperative-sticky", broken)
@@ -101,8 +104,8 @@ def test_claims_in_user_data_that_cannot_be_read_are_none_and_logged(caplog):
 
 
 def test_who_never_had_an_assignment_is_told_from_who_had_an_empty_one():
-    assert one("lag-global", Subscription(topics=("t0",))).owned is None
-    assert one("lag-global", Subscription(topics=("t0",), generation=0)).owned == {}
+    assert one("lag-global", ConsumerSubscription(topics=("t0",))).owned is None
+    assert one("lag-global", ConsumerSubscription(topics=("t0",), generation=0)).owned == {}
 
 
 def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
@@ -115,12 +118,15 @@ def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
     problem = Group.build(TOPICS, people)
     assert [member.priority for member in people] == [3, 10, -1]
     assert STRATEGIES[name](problem).to_names(problem)["b"] == {"t0": [0, 1, 2, 3]}
-    assert one("failover", Subscription(topics=("t0",))).priority == 2**31 - 1
-    assert one("range", Subscription(topics=("t0",), user_data=b"\0\0\0\1")).priority == 2**31 - 1
+    assert one("failover", ConsumerSubscription(topics=("t0",))).priority == 2**31 - 1
+    assert (
+        one("range", ConsumerSubscription(topics=("t0",), user_data=b"\0\0\0\1")).priority
+        == 2**31 - 1
+    )
 
 
 def test_a_client_that_says_v1_and_leaves_the_owned_partitions_out_is_read_as_v0():
-    raw = b"\0\1" + Subscription(topics=("t0",)).encode(0)[2:]
+    raw = b"\0\1" + ConsumerSubscription(topics=("t0",)).encode(0)[2:]
     _, (member,) = members([Joiner(id="kafka-go", offers={"range": raw})])
     assert (member.topics, member.owned) == (("t0",), None)
 
@@ -133,11 +139,18 @@ def test_whose_subscription_is_wrong_is_named():
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
-        members([Joiner(id="m", offers={"range": b"\0\2" + Subscription(topics=()).encode(0)[2:]})])
+        members(
+            [
+                Joiner(
+                    id="m",
+                    offers={"range": b"\0\2" + ConsumerSubscription(topics=()).encode(0)[2:]},
+                )
+            ]
+        )
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
-        one("failover", Subscription(topics=("t0",), user_data=b"10"))
+        one("failover", ConsumerSubscription(topics=("t0",), user_data=b"10"))
     with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
         members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
 
@@ -149,7 +162,7 @@ def test_a_round_of_a_cooperative_group_withholds_until_its_owner_gave_up():
         name, people = members(group)
         problem = Group.build(topics, people)
         return {
-            member: dict(Assignment.decode(raw).partitions)
+            member: dict(ConsumerAssignment.decode(raw).partitions)
             for member, raw in assigned(problem, STRATEGIES[name](problem)).items()
         }
 

@@ -17,9 +17,9 @@ from assignors.handover import member_machine as machine
 from assignors.handover.holding import Holding, Revocation
 from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.member_machine import (
-    Member,
+    MemberMachine,
+    MemberProfile,
     Phase,
-    Profile,
     step,
 )
 from assignors.handover.timers import Timers
@@ -44,7 +44,7 @@ class Log:
 class Process:
     """A consumer process: the machine, and a shell that performs its orders some time later."""
 
-    member: Member
+    member: MemberMachine
     position: int
     using: set = field(default_factory=set)
     orders: list = field(default_factory=list)  # (time, order)
@@ -84,8 +84,8 @@ class World:
         return f"life{self.lives}"
 
     def start(self, instance):
-        member = Member(
-            profile=Profile(group="g", instance=instance, topics=("t", "u")),
+        member = MemberMachine(
+            profile=MemberProfile(group="g", instance=instance, topics=("t", "u")),
             timers=TIMERS,
             incarnation=self.life(),
         )

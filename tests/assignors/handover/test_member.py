@@ -6,9 +6,9 @@ import pytest
 
 from assignors.handover import member_events as ev
 from assignors.handover.member_machine import (
-    Member,
+    MemberMachine,
+    MemberProfile,
     Phase,
-    Profile,
     step,
 )
 from assignors.handover.timers import Timers
@@ -22,10 +22,10 @@ class Play:
     """A member on a stage: tells it events, keeps the time."""
 
     def __init__(self):
-        profile = Profile(
+        profile = MemberProfile(
             group="g", instance="i", topics=("t",), rack="a", client="c", client_version="1"
         )
-        self.member = Member(profile=profile, timers=TIMERS, incarnation="one")
+        self.member = MemberMachine(profile=profile, timers=TIMERS, incarnation="one")
         self.now = 100.0
 
     def __call__(self, event, *, after=0.0):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
@@ -31,14 +31,14 @@ held = st.dictionaries(
 )
 user_data = st.none() | st.binary(max_size=9)
 subscriptions = st.builds(
-    Subscription,
+    ConsumerSubscription,
     topics=st.lists(names, max_size=4).map(tuple),
     user_data=user_data,
     owned=held,
     generation=st.integers(-1, 2**31 - 1),
     rack=st.none() | st.text(min_size=1, max_size=6),
 )
-assignments = st.builds(Assignment, partitions=held, user_data=user_data)
+assignments = st.builds(ConsumerAssignment, partitions=held, user_data=user_data)
 
 
 def of(line):
@@ -47,14 +47,14 @@ def of(line):
     said = None if value.get("user_data") is None else bytes.fromhex(value["user_data"])
     if line["kind"] == "subscription":
         owned = {topic: tuple(numbers) for topic, numbers in value["owned"].items()}
-        return Subscription(
+        return ConsumerSubscription(
             topics=tuple(value["topics"]),
             user_data=said,
             owned=owned,
             generation=value["generation"],
             rack=value["rack"],
         )
-    return Assignment(
+    return ConsumerAssignment(
         partitions={topic: tuple(numbers) for topic, numbers in value["partitions"].items()},
         user_data=said,
     )
@@ -89,9 +89,9 @@ def test_user_data_is_kafkas_too(line):
 
 def kept(value, version):
     """What a version has fields for; topics in the order in which they are written."""
-    if isinstance(value, Assignment):
+    if isinstance(value, ConsumerAssignment):
         return value
-    return Subscription(
+    return ConsumerSubscription(
         topics=tuple(sorted(value.topics, key=lambda name: name.encode("utf-16-be"))),
         user_data=value.user_data,
         owned=value.owned if version >= 1 else {},
@@ -101,7 +101,7 @@ def kept(value, version):
 
 
 @given(subscriptions | assignments, versions)
-@example(Subscription(topics=("\ue000", "😀")), 0)
+@example(ConsumerSubscription(topics=("\ue000", "😀")), 0)
 def test_any_value_comes_back(value, version):
     assert type(value).decode(value.encode(version)) == kept(value, version)
 
@@ -121,7 +121,10 @@ def test_nothing_may_be_missing_or_follow_in_a_version_that_is_known(value, vers
         type(value).decode(raw + b"\0\0")
 
 
-@given(st.binary(max_size=60), st.sampled_from([Subscription, Assignment, StickyUserData]))
+@given(
+    st.binary(max_size=60),
+    st.sampled_from([ConsumerSubscription, ConsumerAssignment, StickyUserData]),
+)
 def test_any_bytes_are_a_value_or_a_wire_error(raw, kind):
     with contextlib.suppress(WireError):
         kind.decode(raw)
@@ -132,30 +135,30 @@ def test_any_bytes_are_a_value_or_a_wire_error(raw, kind):
 def test_a_topic_that_is_named_twice_is_one():
     once = struct.pack(">h1si2i", 1, b"t", 2, 5, 1)
     raw = struct.pack(">hi", 0, 2) + once + once + struct.pack(">i", -1)
-    assert Assignment.decode(raw) == Assignment(partitions={"t": (1, 5)})
+    assert ConsumerAssignment.decode(raw) == ConsumerAssignment(partitions={"t": (1, 5)})
 
 
 def test_one_assignment_has_one_form():
     assert (
-        Assignment(partitions={"\ue000": (2, 1), "😀": (0,)}).encode()
-        == Assignment(partitions={"😀": (0,), "\ue000": (1, 2), "t": ()}).encode()
+        ConsumerAssignment(partitions={"\ue000": (2, 1), "😀": (0,)}).encode()
+        == ConsumerAssignment(partitions={"😀": (0,), "\ue000": (1, 2), "t": ()}).encode()
     )
 
 
 def test_a_topic_of_no_partitions_is_none():
     raw = struct.pack(">hi h2si hii i", 0, 2, 2, b"az", 0, 0, 1, 7, -1)
-    assert Assignment.decode(raw) == Assignment(partitions={"": (7,)})
+    assert ConsumerAssignment.decode(raw) == ConsumerAssignment(partitions={"": (7,)})
 
 
 def test_an_empty_rack_and_a_negative_generation_are_none():
-    raw = Subscription(topics=(), rack="r").encode()
-    assert Subscription.decode(raw[:-3] + b"\0\0").rack is None
-    assert Subscription.decode(raw[:-7] + b"\xff\xff\xff\xfe" + raw[-3:]).generation == -1
+    raw = ConsumerSubscription(topics=(), rack="r").encode()
+    assert ConsumerSubscription.decode(raw[:-3] + b"\0\0").rack is None
+    assert ConsumerSubscription.decode(raw[:-7] + b"\xff\xff\xff\xfe" + raw[-3:]).generation == -1
 
 
 @pytest.mark.parametrize("version", [-1, NEWEST + 1])
 def test_no_other_version_is_written(version):
-    for value in (Subscription(topics=()), Assignment(partitions={})):
+    for value in (ConsumerSubscription(topics=()), ConsumerAssignment(partitions={})):
         with pytest.raises(WireError, match=f"version {version}; known are 0 to 3"):
             value.encode(version)
 
@@ -163,10 +166,10 @@ def test_no_other_version_is_written(version):
 @pytest.mark.parametrize(
     "value",
     [
-        Subscription(topics=("x" * 2**15,)),
-        Subscription(topics=("\ud800",)),
-        Subscription(topics=(), generation=2**31),
-        Assignment(partitions={"t": (2**31,)}),
+        ConsumerSubscription(topics=("x" * 2**15,)),
+        ConsumerSubscription(topics=("\ud800",)),
+        ConsumerSubscription(topics=(), generation=2**31),
+        ConsumerAssignment(partitions={"t": (2**31,)}),
     ],
 )
 def test_a_value_that_does_not_fit_its_field_is_not_written(value):
@@ -180,21 +183,33 @@ HUGE = b"\x7f\xff\xff\xff"
 @pytest.mark.parametrize(
     ("kind", "raw", "said"),
     [
-        (Subscription, b"", "truncated"),
-        (Subscription, b"\xff\xff", "version -1: the oldest is 0"),
-        (Subscription, b"\0\0\xff\xff\xff\xff", "an array of -1"),
+        (ConsumerSubscription, b"", "truncated"),
+        (ConsumerSubscription, b"\xff\xff", "version -1: the oldest is 0"),
+        (ConsumerSubscription, b"\0\0\xff\xff\xff\xff", "an array of -1"),
         (
-            Subscription,
+            ConsumerSubscription,
             b"\0\0" + HUGE + b"\0" * 40,
             "an array of 2147483647 is longer than its record",
         ),
-        (Subscription, b"\0\0\0\0\0\x15" + b"\0" * 40, "an array of 21 is longer than its record"),
-        (Subscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string must be"),
-        (Subscription, b"\0\0\0\0\0\1\0\1\xff" + b"\0" * 4, "not UTF-8"),
-        (Subscription, b"\0\0\0\0\0\0" + HUGE, "truncated: 2147483647 bytes wanted, 0 left"),
-        (Subscription, b"\0\0\0\0\0\0\xff\xff\xff\xfe", "a length of -2"),
-        (Subscription, b"\0\1\0\0\0\0\xff\xff\xff\xff" + HUGE, "an array of 2147483647"),
-        (Assignment, b"\0\0\0\0\0\1\0\1t" + b"\0\0\0\2" + b"\0" * 7, "an array of 2 is longer"),
+        (
+            ConsumerSubscription,
+            b"\0\0\0\0\0\x15" + b"\0" * 40,
+            "an array of 21 is longer than its record",
+        ),
+        (ConsumerSubscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string must be"),
+        (ConsumerSubscription, b"\0\0\0\0\0\1\0\1\xff" + b"\0" * 4, "not UTF-8"),
+        (
+            ConsumerSubscription,
+            b"\0\0\0\0\0\0" + HUGE,
+            "truncated: 2147483647 bytes wanted, 0 left",
+        ),
+        (ConsumerSubscription, b"\0\0\0\0\0\0\xff\xff\xff\xfe", "a length of -2"),
+        (ConsumerSubscription, b"\0\1\0\0\0\0\xff\xff\xff\xff" + HUGE, "an array of 2147483647"),
+        (
+            ConsumerAssignment,
+            b"\0\0\0\0\0\1\0\1t" + b"\0\0\0\2" + b"\0" * 7,
+            "an array of 2 is longer",
+        ),
         (StickyUserData, HUGE, "an array of 2147483647"),
     ],
 )

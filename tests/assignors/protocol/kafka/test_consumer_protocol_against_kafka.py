@@ -16,8 +16,8 @@ from assignors.clients.group_join import (
 )
 from assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
@@ -67,7 +67,7 @@ def data(draw):
 
 
 def subscription(draw):
-    return Subscription(
+    return ConsumerSubscription(
         topics=tuple(name(draw) for _ in range(draw.randint(0, 4))),
         user_data=data(draw),
         owned=held(draw),
@@ -79,7 +79,7 @@ def subscription(draw):
 def assignment(draw):
     partitions = held(draw)
     in_order = sorted(partitions, key=lambda topic: topic.encode("utf-16-be"))
-    return Assignment(
+    return ConsumerAssignment(
         partitions={topic: partitions[topic] for topic in in_order}, user_data=data(draw)
     )
 
@@ -157,7 +157,7 @@ def test_a_members_claims_are_those_that_kafkas_assignor_sees(codec, draw, strat
         )
         whole = subscription(draw)
         version = draw.randint(1, NEWEST)
-        raw = Subscription(
+        raw = ConsumerSubscription(
             topics=whole.topics, user_data=said, owned=whole.owned, generation=whole.generation
         ).encode(version)
         _, (member,) = members([Joiner(id="m", offers={strategy: raw})])
@@ -178,11 +178,13 @@ def test_the_golden_bytes_are_what_kafka_writes(codec):
         value, version = golden["value"], golden["version"]
         said = None if value.get("user_data") is None else bytes.fromhex(value["user_data"])
         if golden["kind"] == "subscription":
-            wish = Subscription(**value | {"topics": tuple(value["topics"]), "user_data": said})
+            wish = ConsumerSubscription(
+                **value | {"topics": tuple(value["topics"]), "user_data": said}
+            )
             raw = codec.subscription(wish, version)
         elif golden["kind"] == "assignment":
             raw = codec.assignment(
-                Assignment(partitions=value["partitions"], user_data=said), version
+                ConsumerAssignment(partitions=value["partitions"], user_data=said), version
             )
         else:
             raw = codec.user_data(golden["kind"], value["held"], value["generation"])

@@ -5,8 +5,8 @@ import struct
 from pathlib import Path
 
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from assignors.protocol.kafka.sticky_user_data import StickyUserData
 from levelwind_testing.pipeline.offsets_reference_codec import (
@@ -21,10 +21,10 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
 DATA = Path(__file__).parents[3] / "data"
 HELD = {"orders": (0, 1, 7), "ü": (5,)}
 
-SUBSCRIPTION = Subscription(
+SUBSCRIPTION = ConsumerSubscription(
     topics=("orders", "ü"), user_data=b"said", owned=HELD, generation=41, rack="a"
 )
-ASSIGNMENT = Assignment(partitions=HELD, user_data=b"said")
+ASSIGNMENT = ConsumerAssignment(partitions=HELD, user_data=b"said")
 SUBSCRIPTIONS = [SUBSCRIPTION.encode(version) for version in range(4)]
 ASSIGNMENTS = [ASSIGNMENT.encode(version) for version in range(4)]
 USER_DATA = [StickyUserData(held=HELD, generation=41).encode(version) for version in (0, 1)] + [

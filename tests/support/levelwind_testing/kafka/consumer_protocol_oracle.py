@@ -6,8 +6,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from levelwind_testing.kafka.kafka_oracle import (
     CONSUMER,
@@ -34,7 +34,7 @@ class Codec:
             "cooperative-sticky": getattr(self._jvm, CONSUMER).CooperativeStickyAssignor,
         }
 
-    def subscription(self, said: Subscription, version: int) -> bytes:
+    def subscription(self, said: ConsumerSubscription, version: int) -> bytes:
         """What Kafka's client writes for it."""
         topics = self._list(said.topics)
         made = self._plugin.Subscription(
@@ -46,7 +46,7 @@ class Codec:
         )
         return bytes(self._protocol.serializeSubscription(made, version).array())
 
-    def assignment(self, said: Assignment, version: int) -> bytes:
+    def assignment(self, said: ConsumerAssignment, version: int) -> bytes:
         made = self._plugin.Assignment(
             self._partitions(said.partitions),
             None if said.user_data is None else self._wrap(said.user_data),

@@ -16,8 +16,8 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from assignors.protocol.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
+    ConsumerAssignment,
+    ConsumerSubscription,
 )
 from deploy.jars import classpath
 from deploy.java import java
@@ -211,12 +211,12 @@ def _group(rng: random.Random, version: int) -> dict[str, Any]:
     protocol_type = rng.choice(("consumer", "consumer", "connect"))
 
     def member() -> dict[str, Any]:
-        subscription = Subscription(
+        subscription = ConsumerSubscription(
             topics=tuple(_some(rng, lambda: _text(rng))),
             rack=_maybe(rng),
             owned={_text(rng): (3, 4)},
         )
-        assignment = Assignment(
+        assignment = ConsumerAssignment(
             partitions={
                 _text(rng): tuple(sorted(rng.sample(range(99), 3))) for _ in range(rng.randrange(3))
             }
@@ -336,8 +336,8 @@ def _expected_member(said: dict[str, Any]) -> ClassicMember:
         member_id=said["memberId"],
         instance_id=said.get("groupInstanceId"),
         client_id=said["clientId"],
-        rack=Subscription.decode(subscription).rack if with_rack else None,
-        assigned=Assignment.decode(assignment).partitions if assignment else {},
+        rack=ConsumerSubscription.decode(subscription).rack if with_rack else None,
+        assigned=ConsumerAssignment.decode(assignment).partitions if assignment else {},
     )
 
 

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from assignors.clients.confluent import ManagedConsumer, Ownership
+from assignors.clients.confluent import ManagedConsumer, OwnershipChange
 from assignors.handover.timers import Timers
 
 
@@ -22,7 +22,7 @@ class Follower:
         instance: str,
         rack: str,
         timers: Timers,
-        journal: list[Ownership],
+        journal: list[OwnershipChange],
         rate: float = 1e9,
     ) -> None:
         self.instance = instance
@@ -80,7 +80,7 @@ class Follower:
             raise self.failure
 
 
-def overlaps(journal: list[Ownership]) -> list[str]:
+def overlaps(journal: list[OwnershipChange]) -> list[str]:
     """Every moment at which a partition was gained while another still had it, by the followers' own log."""
     owner: dict[tuple[str, int], str] = {}
     found = []
