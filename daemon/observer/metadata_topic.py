@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.protocol.records import Tombstone, encode, encode_key, place
+from assignors.protocol.records import Tombstone, encode, encode_key, partition_key
 from assignors.protocol.topics import partition_for
 from daemon.kafka import clients
 from daemon.kafka.topic_reader import (
@@ -108,7 +108,7 @@ class MetadataTopic:
     ) -> None:
         producer = self._producer
         try:
-            partition = partition_for(str(place(key)), self._count(producer))
+            partition = partition_for(str(partition_key(key)), self._count(producer))
             producer.produce(
                 self._topics.metadata,
                 key=raw_key,

@@ -26,7 +26,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from assignors.protocol.records import Tombstone, encode, encode_key, place
+from assignors.protocol.records import Tombstone, encode, encode_key, partition_key
 from assignors.protocol.topics import partition_for
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
@@ -236,7 +236,7 @@ def _misplaced(read: ConsumedRecord, settings: Settings, partitions: Mapping[str
     Raises:
         ConfigurationError: it is one of the planner's.
     """
-    name = place(read.record.key)
+    name = partition_key(read.record.key)
     topic = settings.topics.name(read.kind)
     if read.kind not in {"assignments", "members"} or name is None:
         return False
@@ -344,7 +344,8 @@ class Daemon:
         )
         topic = self._topics.name(kind)
         count = self._partitions[topic]
-        name = place(record.key)  # None: the planner's own record, of which each partition has one
+        # None: the planner's own record, which is written to every partition.
+        name = partition_key(record.key)
         numbers = range(count) if name is None else [partition_for(name, count)]
         return [Outgoing(topic=topic, key=key, value=value, partition=number) for number in numbers]
 

@@ -25,7 +25,7 @@ from assignors.protocol.records import (
     Tombstone,
     TopicRecord,
     decode,
-    place,
+    partition_key,
 )
 from streaming.decoding import offset_commits, offsets_topic
 from streaming.messages.rows import (
@@ -198,7 +198,7 @@ def _pack_doubted(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
     if raw.key is None or isinstance(key, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
     else:
-        packed.add(GROUP_KEY_PREFIX + str(place(key.key)), Kind.VERIFY_KEY, raw.key)
+        packed.add(GROUP_KEY_PREFIX + str(partition_key(key.key)), Kind.VERIFY_KEY, raw.key)
 
 
 def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_REPLAY) -> None:

@@ -98,7 +98,7 @@ __all__ = [
     "encode",
     "encode_key",
     "headers",
-    "place",
+    "partition_key",
 ]
 
 Record: TypeAlias = (
@@ -165,7 +165,7 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     "control": {"operator": _kind(OperatorRecord, "name")},
 }
 # Their keys begin with the name of the topic that the record stands in.
-OF_PLACES: Mapping[TopicKind, _Kind] = {
+LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
     "dead_letters": _kind(DeadLetter, "number", "number"),
     "replays": _kind(ReplayRecord, "number", "number"),
 }
@@ -212,7 +212,7 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     key = wire.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(f"key: expected a list that begins with a text, got {wire.show(key)}")
-    kind = OF_PLACES.get(topic) or KINDS.get(topic, {}).get(key[0])
+    kind = LOG_POSITION_KINDS.get(topic) or KINDS.get(topic, {}).get(key[0])
     if kind is None:
         raise WireError(f"key: unknown kind {wire.show(key[0])}")
     if len(key) != 1 + len(kind.parts):
@@ -228,7 +228,7 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     return kind, tuple(key)
 
 
-def place(key: Key) -> str | None:
+def partition_key(key: Key) -> str | None:
     """The name whose murmur2 places the key's records (see `topics.partition_for`); None: in every partition."""
     return str(key[1]) if len(key) > 1 else None
 

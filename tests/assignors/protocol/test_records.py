@@ -492,13 +492,13 @@ def test_a_record_with_a_lone_surrogate_cannot_be_written():
 
 def test_all_records_of_a_group_have_one_place_and_the_planners_stands_in_each():
     assert (
-        r.place(("m", "orders", "i0", "1"))
-        == r.place(("g", "orders"))
-        == r.place(("lag", "orders", "t"))
+        r.partition_key(("m", "orders", "i0", "1"))
+        == r.partition_key(("g", "orders"))
+        == r.partition_key(("lag", "orders", "t"))
         == "orders"
     )
-    assert r.place(("broker", 3)) == "3"
-    assert r.place(("planner",)) is None
+    assert r.partition_key(("broker", 3)) == "3"
+    assert r.partition_key(("planner",)) is None
 
 
 def test_the_headers_name_the_schema():

@@ -24,7 +24,7 @@ from assignors.protocol.records import (
     TopicRecord,
     encode,
     encode_key,
-    place,
+    partition_key,
 )
 from assignors.protocol.topics import Topics, partition_for
 
@@ -90,7 +90,7 @@ class Installation:
             (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
         )
         kind = "metadata" if isinstance(record, Tombstone) else ours.get(record.KIND, "metadata")
-        partition = partition_for(place(record.key) or "", PARTITIONS[kind])
+        partition = partition_for(partition_key(record.key) or "", PARTITIONS[kind])
         self.producer.produce(self.prefix + kind, value, key, partition, timestamp=at or now())
         self.producer.flush()
 
