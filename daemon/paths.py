@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def writable(directory: Path, said_by: str) -> Path:
+def ensure_writable(directory: Path, setting: str) -> Path:
     """Make a directory, with those above it, if it is not there.
 
     Args:
         directory: which.
-        said_by: the setting or option that names it.
+        setting: the setting or option that names it.
 
     Raises:
         ConfigurationError: it cannot be made, or nothing can be written in it.
@@ -27,9 +27,9 @@ def writable(directory: Path, said_by: str) -> Path:
         why = (
             "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
         )
-        raise ConfigurationError(f"{said_by}: {directory} cannot be made: {why}") from error
+        raise ConfigurationError(f"{setting}: {directory} cannot be made: {why}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
         raise ConfigurationError(
-            f"{said_by}: nothing can be written in {directory}: permission denied"
+            f"{setting}: nothing can be written in {directory}: permission denied"
         )
     return directory

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Stop(threading.Event):
-    """Set by SIGTERM and SIGINT. Until `heeded`, these also raise KeyboardInterrupt: who starts up looks at no flag."""
+class StopEvent(threading.Event):
+    """Set by SIGTERM and SIGINT. Until `polled`, these also raise KeyboardInterrupt: who starts up looks at no flag."""
 
-    heeded = False
+    polled = False
 
 
 @contextmanager
-def signals() -> Iterator[Stop]:
+def stop_on_signals() -> Iterator[StopEvent]:
     """Let SIGTERM and SIGINT ask for the end."""
-    stop = Stop()
+    stop = StopEvent()
 
     def note(*_: object) -> None:
         stop.set()
-        if not stop.heeded:
-            stop.heeded = True  # once: what is under way is then undone in peace
+        if not stop.polled:
+            stop.polled = True  # once: what is under way is then undone in peace
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -126,11 +126,11 @@ def record(
     from rich.text import Text  # noqa: PLC0415 - see the package
 
     from daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
-    from daemon.shutdown import signals  # noqa: PLC0415 - see the package
+    from daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    with signals() as stop, Console(stderr=True).status("recording") as status:
-        stop.heeded = True  # Ctrl-C is how a recording ends
+    with stop_on_signals() as stop, Console(stderr=True).status("recording") as status:
+        stop.polled = True  # Ctrl-C is how a recording ends
         done = record_lag(
             settings,
             group,

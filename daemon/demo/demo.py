@@ -28,8 +28,8 @@ from daemon.demo.workload import (
 from daemon.errors import LevelwindError
 from daemon.inspection.group_view import Views
 from daemon.kafka.topic_follower import TopicFollower
-from daemon.paths import writable
-from daemon.shutdown import signals
+from daemon.paths import ensure_writable
+from daemon.shutdown import stop_on_signals
 from deploy import guard
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def run_demo(
     Raises:
         LevelwindError: a part could not be started, or ended by itself.
     """
-    writable(directory, "--directory")
+    ensure_writable(directory, "--directory")
     narrator = Narrator(Console(highlight=False), as_json=as_json)
-    with signals() as stop, ExitStack() as stack:
+    with stop_on_signals() as stop, ExitStack() as stack:
         stack.callback(narrator.say, "stopped", "everything has ended")
         if embedded:
             cluster = stack.enter_context(
@@ -97,7 +97,7 @@ def run_demo(
         stack.callback(daemon.stop)
         scene = Scene(settings, traffic or Traffic(), narrator)
         stack.callback(scene.end)
-        stop.heeded = True
+        stop.polled = True
         until = time.monotonic() + seconds if seconds else float("inf")
         while not stop.wait(0.2) and time.monotonic() < until:
             if (code := daemon.poll()) is not None:
@@ -117,7 +117,7 @@ class Scene:
             client_config=settings.client(),
             topics=settings.topics,
             kinds=("metadata", "lag", "assignments"),
-            on_entry=self._heard.put,
+            on_record=self._heard.put,
         )
         self._workers = workload.workers(
             settings.client(), traffic, settings.prefix, narrator.handed_over

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 
 from daemon.errors import ClusterUnavailableError
-from daemon.paths import writable
-from daemon.shutdown import signals
+from daemon.paths import ensure_writable
+from daemon.shutdown import stop_on_signals
 from deploy.cluster import Cluster
 from deploy.errors import SetupError
 
@@ -27,7 +27,7 @@ def start_cluster(
         ConfigurationError: nothing can be written in the directory.
         ClusterUnavailableError: they cannot be started here; says why.
     """
-    writable(directory, "--directory")
+    ensure_writable(directory, "--directory")
     waiting = console.status("starting the cluster")
     with waiting:
         try:
@@ -39,10 +39,10 @@ def start_cluster(
 def stand_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
     """Start a cluster, say where it is, and keep it until SIGINT or SIGTERM."""
     with (
-        signals() as stop,
+        stop_on_signals() as stop,
         start_cluster(Console(stderr=True), brokers, racks, directory) as cluster,
     ):
-        stop.heeded = True
+        stop.polled = True
         nodes = [
             {"id": node.id, "rack": node.rack, "address": node.address} for node in cluster.nodes
         ]

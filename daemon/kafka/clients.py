@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 
-AT_ONCE = 500
+PARTITIONS_PER_REQUEST = 500
 """Partitions a call for offsets: what a call takes grows with their square. Of 10,000 one took 0.73 s of CPU, twenty 0.12 s."""
 
 
-class Repetition(logging.Filter):
+class LibraryLogThrottle(logging.Filter):
     """Lets one line of each kind of each client through in so many seconds: a client that cannot connect says so 20 times a second."""
 
     def __init__(self, interval: float = 30.0) -> None:
@@ -41,7 +41,7 @@ class Repetition(logging.Filter):
 
 
 LIBRARY = logging.getLogger("librdkafka")
-LIBRARY.addFilter(Repetition())
+LIBRARY.addFilter(LibraryLogThrottle())
 
 # An idle connection that a broker closes is no news, and a broker that is back should be seen soon.
 PREFERRED: Mapping[str, Any] = {
@@ -50,7 +50,7 @@ PREFERRED: Mapping[str, Any] = {
     "reconnect.backoff.max.ms": 2000,
 }
 
-REFUSED = frozenset(
+AUTHORIZATION_ERRORS = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -90,7 +90,7 @@ def kafka_error(exception: KafkaException) -> KafkaError:
     return exception.args[0]
 
 
-def listed(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: float) -> Any:
+def list_topics(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: float) -> Any:
     """Ask for the brokers and topics that there are.
 
     Raises:
@@ -104,18 +104,18 @@ def listed(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: f
         ) from exception
 
 
-def offsets(
+def list_offsets(
     client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
 ) -> Mapping[TopicPartition, Any]:
     """Ask for offsets: futures by partition, in the order given.
 
-    For each `AT_ONCE` partitions or fewer it is one request to each broker that leads any of them. librdkafka groups them
+    For each `PARTITIONS_PER_REQUEST` partitions or fewer it is one request to each broker that leads any of them. librdkafka groups them
     by leader itself, from metadata that it keeps; a partition whose leader does not answer in time gets a negative
     offset, not an error.
     """
     partitions = list(wanted.items())
     asked: dict[TopicPartition, Any] = {}
-    for first in range(0, len(partitions), AT_ONCE):
-        some = dict(partitions[first : first + AT_ONCE])
+    for first in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+        some = dict(partitions[first : first + PARTITIONS_PER_REQUEST])
         asked |= client.list_offsets(some, isolation_level=isolation, request_timeout=timeout)
     return asked

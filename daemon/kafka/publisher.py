@@ -206,7 +206,7 @@ class Publisher:
             return FencedError(self._fenced)
         if error.txn_requires_abort():
             return _AbortError(error.str())
-        if error.code() in clients.REFUSED:
+        if error.code() in clients.AUTHORIZATION_ERRORS:
             return ClusterUnavailableError(
                 f"{what}: no right to publish under {self._id}: {error.str()}"
             )

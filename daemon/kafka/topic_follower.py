@@ -57,13 +57,13 @@ class TopicFollower:
     )
     samples: bool = False
     """Whether the samples of offsets in `metadata` are wanted."""
-    on_entry: Callable[[ConsumedRecord], None]
+    on_record: Callable[[ConsumedRecord], None]
     on_rejected: Callable[[RejectedMessage], None] = lambda _: None
     on_caught_up: Callable[[], None] = lambda: None
     """Once, when all that was there at the start has been handed on."""
-    on_hearing: Callable[[bool], None] = lambda _: None
+    on_connection: Callable[[bool], None] = lambda _: None
     """False: no broker is left to read from; True: reading goes on."""
-    on_death: Callable[[BaseException], None] = lambda _: None
+    on_crash: Callable[[BaseException], None] = lambda _: None
     """The thread ends by an error: nothing will be handed on any more."""
     log: Any = field(default_factory=structlog.get_logger)
     timeout: float = 30.0
@@ -118,7 +118,7 @@ class TopicFollower:
                 error=str(error),
                 exc_info=not isinstance(error, LevelwindError),
             )
-            self.on_death(error)
+            self.on_crash(error)
         finally:
             consumer.close()
 
@@ -133,7 +133,7 @@ class TopicFollower:
             return 0
         item = decode_message(self.topics, message)
         if isinstance(item, ConsumedRecord):
-            self.on_entry(item)
+            self.on_record(item)
         else:
             self._reject(item)
         return 1
@@ -159,7 +159,7 @@ class TopicFollower:
             self._trouble(error)
         elif self._outage.lost(time.monotonic()):
             self.log.warning("topic_reader.unreachable", error=error.str())
-            self.on_hearing(False)
+            self.on_connection(False)
 
     def _trouble(self, error: KafkaError, **place: Any) -> None:
         if error.code() == KafkaError._TRANSPORT:  # noqa: SLF001 - one broker of several: the library says so itself
@@ -174,4 +174,4 @@ class TopicFollower:
         lasted = self._outage.regained(time.monotonic())
         if lasted is not None:
             self.log.info("topic_reader.resumed", seconds=round(lasted, 3))
-            self.on_hearing(True)
+            self.on_connection(True)

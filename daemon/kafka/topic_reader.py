@@ -139,7 +139,7 @@ def stable_ends(
     )
     for attempt in retrying:
         with attempt:
-            known = clients.listed(client, client_config, timeout).topics
+            known = clients.list_topics(client, client_config, timeout).topics
             ends = _asked(client, known, tuple(names), timeout)
     return ends
 
@@ -161,7 +161,7 @@ def _asked(
         for number in known[name].partitions
     }
     ends: dict[tuple[str, int], int] = {}
-    for place, answer in clients.offsets(
+    for place, answer in clients.list_offsets(
         client, wanted, IsolationLevel.READ_COMMITTED, timeout
     ).items():
         name = f"{place.topic}/{place.partition}"
@@ -169,7 +169,11 @@ def _asked(
             offset = answer.result().offset
         except KafkaException as exception:
             error = clients.kafka_error(exception)
-            raised = ClusterUnavailableError if error.code() in clients.REFUSED else _NoEndError
+            raised = (
+                ClusterUnavailableError
+                if error.code() in clients.AUTHORIZATION_ERRORS
+                else _NoEndError
+            )
             raise raised(f"no end of {name}: {error.str()}") from exception
         if offset < 0:
             raise _NoEndError(f"no end of {name}: its leader does not answer")

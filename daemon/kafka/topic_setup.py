@@ -34,7 +34,7 @@ PROPAGATED_WITHIN = 10.0
 """Seconds until a broker that has not heard of new topics is left behind, with a word."""
 
 
-def ensure(
+def ensure_topics(
     client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings, log: Any
 ) -> dict[str, int]:
     """Make the topics that are missing, say how the others differ, and tell how many partitions each has, by name.
@@ -45,7 +45,7 @@ def ensure(
     client = clients.admin(client_config)
     # Asked first, and not only for the answer: it also tells the client which broker takes requests to create. One that
     # it learned of earlier may be gone, and librdkafka would wait for it.
-    cluster = clients.listed(client, client_config, settings.timeout)
+    cluster = clients.list_topics(client, client_config, settings.timeout)
     shapes = wanted(topics, settings, len(cluster.brokers))
     missing = tuple(shape for shape in shapes if shape.name not in cluster.topics)
     created = _create(client, missing, topics.prefix, settings.timeout)
@@ -83,7 +83,7 @@ def partition_counts(
         ClusterUnavailableError: no answer in time.
     """
     return _counts(
-        clients.listed(clients.admin(client_config), client_config, settings.timeout), topics
+        clients.list_topics(clients.admin(client_config), client_config, settings.timeout), topics
     )
 
 
@@ -93,7 +93,7 @@ def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
     return {name: len(known[name].partitions) for name in names}
 
 
-def offsets_partitions(
+def ensure_offsets_topic(
     client_config: Mapping[str, Any], settings: TopicSettings, group: str
 ) -> int:
     """Make sure that `__consumer_offsets` exists and tell how many partitions it has.
@@ -113,7 +113,7 @@ def offsets_partitions(
         for attempt in _patiently(settings.timeout):
             with attempt:
                 _look_up(asking, group, min(settings.timeout, 5.0))
-                found = clients.listed(asking, client_config, settings.timeout).topics.get(
+                found = clients.list_topics(asking, client_config, settings.timeout).topics.get(
                     CONSUMER_OFFSETS
                 )
                 if found is None or not found.partitions:
@@ -143,7 +143,7 @@ def _look_up(asking: Consumer, group: str, timeout: float) -> None:
         asking.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
     except KafkaException as exception:
         error = clients.kafka_error(exception)
-        if error.code() in clients.REFUSED:
+        if error.code() in clients.AUTHORIZATION_ERRORS:
             raise ClusterUnavailableError(
                 f"no right to describe the group {group}: {error.str()}"
             ) from exception
@@ -175,7 +175,7 @@ def _create(
             made.append(shape)
         except KafkaException as exception:
             error = clients.kafka_error(exception)
-            if error.code() in clients.REFUSED:
+            if error.code() in clients.AUTHORIZATION_ERRORS:
                 refused.append(shape)
                 reason = error.str()
             elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -219,7 +219,7 @@ def _await_leaders(
 ) -> Any:
     for attempt in _patiently(timeout):
         with attempt:
-            cluster = clients.listed(client, client_config, timeout)
+            cluster = clients.list_topics(client, client_config, timeout)
             known = cluster.topics
             for name in names:
                 if name not in known or any(

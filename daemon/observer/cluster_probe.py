@@ -1,7 +1,7 @@
 """Looks at the cluster: what the brokers answer, as values of ours.
 
 The cost of a look is fixed: three requests for brokers and topics, whatever their number, and for each kind of offset one
-request to each broker for each `clients.AT_ONCE` partitions or fewer. At rest it is little, since what cannot have changed is not
+request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. At rest it is little, since what cannot have changed is not
 asked for: a topic is described where the list, which costs a tenth, shows another layout than the known one, and a stable
 offset is read where the high watermark has moved or was above it. librdkafka groups partitions by leader itself; while it
 waits for a broker that is gone it tries to connect without pause, so nothing is asked of partitions that are known to have
@@ -104,7 +104,7 @@ def look(
             error = clients.kafka_error(exception)
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 gone.add(name)
-            elif error.code() in clients.REFUSED:
+            elif error.code() in clients.AUTHORIZATION_ERRORS:
                 unreadable[name] = error.str()
             else:
                 raise UnansweredError(error.str()) from exception
@@ -220,9 +220,9 @@ def read_offsets(
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     failed: dict[Place, str] = {}
     # All three are under way before the first answer is waited for.
-    commits_asked = clients.offsets(client, commits, committed, timeout)
-    high_asked = clients.offsets(client, wanted, uncommitted, timeout)
-    begin_asked = clients.offsets(
+    commits_asked = clients.list_offsets(client, commits, committed, timeout)
+    high_asked = clients.list_offsets(client, wanted, uncommitted, timeout)
+    begin_asked = clients.list_offsets(
         client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout
     )
     high, refused = _answers(high_asked, failed)
@@ -230,7 +230,7 @@ def read_offsets(
         raise UnansweredError(next(iter(failed.values())))
     stable = {place: end for place, end in high.items() if settled.get(place) == end}
     moved = {TopicPartition(*place): latest for place in high if place not in stable}
-    stable |= _answers(clients.offsets(client, moved, committed, timeout), failed)[0]
+    stable |= _answers(clients.list_offsets(client, moved, committed, timeout), failed)[0]
     begin, _ = _answers(begin_asked, failed)
     # To read the offsets topic is a right that an observer may lack.
     ends, _ = _answers(commits_asked, {})
@@ -255,7 +255,7 @@ def _answers(
             offset = answer.result().offset
         except KafkaException as exception:
             error = clients.kafka_error(exception)
-            refused = refused or error.code() in clients.REFUSED
+            refused = refused or error.code() in clients.AUTHORIZATION_ERRORS
             failed[place] = error.str()
         else:
             if offset < 0:

@@ -54,7 +54,7 @@ from daemon.kafka.publisher import (
 )
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.observer.observer import Observer
-from daemon.paths import writable
+from daemon.paths import ensure_writable
 from daemon.pipeline.supervisor import (
     Attempts,
     PipelineChild,
@@ -64,7 +64,7 @@ from daemon.service.metrics import (
     Metrics,
     serve,
 )
-from daemon.shutdown import signals
+from daemon.shutdown import stop_on_signals
 from daemon.telemetry.log_events import level_of
 from deploy.errors import SetupError
 from deploy.jars import classpath
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         Event,
     )
     from daemon.kafka.topic_reader import ConsumedRecord
-    from daemon.shutdown import Stop
+    from daemon.shutdown import StopEvent
 
 log = structlog.get_logger()
 
@@ -103,7 +103,7 @@ def run(settings: Settings) -> None:
         version=version("levelwind"),
     )
     try:
-        with signals() as stop, ExitStack() as stack:
+        with stop_on_signals() as stop, ExitStack() as stack:
             _run(settings, stop, stack)
     except KeyboardInterrupt:
         pass  # asked to stop while it was starting
@@ -113,16 +113,16 @@ def run(settings: Settings) -> None:
     log.info("daemon.stopped", reason="asked to")
 
 
-def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
+def _run(settings: Settings, stop: StopEvent, stack: ExitStack) -> None:
     client = settings.client()
-    writable(settings.state_dir, "state_dir")
+    ensure_writable(settings.state_dir, "state_dir")
     metrics = Metrics(version("levelwind"), now=time.time)
     if settings.metrics.listen:
         served = serve(settings.metrics.listen, metrics.registry)
         stack.callback(served.close)
         log.info("metrics.listening", address=served.address)
-    partitions = our_topics.ensure(client, settings.topics, settings.topic, log)
-    our_topics.offsets_partitions(
+    partitions = our_topics.ensure_topics(client, settings.topics, settings.topic, log)
+    our_topics.ensure_offsets_topic(
         client, settings.topic, f"{settings.prefix}probe"
     )  # makes sure of it
 
@@ -148,7 +148,7 @@ def _run(settings: Settings, stop: Stop, stack: ExitStack) -> None:
 
     _observe(settings, stack, metrics)
     stack.callback(child.ask_to_stop)  # runs first, so that the rest is closed while Spark ends
-    stop.heeded = True
+    stop.polled = True
     daemon = Daemon(settings, partitions, publisher, stop, metrics)
     metrics.watch(daemon.planning)
     _loop(daemon, mailbox, child, stop)
@@ -219,10 +219,10 @@ def _reader(
     return TopicFollower(
         client_config=settings.client(),
         topics=settings.topics,
-        on_entry=entry,
+        on_record=entry,
         on_caught_up=done,
-        on_hearing=lambda hears: mailbox.put("listening", ReaderStatus(reading=hears)),
-        on_death=lambda error: mailbox.put("death", error),
+        on_connection=lambda hears: mailbox.put("listening", ReaderStatus(reading=hears)),
+        on_crash=lambda error: mailbox.put("death", error),
         log=log,
     )
 

@@ -46,7 +46,7 @@ def main() -> None:
     with Cluster.start() as cluster, tempfile.TemporaryDirectory() as directory:
         daemon = DaemonProcess(cluster.bootstrap, Path(directory), *settings)
         try:
-            daemon.wait_for("the lead", lambda: daemon.said("daemon.leading"), 180)
+            daemon.wait_for("the lead", lambda: daemon.logged("daemon.leading"), 180)
             told(measured(cluster.bootstrap, daemon, options.rounds, options.partitions))
         finally:
             daemon.stop()
@@ -78,8 +78,8 @@ def measured(
     ]
     try:
         daemon.wait_for("the first plan", lambda: all(follower.owned for follower in followers))
-        daemon.wait_for("its end", lambda: daemon.said("handover.settled", group=GROUP))
-        daemon.wait_for("the pipeline", lambda: daemon.said("pipeline.caught_up"), 180)
+        daemon.wait_for("its end", lambda: daemon.logged("handover.settled", group=GROUP))
+        daemon.wait_for("the pipeline", lambda: daemon.logged("pipeline.caught_up"), 180)
         time.sleep(10)  # it is warm then, and has heard of the group's commits
         return [
             one_round(bootstrap, daemon, admin, number, partitions)
@@ -95,8 +95,8 @@ def one_round(
 ) -> tuple[float, float]:
     """Every partition goes to the next broker, and so to the next rack."""
     placement = {partition: [(partition + number) % 3 + 1] for partition in range(partitions)}
-    before = len(daemon.said("plan.published", group=GROUP, cause="racks"))
-    settled = len(daemon.said("handover.settled", group=GROUP))
+    before = len(daemon.logged("plan.published", group=GROUP, cause="racks"))
+    settled = len(daemon.logged("handover.settled", group=GROUP))
     time.sleep(0.1 * (number % 7))  # not in step with the observer
     seen: list[float] = []
     watch = threading.Thread(target=lambda: seen.append(placed(admin, placement)))
@@ -106,7 +106,7 @@ def one_round(
     watch.join()
 
     def plans() -> Sequence[dict[str, Any]]:
-        said = daemon.said("plan.published", group=GROUP, cause="racks")[before:]
+        said = daemon.logged("plan.published", group=GROUP, cause="racks")[before:]
         return [plan for plan in said if plan["after"]["cross_rack"] == 0.0]
 
     plan = daemon.wait_for("the plan", plans)[0]
@@ -116,13 +116,13 @@ def one_round(
         flush=True,
     )
     daemon.wait_for(
-        "the hand-over", lambda: len(daemon.said("handover.settled", group=GROUP)) > settled
+        "the hand-over", lambda: len(daemon.logged("handover.settled", group=GROUP)) > settled
     )
     daemon.wait_for(
         "the trigger's end",
         lambda: (
-            len(daemon.said("trigger.cleared", group=GROUP))
-            >= len(daemon.said("trigger.raised", group=GROUP))
+            len(daemon.logged("trigger.cleared", group=GROUP))
+            >= len(daemon.logged("trigger.raised", group=GROUP))
         ),
     )
     return at - asked, at - seen[0]

@@ -106,7 +106,7 @@ def observe(bootstrap: str) -> None:
     from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - of that process alone
 
     settings = load(None, {"bootstrap": bootstrap})
-    our_topics.ensure(settings.client(), settings.topics, settings.topic, Quiet())
+    our_topics.ensure_topics(settings.client(), settings.topics, settings.topic, Quiet())
     observer = Observer(settings.client(), Topics(), ObserverSettings(), Quiet())
     scheduler = BackgroundScheduler(timezone="UTC")
     observer.schedule(scheduler)
@@ -133,10 +133,10 @@ def alone(bootstrap: str, settle: float, seconds: float) -> None:
 def daemon(bootstrap: str, state: Path, settle: float, seconds: float, settings: list[str]) -> None:
     process = DaemonProcess(bootstrap, state, *settings)
     try:
-        process.wait_for("the lead", lambda: process.said("daemon.leading"), 180)
-        process.wait_for("the first batches", lambda: process.said("pipeline.caught_up"), 180)
+        process.wait_for("the lead", lambda: process.logged("daemon.leading"), 180)
+        process.wait_for("the first batches", lambda: process.logged("pipeline.caught_up"), 180)
         print("the daemon\n" + measured(process.child.process.pid, settle, seconds), flush=True)
-        progress = process.said("pipeline.progress")
+        progress = process.logged("pipeline.progress")
         print(
             f"    batches in the log's last two lines of progress: {[e['batch'] for e in progress[-2:]]}"
         )

@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
-from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 
 
-class Said:
+class RecordedLog:
     """A logger that remembers: events by name, each a mapping of its fields and its level."""
 
     def __init__(self):
@@ -31,8 +31,8 @@ class Said:
 
 
 @pytest.fixture
-def said():
-    return Said()
+def log():
+    return RecordedLog()
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def client_config(cluster):
 
 
 @pytest.fixture
-def topics(client_config, fresh, said):
+def topics(client_config, fresh, log):
     """Our topics, under a prefix that nobody else has."""
     topics = Topics(fresh("lw") + ".")
-    ensure(client_config, topics, TopicSettings(), said)
-    said.events.clear()
+    ensure_topics(client_config, topics, TopicSettings(), log)
+    log.events.clear()
     return topics
 
 

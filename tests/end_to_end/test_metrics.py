@@ -31,7 +31,7 @@ def test_one_scrape_tells_of_observer_pipeline_and_control_and_forgets_a_group_t
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)
         daemon = DaemonProcess(cluster.bootstrap, tmp_path, "metrics.listen=127.0.0.1:0")
         try:
-            address = daemon.wait_for("the metrics", lambda: daemon.said("metrics.listening"))[0][
+            address = daemon.wait_for("the metrics", lambda: daemon.logged("metrics.listening"))[0][
                 "address"
             ]
             reader = Consumer(

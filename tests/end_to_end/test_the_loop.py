@@ -141,7 +141,7 @@ def loop(tmp_path_factory) -> Iterator[Loop]:
     with Cluster.start(settings=PATIENT) as cluster:
         loop = Loop(cluster.bootstrap, tmp_path_factory.mktemp("state"))
         try:
-            loop.daemon.wait_for("the lead", lambda: loop.daemon.said("daemon.leading"))
+            loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
             yield loop
         finally:
             loop.daemon.stop()
@@ -158,10 +158,10 @@ def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     for number in range(6):
         loop.produce("skewed", number, 3000 if number in hot else 30)
     plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.said("plan.published", group="by-lag", cause="skew")
+        "a plan", lambda: loop.daemon.logged("plan.published", group="by-lag", cause="skew")
     )[0]
     assert plan["after"]["lag_max_over_mean"] < plan["before"]["lag_max_over_mean"]
-    assert loop.daemon.said("trigger.raised", group="by-lag", kind="skew")
+    assert loop.daemon.logged("trigger.raised", group="by-lag", kind="skew")
     loop.daemon.wait_for(
         "the hot partitions with two followers",
         lambda: (
@@ -189,7 +189,7 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
     reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
     plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.said("plan.published", group="by-rack", cause="racks")
+        "a plan", lambda: loop.daemon.logged("plan.published", group="by-rack", cause="racks")
     )[0]
     assert (plan["before"]["cross_rack"], plan["after"]["cross_rack"]) == (1.0, 0.0)
     loop.daemon.wait_for("the move", lambda: owners() == {"b": {0, 3}, "c": {1, 4}, "a": {2, 5}})
@@ -198,7 +198,7 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     loop.all_is_done("by-rack", "racked", list(followers.values()))
     loop.daemon.wait_for(
         "the end of the trigger",
-        lambda: loop.daemon.said("trigger.cleared", group="by-rack", kind="racks"),
+        lambda: loop.daemon.logged("trigger.cleared", group="by-rack", kind="racks"),
     )
     for follower in followers.values():
         follower.stop()
@@ -212,13 +212,13 @@ def test_a_daemon_that_is_killed_freezes_the_assignment_and_its_successor_keeps_
     loop.daemon.kill()
     loop.produce("lasting", 0, 500)
     loop.start()
-    loop.daemon.wait_for("the lead", lambda: loop.daemon.said("daemon.leading"))
-    loop.daemon.wait_for("the pipeline", lambda: loop.daemon.said("pipeline.started"))
+    loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
+    loop.daemon.wait_for("the pipeline", lambda: loop.daemon.logged("pipeline.started"))
     key = b'["lag","lasting","lasting"]'
     loop.read("lag", lambda records: (records.get(key) or {}).get("end", [0])[0] == 500, within=150)
     time.sleep(2 * TIMERS.heartbeat)
     assert [set(f.owned) for f in followers] == before
-    assert loop.daemon.said("plan.published", group="lasting") == []
+    assert loop.daemon.logged("plan.published", group="lasting") == []
     loop.all_is_done("lasting", "lasting", followers)
     for follower in followers:
         follower.stop()
@@ -238,7 +238,7 @@ def test_garbage_in_any_topic_that_is_read_is_kept_or_counted_and_stops_nothing(
         within=120,
     )
     assert all(value["reason"] for value in kept.values())
-    loop.daemon.wait_for("the rejection", lambda: loop.daemon.said("record.rejected"))
+    loop.daemon.wait_for("the rejection", lambda: loop.daemon.logged("record.rejected"))
     loop.produce("lasting", 1, 10)
     key = b'["lag","lasting","lasting"]'
     loop.read("lag", lambda records: (records.get(key) or {"lag": [0, 0]})["lag"][1] == 10)

@@ -30,8 +30,8 @@ def outgoing(topics):
 
 
 @pytest.fixture
-def publisher(client_config, topics, said):
-    publisher = Publisher(client_config, topics, timeout=20, log=said)
+def publisher(client_config, topics, log):
+    publisher = Publisher(client_config, topics, timeout=20, log=log)
     publisher.init()
     return publisher
 
@@ -84,7 +84,7 @@ def test_nothing_is_seen_before_the_commit(
 
 
 def test_a_refused_record_takes_its_whole_transaction_with_it(
-    publisher, outgoing, visible, said, topics, becomes_visible
+    publisher, outgoing, visible, log, topics, becomes_visible
 ):
     huge = Outgoing(topic=topics.control, key=b"k", value=b"x" * 5_000_000, partition=0)
     with pytest.raises(UnpublishableError, match=r"5000000 bytes for .*control/0"):
@@ -115,7 +115,7 @@ def test_the_plan_of_a_group_of_ten_thousand_members_fits_a_record(
 
 
 def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
-    publisher, outgoing, visible, said, becomes_visible
+    publisher, outgoing, visible, log, becomes_visible
 ):
     nowhere = Outgoing(topic=outgoing("a").topic, key=b"k", value=b"v", partition=17)
     with pytest.raises((ClusterUnavailableError, UnpublishableError)):
@@ -123,7 +123,7 @@ def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
     assert visible() == []
     publisher.publish([outgoing("b")])
     becomes_visible("b")
-    assert "publisher.aborted" in said.names
+    assert "publisher.aborted" in log.names
 
 
 def test_the_older_of_two_planners_is_fenced(

@@ -74,7 +74,7 @@ def write(client_config):
 
 
 @pytest.fixture
-def listen(client_config, topics, said):
+def listen(client_config, topics, log):
     """Starts a reader that collects."""
     readers = []
 
@@ -84,10 +84,10 @@ def listen(client_config, topics, said):
             client_config=client_config,
             topics=topics,
             kinds=kinds,
-            on_entry=heard["entries"].append,
+            on_record=heard["entries"].append,
             on_rejected=heard["rejected"].append,
             on_caught_up=lambda: heard["caught_up"].append(len(heard["entries"])),
-            log=said,
+            log=log,
             **options,
         )
         reader.start()
@@ -137,7 +137,7 @@ def test_an_open_transaction_holds_up_what_comes_after_it_and_not_the_catching_u
 
 @pytest.mark.integration
 def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
-    write, topics, listen, eventually, said
+    write, topics, listen, eventually, log
 ):
     _, heard = listen()
     eventually(lambda: heard["caught_up"])
@@ -150,7 +150,7 @@ def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
         planner(3),
     )
     assert entry.timestamp > 1_600_000_000_000
-    assert [one["records"] for one in said.of("topic_reader.caught_up")] == [0]
+    assert [one["records"] for one in log.of("topic_reader.caught_up")] == [0]
 
 
 def member_bytes(**changes):
@@ -164,7 +164,7 @@ def member_bytes(**changes):
 
 @pytest.mark.integration
 def test_garbage_is_rejected_with_its_place_and_stops_nothing(
-    write, topics, listen, eventually, said
+    write, topics, listen, eventually, log
 ):
     good = member_bytes()
     garbage = [
@@ -191,7 +191,7 @@ def test_garbage_is_rejected_with_its_place_and_stops_nothing(
     assert [item.offset for item in heard["entries"]] == [1]
     assert reader.rejected == 7
     # One word for each topic in ten seconds, not one for each record.
-    assert sorted((one["topic"], one["level"]) for one in said.of("record.rejected")) == [
+    assert sorted((one["topic"], one["level"]) for one in log.of("record.rejected")) == [
         (topics.members, "warning"),
         (topics.metadata, "warning"),
     ]
@@ -240,7 +240,7 @@ def test_a_cluster_that_does_not_answer_ends_the_reading():
 
 @pytest.mark.integration
 def test_a_callback_that_fails_ends_the_reader_and_is_told(
-    write, topics, client_config, said, eventually
+    write, topics, client_config, log, eventually
 ):
     write(topics.control, [operator("a")])
     dead = []
@@ -252,12 +252,12 @@ def test_a_callback_that_fails_ends_the_reader_and_is_told(
         client_config=client_config,
         topics=topics,
         kinds=("control",),
-        on_entry=fail,
-        on_death=dead.append,
-        log=said,
+        on_record=fail,
+        on_crash=dead.append,
+        log=log,
     )
     reader.start()
     (error,) = eventually(lambda: dead)
     assert str(error) == "a bug"
-    assert said.names == ["topic_reader.crashed"]
+    assert log.names == ["topic_reader.crashed"]
     reader.stop()

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, ConfigurationError
 from daemon.kafka.topic_setup import (
-    ensure,
-    offsets_partitions,
+    ensure_offsets_topic,
+    ensure_topics,
 )
 from daemon.kafka.topic_specs import (
     Difference,
@@ -101,12 +101,14 @@ def test_a_refusal_names_the_topics_their_settings_and_the_right(expected):
 
 def test_a_cluster_that_does_not_answer_is_said():
     with pytest.raises(ClusterUnavailableError, match="does not answer"):
-        ensure({"bootstrap.servers": "127.0.0.1:1"}, Topics(), TopicSettings(timeout=0.5), None)
+        ensure_topics(
+            {"bootstrap.servers": "127.0.0.1:1"}, Topics(), TopicSettings(timeout=0.5), None
+        )
 
 
 def test_a_setting_that_the_client_does_not_know_is_the_operators_to_mend():
     with pytest.raises(ConfigurationError, match=r"kafka: .*fetch\.wait\.mox"):
-        ensure(
+        ensure_topics(
             {"bootstrap.servers": "127.0.0.1:1", "fetch.wait.mox": 1},
             Topics(),
             TopicSettings(),
@@ -115,35 +117,35 @@ def test_a_setting_that_the_client_does_not_know_is_the_operators_to_mend():
 
 
 @pytest.mark.integration
-def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fresh, said):
+def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fresh, log):
     topics = Topics(fresh("lw") + ".")
-    ensure(client_config, topics, TopicSettings(), said)
-    assert sorted(one["topic"] for one in said.of("topics.created")) == sorted(
+    ensure_topics(client_config, topics, TopicSettings(), log)
+    assert sorted(one["topic"] for one in log.of("topics.created")) == sorted(
         shape.name for shape in wanted(topics, TopicSettings(), 3)
     )
-    said.events.clear()
-    ensure(client_config, topics, TopicSettings(), said)
-    assert said.events == []
+    log.events.clear()
+    ensure_topics(client_config, topics, TopicSettings(), log)
+    assert log.events == []
 
 
 @pytest.mark.integration
-def test_what_differs_is_said_and_left_alone(client_config, fresh, said, kafka):
+def test_what_differs_is_said_and_left_alone(client_config, fresh, log, kafka):
     topics = Topics(fresh("lw") + ".")
     kafka.create(topics.control, 2, 3, **{"cleanup.policy": "compact", "segment.ms": "77000"})
     for _ in range(2):
-        said.events.clear()
-        ensure(client_config, topics, TopicSettings(), said)
-        drifted = {one["setting"]: one["found"] for one in said.of("topics.drifted")}
+        log.events.clear()
+        ensure_topics(client_config, topics, TopicSettings(), log)
+        drifted = {one["setting"]: one["found"] for one in log.of("topics.drifted")}
         assert drifted["partitions"] == "2"
         assert drifted["segment.ms"] == "77000"
         assert "cleanup.policy" not in drifted
-        assert {one["level"] for one in said.of("topics.drifted")} == {"warning"}
+        assert {one["level"] for one in log.of("topics.drifted")} == {"warning"}
 
 
 @pytest.mark.integration
 def test_the_offsets_topic_is_there_for_who_asks_for_it(client_config, fresh):
     # As many as the embedded cluster is set to have.
-    assert offsets_partitions(client_config, TopicSettings(), fresh("probe")) == 4
+    assert ensure_offsets_topic(client_config, TopicSettings(), fresh("probe")) == 4
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def guarded():
 
 
 @pytest.mark.integration
-def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, said):
+def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, log):
     admin, client_config = guarded
     rules = [
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, AclPermissionType.ALLOW),
@@ -171,7 +173,7 @@ def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, said):
     for answer in admin.create_acls(rules).values():
         answer.result()
     with pytest.raises(ClusterUnavailableError) as refused:
-        ensure(client_config, Topics("lw."), TopicSettings(timeout=10), said)
+        ensure_topics(client_config, Topics("lw."), TopicSettings(timeout=10), log)
     assert str(refused.value).count("kafka-topics.sh --create") == 8
     assert "--topic lw.assignments --partitions 4 --replication-factor 1" in str(refused.value)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from confluent_kafka import Uuid
 
 from assignors.protocol.records import TopicRecord
-from daemon.kafka.clients import AT_ONCE
+from daemon.kafka.clients import PARTITIONS_PER_REQUEST
 from daemon.observer.cluster_probe import (
     COMMITS,
     _to_describe,
@@ -86,7 +86,7 @@ class Answer:
 
 def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
     client = Answering()
-    places = [("t", number) for number in range(2 * AT_ONCE + 1)]
+    places = [("t", number) for number in range(2 * PARTITIONS_PER_REQUEST + 1)]
     found = read_offsets(client, places, places[:1], 1.0, commit_partitions=2)
     numbers = dict(zip(places, range(len(places)), strict=True))
     assert (found.stable, found.high, found.begin, found.commits) == (
@@ -95,7 +95,7 @@ def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
         {("t", 0): 0},
         {0: 0, 1: 1},
     )
-    assert max(map(len, client.calls)) == AT_ONCE
+    assert max(map(len, client.calls)) == PARTITIONS_PER_REQUEST
     asked = [place for call in client.calls for place in call]
     assert asked == [(COMMITS, 0), (COMMITS, 1), *places, ("t", 0), *places]
 

@@ -24,7 +24,7 @@ from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, T
 from assignors.protocol.topics import Topics
 from daemon.kafka import clients
 from daemon.kafka.topic_reader import read_to_end
-from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.cluster_probe import (
     UnansweredError,
@@ -46,13 +46,13 @@ def mine(fresh):
 
 
 @pytest.fixture
-def observe(client_config, topics, mine, said):
+def observe(client_config, topics, mine, log):
     """Makes observers of this test's topics."""
     settings = ObserverSettings(include=(re.escape(mine) + ".*",), timeout=10.0)
     made = []
 
     def observe(**changes):
-        observer = Observer(client_config, topics, replace(settings, **changes), said)
+        observer = Observer(client_config, topics, replace(settings, **changes), log)
         made.append(observer)
         return observer
 
@@ -93,7 +93,7 @@ def test_brokers_and_topics_are_published_with_their_racks(
 
 
 def test_a_reassignment_is_news_and_standing_still_is_none(
-    observe, published, kafka, mine, reassign, said, eventually
+    observe, published, kafka, mine, reassign, log, eventually
 ):
     kafka.create(mine, 2, 2)
     reassign(mine, {0: [1, 2], 1: [2, 3]})
@@ -102,34 +102,34 @@ def test_a_reassignment_is_news_and_standing_still_is_none(
     observer.tick_metadata()
     assert len(published()) == 4
     reassign(mine, {1: [1, 3]})
-    eventually(lambda: observer.tick_metadata() or said.of("observer.racks_changed"))
+    eventually(lambda: observer.tick_metadata() or log.of("observer.racks_changed"))
     assert [one.racks for one in of(TopicRecord, published())][:1] == [(("a", "b"), ("b", "c"))]
     assert of(TopicRecord, published())[-1].racks == (("a", "b"), ("a", "c"))
     assert len(of(BrokerRecord, published())) == 3
-    assert [one["examples"] for one in said.of("observer.racks_changed")] == [{mine: "1"}]
+    assert [one["examples"] for one in log.of("observer.racks_changed")] == [{mine: "1"}]
 
 
 def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
-    observe, published, kafka, mine, said
+    observe, published, kafka, mine, log
 ):
     kafka.create(mine, 3, 2)
     observe().tick_metadata()
     before = published()
     observe().tick_metadata()
     assert Counter(map(repr, published())) == Counter(map(repr, before))
-    assert [(one["brokers"], one["topics"]) for one in said.of("observer.recovered")] == [
+    assert [(one["brokers"], one["topics"]) for one in log.of("observer.recovered")] == [
         (0, 0),
         (3, 1),
     ]
 
 
-def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, said, eventually):
+def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, log, eventually):
     kafka.create(mine, 1, 1)
     observer = observe()
     observer.tick_metadata()
     observer.tick_offsets()
     kafka.delete(mine)
-    eventually(lambda: observer.tick_metadata() or said.of("observer.topic_deleted"))
+    eventually(lambda: observer.tick_metadata() or log.of("observer.topic_deleted"))
     assert {one.key for one in of(Tombstone, published())} == {("topic", mine), ("offsets", mine)}
     kafka.create(mine, 2, 1)
     observer.tick_metadata()
@@ -169,11 +169,11 @@ def test_a_topic_made_anew_between_two_looks_in_the_same_place(
 
 
 def test_our_own_and_the_clusters_own_topics_are_not_observed(
-    client_config, topics, said, published, kafka, fresh
+    client_config, topics, log, published, kafka, fresh
 ):
     name = fresh("ours")
     kafka.create(name, 1, 1)
-    observer = Observer(client_config, topics, ObserverSettings(timeout=10.0), said)
+    observer = Observer(client_config, topics, ObserverSettings(timeout=10.0), log)
     observer.tick_metadata()
     observer.close()
     names = {one.topic for one in of(TopicRecord, published())}
@@ -303,7 +303,7 @@ def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partiti
     assert sent == {"ListOffsets": 9}  # three brokers; begin, stable and high
 
 
-def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, said, monkeypatch):
+def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, log, monkeypatch):
     observer = observe()
     look = observer._observe
     outage = observer._outages["observer.metadata"]
@@ -318,22 +318,22 @@ def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, said,
     monkeypatch.setattr(observer, "_observe", look)
     observer.tick_metadata()
     observer.tick_metadata()
-    told = [(one["event"], one["tick"]) for one in said.events if "tick" in one]
+    told = [(one["event"], one["tick"]) for one in log.events if "tick" in one]
     assert told == [("observer.unreachable", "metadata"), ("observer.resumed", "metadata")]
 
 
-def test_brokers_that_do_not_answer_are_an_outage_and_no_crash(client_config, topics, said):
-    observer = Observer(client_config, topics, ObserverSettings(timeout=0.2), said)
+def test_brokers_that_do_not_answer_are_an_outage_and_no_crash(client_config, topics, log):
+    observer = Observer(client_config, topics, ObserverSettings(timeout=0.2), log)
     observer._client = clients.admin({"bootstrap.servers": "127.0.0.1:1"})
     observer.tick_metadata()
     observer.tick_metadata()  # in the pause: nothing is asked
     observer.close()
-    assert [(one["event"], one["level"]) for one in said.events if "tick" in one] == [
+    assert [(one["event"], one["level"]) for one in log.events if "tick" in one] == [
         ("observer.unreachable", "warning")
     ]
 
 
-def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, said, eventually):
+def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, log, eventually):
     observer = observe(metadata_interval=0.1)
     release = threading.Event()
     running = []
@@ -350,7 +350,7 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, said,
     scheduler.start()
     try:
         observer.schedule(scheduler)
-        eventually(lambda: said.of("observer.tick_skipped"))
+        eventually(lambda: log.of("observer.tick_skipped"))
         release.set()
         eventually(lambda: len(most) > 2)
     finally:
@@ -358,34 +358,34 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, said,
         observer.close()
         scheduler.shutdown()
     assert set(most) == {1}
-    (skipped,) = said.of("observer.tick_skipped")
+    (skipped,) = log.of("observer.tick_skipped")
     assert (skipped["tick"], skipped["level"]) == ("metadata", "warning")
 
 
-def test_a_tick_that_fails_by_a_bug_is_said_and_the_next_one_comes(observe, said, eventually):
+def test_a_tick_that_fails_by_a_bug_is_said_and_the_next_one_comes(observe, log, eventually):
     observer = observe(metadata_interval=0.1)
     observer._observe = lambda: 1 / 0
     scheduler = BackgroundScheduler()
     scheduler.start()
     try:
         observer.schedule(scheduler)
-        eventually(lambda: len(said.of("observer.tick_failed")) > 1)
+        eventually(lambda: len(log.of("observer.tick_failed")) > 1)
     finally:
         observer.close()
         scheduler.shutdown()
-    assert "ZeroDivisionError" in said.of("observer.tick_failed")[0]["error"]
+    assert "ZeroDivisionError" in log.of("observer.tick_failed")[0]["error"]
 
 
-def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventually):
+def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(log, eventually):
     with Cluster.start() as cluster:
         client_config = {"bootstrap.servers": cluster.bootstrap}
         topics = Topics("lw.")
-        ensure(client_config, topics, TopicSettings(), said)
+        ensure_topics(client_config, topics, TopicSettings(), log)
         admin = AdminClient(client_config)
         admin.create_topics([NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])])[
             "orders"
         ].result()
-        observer = Observer(client_config, topics, ObserverSettings(), said)
+        observer = Observer(client_config, topics, ObserverSettings(), log)
         eventually(
             lambda: (
                 observer.tick_metadata() or (observer._state and "orders" in observer._state.topics)
@@ -393,9 +393,7 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
         )
         observer.tick_offsets()
         cluster.kill(2)
-        eventually(
-            lambda: observer.tick_metadata() or said.of("observer.broker_offline"), within=60
-        )
+        eventually(lambda: observer.tick_metadata() or log.of("observer.broker_offline"), within=60)
         for _ in range(3):  # what cannot be read once is no news yet
             observer.tick_offsets()
         observer.close()
@@ -403,7 +401,7 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
         ]
         # The one who comes after it has never seen broker 2, and knows its rack all the same.
-        heir = Observer(client_config, topics, ObserverSettings(), said)
+        heir = Observer(client_config, topics, ObserverSettings(), log)
         heir.tick_metadata()
         heir.close()
         assert heir._state.brokers[2].rack == "b"
@@ -413,7 +411,7 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
     assert last.racks == first.racks == (("b",), ("a",), ("c",))
     assert last.leader == (-1, 1, 3)
     assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
-    told = said.of("observer.offsets_unknown")[-1]
+    told = log.of("observer.offsets_unknown")[-1]
     assert (told["level"], told["error"], told["examples"]) == (
         "warning",
         "no leader",
@@ -421,7 +419,7 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(said, eventua
     )
 
 
-def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventually):
+def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(log, eventually):
     rules = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
@@ -429,11 +427,11 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventual
     with Cluster.start(1, settings=rules) as cluster:
         client_config = {"bootstrap.servers": cluster.bootstrap}
         topics = Topics("lw.")
-        ensure(client_config, topics, TopicSettings(), said)
+        ensure_topics(client_config, topics, TopicSettings(), log)
         admin = AdminClient(client_config)
         for answer in admin.create_topics([NewTopic("secret", 2), NewTopic("open", 1)]).values():
             answer.result()
-        observer = Observer(client_config, topics, ObserverSettings(), said)
+        observer = Observer(client_config, topics, ObserverSettings(), log)
         eventually(
             lambda: (
                 observer.tick_metadata() or (observer._state and len(observer._state.topics) == 2)
@@ -450,14 +448,14 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(said, eventual
         )
         for answer in admin.create_acls([denied]).values():
             answer.result()
-        eventually(lambda: observer.tick_metadata() or said.of("observer.topic_unreadable"))
+        eventually(lambda: observer.tick_metadata() or log.of("observer.topic_unreadable"))
         observer.tick_metadata()
         observer.tick_offsets()
         observer.close()
         records = [
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
         ]
-    assert [one["topic"] for one in said.of("observer.topic_unreadable")] == ["secret"]
+    assert [one["topic"] for one in log.of("observer.topic_unreadable")] == ["secret"]
     assert of(Tombstone, records) == []
     samples = {one.topic: one for one in of(OffsetsRecord, records)}
     assert samples["secret"].stable == (-1, -1)

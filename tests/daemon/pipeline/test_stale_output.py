@@ -60,13 +60,13 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
     assert heard == [{f"{LAG}/0": 7}]
 
 
-def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, said):
-    monkeypatch.setattr(pipeline_process, "log", said)
+def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, log):
+    monkeypatch.setattr(pipeline_process, "log", log)
     for asked_about in (0, 3):
         checkpoint.quarantine(tmp_path, "damaged")
         checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
         look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
-    assert said.events == [{"event": "pipeline.stale_output_checked", "level": "info", "keys": 3}]
+    assert log.events == [{"event": "pipeline.stale_output_checked", "level": "info", "keys": 3}]
 
 
 def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):

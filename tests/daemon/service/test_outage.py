@@ -10,7 +10,7 @@ from daemon.kafka.publisher import (
     Publisher,
 )
 from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
@@ -19,7 +19,7 @@ from deploy.cluster import Cluster
 pytestmark = pytest.mark.integration
 
 
-def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, eventually):
+def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(log, eventually):
     topics = Topics("lw.")
 
     def operator(group):
@@ -29,35 +29,35 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
 
     with Cluster.start(1) as cluster:
         client_config = {"bootstrap.servers": cluster.bootstrap}
-        ensure(client_config, topics, TopicSettings(), said)
-        publisher = Publisher(client_config, topics, timeout=3.0, log=said)
+        ensure_topics(client_config, topics, TopicSettings(), log)
+        publisher = Publisher(client_config, topics, timeout=3.0, log=log)
         eventually(lambda: _tried(publisher.init))
         heard = []
         reader = TopicFollower(
             client_config=client_config,
             topics=topics,
             kinds=("control",),
-            on_entry=heard.append,
-            log=said,
+            on_record=heard.append,
+            log=log,
         )
         reader.start()
-        observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), said)
+        observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), log)
         eventually(lambda: observer.tick_metadata() or observer._state)
         publisher.publish([operator("before")])
         eventually(lambda: len(heard) == 1)
 
-        said.events.clear()
+        log.events.clear()
         cluster.kill(1)
         with pytest.raises(ClusterUnavailableError):
             publisher.publish([operator("during")])
-        eventually(lambda: said.of("topic_reader.unreachable"))
-        eventually(lambda: observer.tick_metadata() or said.of("observer.unreachable"))
+        eventually(lambda: log.of("topic_reader.unreachable"))
+        eventually(lambda: observer.tick_metadata() or log.of("observer.unreachable"))
         observer.tick_metadata()
 
         cluster.start_broker(1)
         eventually(lambda: _tried(lambda: publisher.publish([operator("after")])), within=60)
         eventually(lambda: heard[-1].record.group == "after", within=60)
-        eventually(lambda: observer.tick_metadata() or said.of("observer.resumed"), within=60)
+        eventually(lambda: observer.tick_metadata() or log.of("observer.resumed"), within=60)
         publisher.close()
         reader.stop()
         observer.close()
@@ -67,7 +67,7 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(said, event
         ["before", "after"],
         ["before", "during", "after"],
     )
-    told = [one for one in said.names if one.startswith(("topic_reader.", "observer."))]
+    told = [one for one in log.names if one.startswith(("topic_reader.", "observer."))]
     for event in (
         "topic_reader.unreachable",
         "topic_reader.resumed",

@@ -44,7 +44,7 @@ class DaemonProcess:
             except ValueError:
                 self.noise.append(line.decode(errors="replace"))
 
-    def said(self, event: str, **fields: object) -> list[dict[str, Any]]:
+    def logged(self, event: str, **fields: object) -> list[dict[str, Any]]:
         return [
             e
             for e in list(self.events)
