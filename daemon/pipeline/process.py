@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
-from pydantic import BaseModel, ConfigDict
 
-from daemon.config.settings import Settings  # noqa: TC001 - the order is validated by its annotations
 from daemon.errors import LevelwindError, NotFoundError
-from daemon.pipeline import stale_output as former_output
-from daemon.pipeline.reporter import Teller
+from daemon.pipeline import stale_output
+from daemon.pipeline.order import PipelineOrder
+from daemon.pipeline.reporter import ProgressReporter
 from daemon.telemetry import log_config as logs
 from deploy.errors import SetupError
 from deploy.java import home as java_home
@@ -32,19 +31,12 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
+    from daemon.config.settings import Settings
+
 log = structlog.get_logger()
 
-ASK_AGAIN_AFTER = 30.0
+RETRY_SECONDS = 30.0
 """Seconds, where the cluster did not take what the query was to be asked."""
-
-
-class PipelineOrder(BaseModel):
-    """What the daemon tells the pipeline's process."""
-
-    model_config = ConfigDict(frozen=True)
-
-    settings: Settings
-    jars: tuple[Path, ...]
 
 
 def main(file: Path) -> int:
@@ -72,28 +64,34 @@ def _run(order: PipelineOrder) -> None:
 
     settings = order.settings.pipeline_settings(order.jars)
     spark = session.create(settings.jars, parallelism=settings.parallelism, spark=settings.spark)
-    teller = Teller(settings.checkpoint, begun=begun)
+    reporter = ProgressReporter(settings.checkpoint, begun=begun)
     try:
-        pipeline.start(spark, settings, teller.tell, teller.set_aside, _written(order.settings))
+        pipeline.start(
+            spark, settings, reporter.on_progress, reporter.on_set_aside, _written(order.settings)
+        )
     except (Py4JError, PySparkException) as error:  # Spark refuses what it finds in the checkpoint
-        teller.tell(Terminated(error=str(error)))
+        reporter.on_progress(Terminated(error=str(error)))
         return
     log.info("pipeline.started", seconds=round(time.monotonic() - begun, 1))
-    teller.caught_up.wait()
-    look_through(settings.checkpoint, partial(former_output.ask, order.settings), teller.ended)
-    teller.ended.wait()
+    reporter.caught_up.wait()
+    verify_stale_output(
+        settings.checkpoint,
+        partial(stale_output.request_verification, order.settings),
+        reporter.ended,
+    )
+    reporter.ended.wait()
     # Whatever Spark still wants to close may hang on what ended the query.
     os._exit(1)
 
 
 def _written(settings: Settings) -> Mapping[str, int]:
     try:
-        return former_output.written(settings)
+        return stale_output.written(settings)
     except NotFoundError:  # nothing was ever published; or the start says what is missing
         return {}
 
 
-def look_through(
+def verify_stale_output(
     checkpoint_in: Path, ask: Callable[[Mapping[str, int]], int], ended: threading.Event
 ) -> None:
     """Have the query asked about what former states have published, if it was not yet."""
@@ -101,7 +99,7 @@ def look_through(
         try:
             asked = ask(former)
         except LevelwindError:  # nothing depends on when it is asked
-            ended.wait(ASK_AGAIN_AFTER)
+            ended.wait(RETRY_SECONDS)
         else:
             checkpoint.mark_verified(checkpoint_in)
             if asked:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-SAY_EVERY = 10.0
+PROGRESS_INTERVAL_SECONDS = 10.0
 """Seconds between two lines of progress; a batch with rejections is always said."""
-SAY_BEHIND_EVERY = 2.0
+CATCH_UP_INTERVAL_SECONDS = 2.0
 """Seconds between two lines of how far it has caught up."""
 
 
@@ -46,7 +46,7 @@ def emit(event: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-class Teller:
+class ProgressReporter:
     """Says how the query does, and judges its checkpoint when it dies; called in a thread of Spark's."""
 
     def __init__(
@@ -61,32 +61,32 @@ class Teller:
         self._clock = clock
         self._emit = emit
         self._catching_up = CatchUp(begun=begun)
-        self._say_at = float("-inf")
-        self._say_behind_at = float("-inf")
+        self._next_progress_at = float("-inf")
+        self._next_catch_up_at = float("-inf")
         self._rebuilt = False
         self._batches = 0
         self.caught_up = threading.Event()
         self.ended = threading.Event()
         """Which ends all waiting, for `caught_up` too."""
 
-    def set_aside(self, former: SetAside) -> None:
+    def on_set_aside(self, former: SetAside) -> None:
         """Say that the state is built anew, and why."""
         self._rebuilt = True
         log.warning(
             "pipeline.checkpoint_set_aside", moved_to=str(former.moved_to), reason=former.reason
         )
 
-    def tell(self, news: Progress | Terminated) -> None:
+    def on_progress(self, news: Progress | Terminated) -> None:
         """Take in a batch, or the end."""
         match news:
             case Progress():
-                self._progress(news)
+                self._on_batch(news)
             case Terminated(error=error):
-                self._died(error or "the query was stopped")
+                self._on_death(error or "the query was stopped")
                 self.ended.set()
                 self.caught_up.set()
 
-    def _died(self, error: str) -> None:
+    def _on_death(self, error: str) -> None:
         failure = explain(error)
         quarantined = False
         if failure.cause is FailureCause.CHECKPOINT:
@@ -99,7 +99,7 @@ class Teller:
             "pipeline.failed", error=failure.summary, cause=failure.cause.value, rebuild=quarantined
         )
 
-    def _progress(self, batch: Progress) -> None:
+    def _on_batch(self, batch: Progress) -> None:
         if not self._batches:
             checkpoint.clear_failures(self._checkpoint)
         self._batches += 1
@@ -108,9 +108,9 @@ class Teller:
             log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))
         self._emit(batch_event(batch, at=int(time.time() * 1000)))
         self._catch_up(batch, now)
-        if now < self._say_at:
+        if now < self._next_progress_at:
             return
-        self._say_at = now + SAY_EVERY
+        self._next_progress_at = now + PROGRESS_INTERVAL_SECONDS
         log.info(
             "pipeline.progress",
             batch=batch.batch,
@@ -129,8 +129,8 @@ class Teller:
             rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
         )
         match news:
-            case Behind() if now >= self._say_behind_at:
-                self._say_behind_at = now + SAY_BEHIND_EVERY
+            case Behind() if now >= self._next_catch_up_at:
+                self._next_catch_up_at = now + CATCH_UP_INTERVAL_SECONDS
                 log.info(
                     "pipeline.catching_up",
                     percent=math.floor(100 * news.share),

@@ -41,7 +41,7 @@ def written(settings: Settings) -> dict[str, int]:
     return {f"{topic}/{partition}": end for (topic, partition), end in ends.items()}
 
 
-def doubts(
+def unconfirmed_keys(
     entries: Iterable[ConsumedRecord], former: Mapping[str, int], topics: Topics, now: int
 ) -> list[ReplayRecord]:
     """What stands in the topics, has not been said again since, and is to be asked about.
@@ -72,7 +72,7 @@ def doubts(
     ]
 
 
-def ask(settings: Settings, former: Mapping[str, int]) -> int:
+def request_verification(settings: Settings, former: Mapping[str, int]) -> int:
     """Ask the query about what nobody has said again; how many keys that were.
 
     Raises:
@@ -83,7 +83,7 @@ def ask(settings: Settings, former: Mapping[str, int]) -> int:
         return 0
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
     entries = (entry for entry in read if isinstance(entry, ConsumedRecord))
-    asked = doubts(entries, former, settings.topics, time.time_ns() // 1_000_000)
+    asked = unconfirmed_keys(entries, former, settings.topics, time.time_ns() // 1_000_000)
     if asked:
         said = [(replay.key, replay) for replay in asked]
         give(settings.client(), settings.topics, settings.topic, said)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from daemon.errors import PipelineFailedError
-from daemon.pipeline.process import PipelineOrder
+from daemon.pipeline.order import PipelineOrder
 from deploy import guard
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-CHATTER = (
+SPARK_NOISE = (
     "Streaming TransformWithState",
     "WARNING: Using incubator modules",
     "Using Spark's default log4j",
@@ -36,7 +36,7 @@ CHATTER = (
 )
 """What Spark and its workers print at each start, whatever the log level."""
 
-STOP_WITHIN = 5.0
+STOP_SECONDS = 5.0
 """Seconds that the pipeline gets to end its batch; its checkpoint makes ending earlier harmless."""
 
 
@@ -46,10 +46,10 @@ class Attempts:
 
     allowed: int
     window: float
-    longest: float = 60.0
+    longest_pause: float = 60.0
     died: tuple[float, ...] = ()
 
-    def dead(self, now: float) -> Attempts:
+    def after_death(self, now: float) -> Attempts:
         """Count a death; those older than the window are forgotten."""
         return replace(self, died=(*(at for at in self.died if at > now - self.window), now))
 
@@ -61,7 +61,7 @@ class Attempts:
     @property
     def pause(self) -> float:
         """Seconds until the next start."""
-        return min(2.0 ** (len(self.died) - 1), self.longest) if self.died else 0.0
+        return min(2.0 ** (len(self.died) - 1), self.longest_pause) if self.died else 0.0
 
 
 class PipelineChild:
@@ -72,10 +72,10 @@ class PipelineChild:
         settings: Settings,
         jars: tuple[Path, ...],
         attempts: Attempts,
-        hear: Callable[[Mapping[str, Any]], None] = lambda _: None,
+        on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         """`hear` is given each event of the child, in a thread of its own."""
-        self._hear = hear
+        self._on_event = on_event
         self._file = settings.state_dir / "pipeline-settings.json"
         self._attempts = attempts
         self._child: guard.Guarded | None = None
@@ -100,7 +100,7 @@ class PipelineChild:
         if code is None:
             return
         self._child = None
-        self._attempts = self._attempts.dead(now)
+        self._attempts = self._attempts.after_death(now)
         attempt = len(self._attempts.died)
         if self._attempts.exhausted:
             log.error("pipeline.gave_up", attempts=attempt, window=self._attempts.window)
@@ -109,16 +109,16 @@ class PipelineChild:
                 "its log above says why; settings pipeline.restarts and pipeline.restart_window say when to give up"
             )
         self._start_at = now + self._attempts.pause
-        self._hear({"event": "pipeline.died"})
+        self._on_event({"event": "pipeline.died"})
         log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
 
     def _start(self) -> None:
         log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
         command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
-        self._child = guard.start(command, grace=STOP_WITHIN, output=subprocess.PIPE)
+        self._child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
         threading.Thread(
             target=relay,
-            args=(self._child.process.stdout, self._hear),
+            args=(self._child.process.stdout, self._on_event),
             name="pipeline-log",
             daemon=True,
         ).start()
@@ -136,7 +136,7 @@ class PipelineChild:
 
 
 def relay(
-    lines: Iterable[bytes] | None, hear: Callable[[Mapping[str, Any]], None] = lambda _: None
+    lines: Iterable[bytes] | None, on_event: Callable[[Mapping[str, Any]], None] = lambda _: None
 ) -> None:
     """Say the child's events as ours; what is none is a word of Spark's, or of a runtime that crashes."""
     for line in lines or ():
@@ -147,12 +147,12 @@ def relay(
             event.pop("time", None)
             say = getattr(log, level)
         except (ValueError, TypeError, KeyError, AttributeError):
-            if text and not text.startswith(CHATTER):
+            if text and not text.startswith(SPARK_NOISE):
                 log.info("library.log", library="spark", text=text)
         else:
             say(name, **event)
             try:
-                hear({"event": name, **event})
+                on_event({"event": name, **event})
             except Exception as error:  # noqa: BLE001 - a child whose output nobody reads on stands still, for want of a figure
                 log.info(
                     "library.log", library="metrics", text=f"{name} was not counted: {error!r}"

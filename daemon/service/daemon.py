@@ -131,7 +131,7 @@ def _run(settings: Settings, stop: StopEvent, stack: ExitStack) -> None:
         settings,
         _spark_jars(),
         Attempts(allowed=settings.pipeline.restarts, window=settings.pipeline.restart_window),
-        metrics.piped,
+        metrics.on_pipeline_event,
     )
     stack.callback(child.stop)
     child.watch(time.monotonic())
@@ -150,7 +150,7 @@ def _run(settings: Settings, stop: StopEvent, stack: ExitStack) -> None:
     stack.callback(child.ask_to_stop)  # runs first, so that the rest is closed while Spark ends
     stop.polled = True
     daemon = Daemon(settings, partitions, publisher, stop, metrics)
-    metrics.watch(daemon.planning)
+    metrics.show(daemon.leading_state)
     _loop(daemon, mailbox, child, stop)
 
 
@@ -252,7 +252,7 @@ def _misplaced(read: ConsumedRecord, settings: Settings, partitions: Mapping[str
 
 
 def _observe(settings: Settings, stack: ExitStack, metrics: Metrics) -> None:
-    observer = Observer(settings.client(), settings.topics, settings.observer, log, metrics.ticked)
+    observer = Observer(settings.client(), settings.topics, settings.observer, log, metrics.on_tick)
     stack.callback(observer.close)
     scheduler = BackgroundScheduler(timezone="UTC")
     observer.schedule(scheduler)
@@ -284,7 +284,7 @@ class Daemon:
             planning_of=settings.planning_of,
         )
 
-    def planning(self) -> ControlState | None:
+    def leading_state(self) -> ControlState | None:
         """Return the control's state, None until it leads; for any thread, since it is replaced and never changed."""
         return self._state if self._leading else None
 
@@ -315,7 +315,7 @@ class Daemon:
                     ]
                 )
             case LogEvent(event, fields):
-                self._metrics.said(event, fields)
+                self._metrics.on_log_event(event, fields)
                 getattr(log, level_of(event))(event, **fields)
             case Fenced(planner=planner):
                 raise FencedError(

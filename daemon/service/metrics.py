@@ -58,7 +58,7 @@ class Metrics:
         self._pipeline_metrics()
         self._control_metrics()
 
-    def watch(self, state: Callable[[], ControlState | None]) -> None:
+    def show(self, state: Callable[[], ControlState | None]) -> None:
         """Show the groups of a state, once there is one; None: this daemon does not lead yet."""
         self._state = state
 
@@ -124,7 +124,7 @@ class Metrics:
         )
         self._evicted = self._counter("evicted_members", "Members evicted.")
 
-    def said(self, event: str, fields: Mapping[str, Any]) -> None:
+    def on_log_event(self, event: str, fields: Mapping[str, Any]) -> None:
         """Count what the control has decided."""
         if event in DECISIONS:
             cause = str(fields.get("cause", ""))
@@ -139,14 +139,14 @@ class Metrics:
             case _:
                 pass
 
-    def ticked(self, tick: str, seconds: float, answered: bool) -> None:
+    def on_tick(self, tick: str, seconds: float, answered: bool) -> None:
         """Count a tick of the observer."""
         if answered:
             self._ticks.labels(tick).observe(seconds)
         else:
             self._unanswered.labels(tick).inc()
 
-    def piped(self, event: Mapping[str, Any]) -> None:
+    def on_pipeline_event(self, event: Mapping[str, Any]) -> None:
         """Count an event of the pipeline's process."""
         match event["event"]:
             case "pipeline.batch":
@@ -253,14 +253,14 @@ def _family(name: str, text: str) -> GaugeMetricFamily:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class MetricsServer:
     """A server that runs."""
 
     address: str
     close: Callable[[], None]
 
 
-def serve(listen: str, registry: CollectorRegistry) -> Served:
+def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
     """Serve a registry over HTTP, in a thread that ends with the process.
 
     Raises:
@@ -280,7 +280,7 @@ def serve(listen: str, registry: CollectorRegistry) -> Served:
         thread.join(5)
 
     shown = f"[{host}]" if ":" in host else host
-    return Served(address=f"{shown}:{server.server_port}", close=close)
+    return MetricsServer(address=f"{shown}:{server.server_port}", close=close)
 
 
 def _address(listen: str) -> tuple[str, int]:

@@ -5,7 +5,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline.reporter import Teller
+from daemon.pipeline.reporter import ProgressReporter
 from daemon.pipeline.supervisor import relay
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
@@ -39,47 +39,47 @@ UNKNOWN = Terminated(error="java.lang.NullPointerException")
 
 
 @pytest.fixture
-def teller(tmp_path):
-    return Teller(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+def reporter(tmp_path):
+    return ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
 
 
-def said(teller, *news):
+def events_of(reporter, *news):
     structlog.reset_defaults()  # a command that was tested before may have set its own level
     with capture_logs() as events:
         for one in news:
-            teller.tell(one)
+            reporter.on_progress(one)
     return {event["event"]: event for event in events}
 
 
 def test_every_batch_is_emitted_and_a_line_of_progress_is_said_now_and_then(tmp_path):
     emitted, times = [], iter((0.0, 5.0, 11.0))
-    teller = Teller(tmp_path, begun=0.0, clock=lambda: next(times), emit=emitted.append)
+    reporter = ProgressReporter(tmp_path, begun=0.0, clock=lambda: next(times), emit=emitted.append)
     structlog.reset_defaults()
     with capture_logs() as events:
         for number in range(3):
-            teller.tell(replace(BATCH, batch=number))
+            reporter.on_progress(replace(BATCH, batch=number))
     assert [event["batch"] for event in emitted] == [0, 1, 2]
     assert [e["batch"] for e in events if e["event"] == "pipeline.progress"] == [0, 2]
     assert json.loads(json.dumps(emitted[0])) == emitted[0]
 
 
-def test_a_backlog_is_told_in_percent_with_the_time_left_until_it_is_read(teller):
-    events = said(teller, replace(BATCH, behind=300))
+def test_a_backlog_is_told_in_percent_with_the_time_left_until_it_is_read(reporter):
+    events = events_of(reporter, replace(BATCH, behind=300))
     assert events["pipeline.catching_up"]["percent"] == 25
     assert events["pipeline.catching_up"]["seconds_left"] == 6
-    events = said(teller, replace(BATCH, rows=300))
+    events = events_of(reporter, replace(BATCH, rows=300))
     assert events["pipeline.caught_up"]["rows"] == 400
     assert not events["pipeline.caught_up"]["rebuilt"]
-    assert "pipeline.caught_up" not in said(teller, BATCH)
+    assert "pipeline.caught_up" not in events_of(reporter, BATCH)
 
 
-def test_how_long_it_took_to_build_the_state_anew_is_said(teller, tmp_path):
+def test_how_long_it_took_to_build_the_state_anew_is_said(reporter, tmp_path):
     structlog.reset_defaults()
     with capture_logs() as events:
-        teller.set_aside(
+        reporter.on_set_aside(
             SetAside(moved_to=tmp_path / "query.set-aside-t", reason="its cluster is another")
         )
-        teller.tell(BATCH)
+        reporter.on_progress(BATCH)
     by_name = {event["event"]: event for event in events}
     assert by_name["pipeline.checkpoint_set_aside"]["reason"] == "its cluster is another"
     assert by_name["pipeline.caught_up"]["rebuilt"]
@@ -90,18 +90,18 @@ def given_up(directory):
     return checkpoint.prepare(directory, Shape(cluster_id="C", prefix="p"), now="t").set_aside
 
 
-def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(teller, tmp_path):
+def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(reporter, tmp_path):
     assert given_up(tmp_path) is None
-    event = said(teller, BATCH, DAMAGED)["pipeline.failed"]
+    event = events_of(reporter, BATCH, DAMAGED)["pipeline.failed"]
     assert (event["cause"], event["rebuild"]) == ("checkpoint", True)
-    assert teller.ended.is_set()
+    assert reporter.ended.is_set()
     assert "CANNOT_LOAD_STATE_STORE" in given_up(tmp_path).reason
 
 
-def test_a_full_disk_costs_no_checkpoint_however_often(teller, tmp_path):
+def test_a_full_disk_costs_no_checkpoint_however_often(reporter, tmp_path):
     given_up(tmp_path)
     for _ in range(5):
-        event = said(teller, FULL)["pipeline.failed"]
+        event = events_of(reporter, FULL)["pipeline.failed"]
         assert (event["cause"], event["rebuild"]) == ("machine", False)
     assert given_up(tmp_path) is None
 
@@ -110,8 +110,8 @@ def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second
     given_up(tmp_path)
     verdicts = []
     for batches in ([], [BATCH], [], []):
-        starts = Teller(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
-        verdicts.append(said(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
+        starts = ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+        verdicts.append(events_of(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
     assert verdicts == [False, False, False, True]
     assert given_up(tmp_path) is not None
 

@@ -9,8 +9,8 @@ from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_reader import ConsumedRecord
 from daemon.pipeline import process as pipeline_process
-from daemon.pipeline.process import look_through
-from daemon.pipeline.stale_output import doubts
+from daemon.pipeline.process import verify_stale_output
+from daemon.pipeline.stale_output import unconfirmed_keys
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import Shape
 
@@ -30,14 +30,17 @@ def skewed(group):
 
 
 def asked(entries, former):
-    return [(one.topic, one.partition, one.offset) for one in doubts(entries, former, TOPICS, 9)]
+    return [
+        (one.topic, one.partition, one.offset)
+        for one in unconfirmed_keys(entries, former, TOPICS, 9)
+    ]
 
 
 def test_what_was_said_before_and_not_since_is_asked_about():
     entries = [entry(0, skewed("g")), entry(1, skewed("h")), entry(2, skewed("h"))]
     assert asked(entries, {f"{TRIGGERS}/0": 2}) == [(TRIGGERS, 0, 0)]
     assert asked(entries, {f"{TRIGGERS}/0": 3}) == [(TRIGGERS, 0, 0), (TRIGGERS, 0, 2)]
-    (first, _) = doubts(entries, {f"{TRIGGERS}/0": 3}, TOPICS, 9)
+    (first, _) = unconfirmed_keys(entries, {f"{TRIGGERS}/0": 3}, TOPICS, 9)
     assert (first.raw_key, first.raw_value, first.at) == (b'["skew","g"]', None, 9)
 
 
@@ -55,8 +58,8 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
     assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
     heard = []
-    look_through(tmp_path, heard.append, threading.Event())
-    look_through(tmp_path, heard.append, threading.Event())
+    verify_stale_output(tmp_path, heard.append, threading.Event())
+    verify_stale_output(tmp_path, heard.append, threading.Event())
     assert heard == [{f"{LAG}/0": 7}]
 
 
@@ -65,7 +68,7 @@ def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, log
     for asked_about in (0, 3):
         checkpoint.quarantine(tmp_path, "damaged")
         checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
-        look_through(tmp_path, lambda _, count=asked_about: count, threading.Event())
+        verify_stale_output(tmp_path, lambda _, count=asked_about: count, threading.Event())
     assert log.events == [{"event": "pipeline.stale_output_checked", "level": "info", "keys": 3}]
 
 
@@ -85,7 +88,7 @@ def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_pat
         ended.set()  # the query dies meanwhile
         raise ClusterUnavailableError("no answer")
 
-    look_through(tmp_path, refused, ended)
+    verify_stale_output(tmp_path, refused, ended)
     assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
 
 
@@ -93,6 +96,6 @@ def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_pat
 def test_a_memory_that_is_garbled_asks_about_nothing(tmp_path, content):
     (tmp_path / checkpoint.UNVERIFIED).write_text(content)
     heard = []
-    look_through(tmp_path, heard.append, threading.Event())
+    verify_stale_output(tmp_path, heard.append, threading.Event())
     assert heard == [{}]
     assert checkpoint.unverified(tmp_path) is None

@@ -12,22 +12,22 @@ ALLOWED = Attempts(allowed=2, window=60.0)
 def test_the_first_start_is_at_once_and_each_death_doubles_the_pause():
     attempts, pauses = ALLOWED, [ALLOWED.pause]
     for now in (0.0, 1.0, 2.0):
-        attempts = attempts.dead(now)
+        attempts = attempts.after_death(now)
         pauses.append(attempts.pause)
     assert pauses == [0.0, 1.0, 2.0, 4.0]
 
 
 def test_it_gives_up_after_more_deaths_than_allowed_within_the_window():
-    assert not ALLOWED.dead(0).dead(1).exhausted
-    assert ALLOWED.dead(0).dead(1).dead(2).exhausted
-    assert not ALLOWED.dead(0).dead(1).dead(61.5).exhausted
+    assert not ALLOWED.after_death(0).after_death(1).exhausted
+    assert ALLOWED.after_death(0).after_death(1).after_death(2).exhausted
+    assert not ALLOWED.after_death(0).after_death(1).after_death(61.5).exhausted
 
 
 def test_the_pause_has_an_end():
     attempts = Attempts(allowed=99, window=1e9)
     for now in range(20):
-        attempts = attempts.dead(float(now))
-    assert attempts.pause == attempts.longest
+        attempts = attempts.after_death(float(now))
+    assert attempts.pause == attempts.longest_pause
 
 
 def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
@@ -50,7 +50,7 @@ def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
 
 
 def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
-    def hear(event):
+    def on_event(event):
         raise KeyError("percent")
 
     lines = [
@@ -59,7 +59,7 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
     ]
     structlog.reset_defaults()
     with capture_logs() as said:
-        relay(lines, hear)
+        relay(lines, on_event)
     assert [s["event"] for s in said] == [
         "pipeline.catching_up",
         "library.log",

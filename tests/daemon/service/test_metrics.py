@@ -73,7 +73,7 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
     owned = ranges.parse(play.owned()["a"])
     play.tell("lag", lag(*(300 if number in owned else 100 for number in range(4)), at=2_000))
     play.tell("triggers", skew_trigger())
-    metrics.watch(lambda: play.state)
+    metrics.show(lambda: play.state)
     found = scrape(metrics)
     assert found["levelwind_leading",] == 1
     assert found["levelwind_group_lag_records", "g"] == 800
@@ -87,7 +87,7 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
 def test_what_goes_away_takes_its_series_along(metrics, play):
     play.tell("lag", lag(1, 1, 1, 1))
     play.tell("triggers", skew_trigger())
-    metrics.watch(lambda: play.state)
+    metrics.show(lambda: play.state)
     assert ("levelwind_trigger_active", "g", "skew") in scrape(metrics)
     play.tell("triggers", Tombstone(("skew", "g")))
     play.tell("lag", Tombstone(("lag", "g", "t")))
@@ -118,20 +118,20 @@ def batch(**fields):
 
 
 def test_before_the_first_batch_the_pipeline_is_at_no_time_rather_than_at_a_very_old_one(metrics):
-    metrics.piped(batch(newest=None, delay_ms=None))
+    metrics.on_pipeline_event(batch(newest=None, delay_ms=None))
     assert math.isnan(scrape(metrics)["levelwind_pipeline_newest_timestamp_seconds",])
 
 
 def test_a_counter_is_one_series(metrics):
-    metrics.said("plan.published", {"group": "g", "cause": "skew", "moved": 3})
+    metrics.on_log_event("plan.published", {"group": "g", "cause": "skew", "moved": 3})
     assert [name for name, *_ in scrape(metrics) if name.endswith("_created")] == []
 
 
 def test_the_pipelines_batches_are_counted(metrics):
-    metrics.piped({"event": "pipeline.started", "seconds": 1.0})
-    metrics.piped(batch())
-    metrics.piped(batch(behind=0, newest=None, delay_ms=None, rejected={}))
-    metrics.piped({"event": "pipeline.catching_up", "percent": 43})
+    metrics.on_pipeline_event({"event": "pipeline.started", "seconds": 1.0})
+    metrics.on_pipeline_event(batch())
+    metrics.on_pipeline_event(batch(behind=0, newest=None, delay_ms=None, rejected={}))
+    metrics.on_pipeline_event({"event": "pipeline.catching_up", "percent": 43})
     found = scrape(metrics)
     assert found["levelwind_pipeline_up",] == 1
     assert found["levelwind_pipeline_records_total",] == 20
@@ -147,17 +147,19 @@ def test_the_pipelines_batches_are_counted(metrics):
     assert found["levelwind_pipeline_newest_timestamp_seconds",] == 11
     assert found["levelwind_pipeline_rejected_records_total", "malformed key"] == 2
     assert found["levelwind_pipeline_caught_up_ratio",] == 0.43
-    metrics.piped({"event": "pipeline.died"})
+    metrics.on_pipeline_event({"event": "pipeline.died"})
     found = scrape(metrics)
     assert (found["levelwind_pipeline_up",], found["levelwind_pipeline_deaths_total",]) == (0, 1)
 
 
 def test_decisions_and_ticks_are_counted(metrics):
-    metrics.said("plan.published", {"group": "g", "cause": "skew", "moved": 3})
-    metrics.said("plan.suppressed", {"group": "g", "cause": "skew", "reason": "cooling down"})
-    metrics.said("handover.settled", {"group": "g", "group_epoch": 1, "seconds": 1.2})
-    metrics.ticked("offsets", 0.1, answered=True)
-    metrics.ticked("offsets", 2.0, answered=False)
+    metrics.on_log_event("plan.published", {"group": "g", "cause": "skew", "moved": 3})
+    metrics.on_log_event(
+        "plan.suppressed", {"group": "g", "cause": "skew", "reason": "cooling down"}
+    )
+    metrics.on_log_event("handover.settled", {"group": "g", "group_epoch": 1, "seconds": 1.2})
+    metrics.on_tick("offsets", 0.1, answered=True)
+    metrics.on_tick("offsets", 2.0, answered=False)
     found = scrape(metrics)
     assert found["levelwind_decisions_total", "skew", "published"] == 1
     assert found["levelwind_decisions_total", "skew", "suppressed"] == 1
@@ -171,8 +173,8 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     """A field that is renamed there must not silently stop to count here."""
     play.join(member("c"))
     play.wait(10)
-    for say in (word for word in play.words if isinstance(word, LogEvent)):
-        metrics.said(say.event, say.fields)
+    for event in (word for word in play.words if isinstance(word, LogEvent)):
+        metrics.on_log_event(event.event, event.fields)
     found = scrape(metrics)
     assert found["levelwind_decisions_total", "membership", "published"] == 2
     moved = sum(plan["moved"] for plan in play.plans)

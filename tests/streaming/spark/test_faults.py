@@ -29,7 +29,7 @@ from daemon.config.settings import (
     Settings,
 )
 from daemon.errors import PipelineFailedError
-from daemon.pipeline.process import PipelineOrder
+from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.supervisor import (
     Attempts,
     PipelineChild,

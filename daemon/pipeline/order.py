@@ -1,0 +1,18 @@
+"""The order with which the daemon starts the pipeline's process: its settings and its jars."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - pydantic validates an order by its annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from daemon.config.settings import Settings  # noqa: TC001 - likewise
+
+
+class PipelineOrder(BaseModel):
+    """All that the pipeline's process is given; a file in JSON, since settings may hold secrets."""
+
+    model_config = ConfigDict(frozen=True)
+
+    settings: Settings
+    jars: tuple[Path, ...]
