@@ -13,8 +13,8 @@ from time import perf_counter_ns
 from typing import Any, NoReturn
 
 from assignors.kafka_streams.json_tasks import (
-    streams_problem_of,
-    streams_solved,
+    parse_streams_problem,
+    solve_streams_problem,
 )
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -70,7 +70,7 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
     for name in strategies:
         try:
             if problem is None or name == STREAMS:
-                answer = streams_solved(streams_problem_of(fields, _repeat(fields)))
+                answer = solve_streams_problem(parse_streams_problem(fields, _repeat(fields)))
             else:
                 answer = solve_problem(problem, certified_strategy(name, problem.options))
             yield {"id": identity, "strategy": name} | answer

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from assignors.optimal import Certificate, optimal_plan, optimal_strategy
 from assignors.optimal.model.plan_options import (
-    CHECKS,
-    number,
+    OPTION_CHECKS,
+    number_check,
 )
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
@@ -54,10 +54,10 @@ Check: TypeAlias = Callable[
 OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
     {
         "lag-global": {
-            "max_count_skew": number(1, whole=True),
-            "stick_within": number(1.0, whole=False),
+            "max_count_skew": number_check(1, whole=True),
+            "stick_within": number_check(1.0, whole=False),
         },
-        "optimal": CHECKS,
+        "optimal": OPTION_CHECKS,
     }
 )
 
@@ -99,7 +99,7 @@ def certified_strategy(
         if name != "optimal":
             return strategy(group), None
         plan = optimal_plan(
-            group, **{option: options[option] for option in CHECKS if option in options}
+            group, **{option: options[option] for option in OPTION_CHECKS if option in options}
         )
         return plan.assignment, plan.certificate
 

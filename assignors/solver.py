@@ -40,7 +40,7 @@ class Arcs:
     cost: Longs | None = None  # all free
 
 
-def joined(*parts: Arcs) -> Arcs:
+def concat_arcs(*parts: Arcs) -> Arcs:
     """Several arcs' columns as one; where one has no cost it is free."""
     return Arcs(
         np.concatenate([part.tail for part in parts]),
@@ -50,7 +50,7 @@ def joined(*parts: Arcs) -> Arcs:
     )
 
 
-def cheapest(arcs: Arcs, supply: Longs) -> Longs | None:
+def min_cost_flow(arcs: Arcs, supply: Longs) -> Longs | None:
     """The flow on each arc that meets all supplies (below 0: demands) at the least cost; None where none can.
 
     Raises:
@@ -74,7 +74,7 @@ def cheapest(arcs: Arcs, supply: Longs) -> Longs | None:
     return np.asarray(solver.flows(lines), dtype=np.int64)
 
 
-def fullest(arcs: Arcs, source: int, sink: int) -> tuple[int, Bools]:
+def max_flow(arcs: Arcs, source: int, sink: int) -> tuple[int, Bools]:
     """The largest flow from source to sink, and which nodes are on the source's side of the least cut.
 
     Raises:

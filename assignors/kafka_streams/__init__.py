@@ -2,26 +2,26 @@
 
 from assignors.kafka_streams.assign import assign
 from assignors.kafka_streams.task_model import (
-    Assigned,
-    Awaited,
-    Consumer,
-    Plan,
-    Process,
-    Settings,
-    Source,
+    AwaitedCopy,
+    SourceTopic,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Subtopology,
     Task,
+    TaskAssignment,
+    TaskPlan,
 )
 
 __all__ = [
-    "Assigned",
-    "Awaited",
-    "Consumer",
-    "Plan",
-    "Process",
-    "Settings",
-    "Source",
+    "AwaitedCopy",
+    "SourceTopic",
+    "StreamsConsumer",
+    "StreamsProcess",
+    "StreamsSettings",
     "Subtopology",
     "Task",
+    "TaskAssignment",
+    "TaskPlan",
     "assign",
 ]

@@ -24,10 +24,10 @@ from assignors.kafka_streams.application import (
     Application,
 )
 from assignors.kafka_streams.quotas import (
-    Shares,
-    shares,
+    TaskQuotas,
+    task_quotas,
 )
-from assignors.kafka_streams.task_model import Settings
+from assignors.kafka_streams.task_model import StreamsSettings
 from assignors.problem.columns import (
     Longs,
     numbered,
@@ -37,14 +37,14 @@ from assignors.problem.inputs import ProblemError
 from assignors.solver import (
     MAX_COST,
     Arcs,
-    cheapest,
+    min_cost_flow,
 )
 
 RAN, BEST, BEHIND, NOTHING = range(4)  # what a process has of a task: less is better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ties:
+class StateTies:
     """What binds tasks to processes: where they ran and where their state is."""
 
     task: Longs  # by place among the chosen tasks
@@ -52,14 +52,14 @@ class Ties:
     state: Longs
 
 
-def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) -> Longs:
+def assign_active(app: Application, chosen: Longs, load: Longs, settings: StreamsSettings) -> Longs:
     """The process of each chosen task, beside loads that stand already."""
     if not len(chosen):
         return np.zeros(0, dtype=np.int64)
-    due = shares(len(chosen), load, app.threads)
+    due = task_quotas(len(chosen), load, app.threads)
     spread = settings.rack_strategy != "min_traffic"
     by_rack = settings.rack_strategy != "none" and settings.traffic_cost > 0
-    network = _Network(
+    network = _ActiveFlow(
         app=app,
         chosen=chosen,
         subtopology=numbered(app.subtopology[chosen])
@@ -71,7 +71,7 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
         traffic_cost=settings.traffic_cost,
         non_overlap_cost=settings.non_overlap_cost,
     )
-    ties = _ties(app, chosen)
+    ties = _state_ties(app, chosen)
     found = network.unmoved(due, ties)
     if found is None:
         found = network.solved(due, ties, strict=True)
@@ -82,14 +82,14 @@ def actives(app: Application, chosen: Longs, load: Longs, settings: Settings) ->
     return found
 
 
-def _ties(app: Application, chosen: Longs) -> Ties:
+def _state_ties(app: Application, chosen: Longs) -> StateTies:
     rows = [
         (place, process, state)
         for place, task in enumerate(chosen.tolist())
         for process, state in sorted(_states(app, task).items())
     ]
     task, process, state = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return Ties(task=task, process=process, state=state)
+    return StateTies(task=task, process=process, state=state)
 
 
 def _states(app: Application, task: int) -> dict[int, int]:
@@ -111,7 +111,7 @@ def _states(app: Application, task: int) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Network:
+class _ActiveFlow:
     """Groups of equal tasks → racks within a subtopology → its cells, one a process → processes → the sink.
 
     A task that some process has state of is a group of its own, with an arc straight to that process's cell.
@@ -126,7 +126,7 @@ class _Network:
     traffic_cost: int
     non_overlap_cost: int
 
-    def unmoved(self, due: Shares, ties: Ties) -> Longs | None:
+    def unmoved(self, due: TaskQuotas, ties: StateTies) -> Longs | None:
         """Where all tasks ran, if that is right and none would be better off elsewhere: then no flow is needed."""
         ran = ties.state == RAN
         if np.count_nonzero(ran) < len(self.chosen):
@@ -149,7 +149,7 @@ class _Network:
             where if right and (self.traffic_cost * saved <= self.non_overlap_cost).all() else None
         )
 
-    def solved(self, due: Shares, ties: Ties, *, strict: bool) -> Longs | None:
+    def solved(self, due: TaskQuotas, ties: StateTies, *, strict: bool) -> Longs | None:
         """The process by place; None where `strict` parts of subtopologies cannot be held."""
         count, racks, processes = len(self.chosen), self.misses.shape[1], len(self.rack)
         group = self._groups(ties)
@@ -223,7 +223,7 @@ class _Network:
         supply[: len(size)] = size
         supply[sink] = -count
         try:
-            flow = cheapest(Arcs(tail, head, capacity, cost), supply)
+            flow = min_cost_flow(Arcs(tail, head, capacity, cost), supply)
         except OverflowError as wrong:
             raise ProblemError(
                 "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"
@@ -243,7 +243,7 @@ class _Network:
         found: Longs = (cell - cell_node) % processes
         return found
 
-    def _groups(self, ties: Ties) -> Longs:
+    def _groups(self, ties: StateTies) -> Longs:
         """Tasks of one subtopology with equal misses are one, unless somebody has state of them."""
         count = len(self.chosen)
         alone = np.zeros(count, dtype=np.int64)

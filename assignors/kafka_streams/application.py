@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from assignors.kafka_streams.task_model import (
-    Consumer,
-    Process,
-    Settings,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Task,
 )
 from assignors.problem.columns import (
@@ -32,7 +32,7 @@ UNKNOWN = 2**63 - 1  # a lag that nothing is known of: further behind than any o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class TaskCopy:
     """State of a task that a process has or had."""
 
     process: int
@@ -69,7 +69,7 @@ class Application:
         Longs  # P+1: the consumers of process p are consumer_start[p] : consumer_start[p + 1]
     )
 
-    copies: tuple[tuple[Copy, ...], ...]  # by task, ascending processes
+    copies: tuple[tuple[TaskCopy, ...], ...]  # by task, ascending processes
     owner: Longs  # T: the process that had it active; -1 nobody or not known
     active_consumer: tuple[int, ...]  # by task: who ran it; -1 nobody
     standby_consumers: tuple[
@@ -78,7 +78,7 @@ class Application:
 
     @classmethod
     def build(
-        cls, tasks: Iterable[Task], processes: Iterable[Process], settings: Settings
+        cls, tasks: Iterable[Task], processes: Iterable[StreamsProcess], settings: StreamsSettings
     ) -> "Application":
         """Intern the names and lay out the columns.
 
@@ -171,9 +171,9 @@ def subtopology_order(name: str) -> tuple[bool, int, bytes]:
     return not plain, int(name) if plain else 0, utf16(name)
 
 
-def processes_in_order(processes: Iterable[Process]) -> list[Process]:
+def processes_in_order(processes: Iterable[StreamsProcess]) -> list[StreamsProcess]:
     """The processes by id, each once and with a thread."""
-    by_id: dict[str, Process] = {}
+    by_id: dict[str, StreamsProcess] = {}
     for process in processes:
         if not isinstance(process.id, str):
             raise ProblemError(f"process {process.id!r}: its id must be a string")
@@ -198,9 +198,9 @@ def processes_in_order(processes: Iterable[Process]) -> list[Process]:
     return [by_id[name] for name in in_java_order(by_id)]
 
 
-def consumers_in_order(process: Process) -> list[Consumer]:
+def consumers_in_order(process: StreamsProcess) -> list[StreamsConsumer]:
     """A process's consumers by id, each once."""
-    by_id: dict[str, Consumer] = {}
+    by_id: dict[str, StreamsConsumer] = {}
     for consumer in process.consumers:
         if not isinstance(consumer.id, str):
             raise ProblemError(
@@ -213,7 +213,7 @@ def consumers_in_order(process: Process) -> list[Consumer]:
 
 
 def _claims(
-    number: Mapping[str, int], consumers: Sequence[Sequence[Consumer]], consumer_start: Longs
+    number: Mapping[str, int], consumers: Sequence[Sequence[StreamsConsumer]], consumer_start: Longs
 ) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
     """By task: the consumer by process that ran it, and that followed it."""
     active: list[dict[int, int]] = [{} for _ in number]
@@ -236,13 +236,13 @@ def _owners(count: int, active: Sequence[Mapping[int, int]]) -> list[int]:
 
 def _copies(
     work: Sequence[Task],
-    people: Sequence[Process],
+    people: Sequence[StreamsProcess],
     number: Mapping[str, int],
     base_lag: Sequence[int],
     active: Sequence[Mapping[int, int]],
     standby: Sequence[Mapping[int, int]],
-    settings: Settings,
-) -> tuple[tuple[Copy, ...], ...]:
+    settings: StreamsSettings,
+) -> tuple[tuple[TaskCopy, ...], ...]:
     told: list[dict[int, int]] = [{} for _ in work]
     for process, said in enumerate(people):
         for name, position in said.offset_sums.items():
@@ -253,7 +253,7 @@ def _copies(
         for name, lag in said.lags.items():
             if name in number and _checked(said.id, "lags", name, lag):
                 told[number[name]][process] = lag
-    found: list[tuple[Copy, ...]] = []
+    found: list[tuple[TaskCopy, ...]] = []
     for task in range(len(work)):
         if not work[task].stateful:
             found.append(())
@@ -264,7 +264,7 @@ def _copies(
             ran = process in active[task]
             lag = told[task].get(process, 0 if ran and only_owner else base_lag[task])
             one.append(
-                Copy(
+                TaskCopy(
                     process=process,
                     lag=lag,
                     active=ran and only_owner,

@@ -11,37 +11,39 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from assignors.kafka_streams.actives import actives
+from assignors.kafka_streams.actives import assign_active
 from assignors.kafka_streams.application import (
     NOBODY,
     Application,
 )
-from assignors.kafka_streams.standbys import standbys
+from assignors.kafka_streams.standbys import assign_standbys
 from assignors.kafka_streams.task_model import (
-    Plan,
-    Process,
-    Settings,
+    StreamsProcess,
+    StreamsSettings,
     Task,
+    TaskPlan,
 )
-from assignors.kafka_streams.threads import threads
-from assignors.kafka_streams.warmups import movements
+from assignors.kafka_streams.threads import assign_threads
+from assignors.kafka_streams.warmups import next_step
 from assignors.problem.columns import Longs
 
 
 def assign(
-    tasks: Iterable[Task], processes: Iterable[Process], settings: Settings | None = None
-) -> Plan:
+    tasks: Iterable[Task],
+    processes: Iterable[StreamsProcess],
+    settings: StreamsSettings | None = None,
+) -> TaskPlan:
     """Plan an application.
 
     Raises:
         ProblemError: the message says whose field is wrong and what is expected there.
         SolverMissingError: the application needs flows, and OR-tools is not installed.
     """
-    settings = settings or Settings()
-    return planned(Application.build(tasks, processes, settings), settings)
+    settings = settings or StreamsSettings()
+    return plan_application(Application.build(tasks, processes, settings), settings)
 
 
-def planned(app: Application, settings: Settings) -> Plan:
+def plan_application(app: Application, settings: StreamsSettings) -> TaskPlan:
     """Plan an application that is in columns already."""
     if not app.processes:
         warning = (
@@ -49,28 +51,32 @@ def planned(app: Application, settings: Settings) -> Plan:
             if app.tasks
             else []
         )
-        return Plan(processes={}, warnings=tuple(warning))
-    belongs = where_stateful(app, settings)
-    followed = standbys(app, belongs, settings)
-    step = movements(app, belongs, followed.processes, settings)
-    active = with_stateless(app, step.active, settings)
-    return Plan(
-        processes=threads(app, active, step), awaited=step.awaited, warnings=followed.warnings
+        return TaskPlan(processes={}, warnings=tuple(warning))
+    belongs = assign_stateful(app, settings)
+    followed = assign_standbys(app, belongs, settings)
+    step = next_step(app, belongs, followed.processes, settings)
+    active = assign_stateless(app, step.active, settings)
+    return TaskPlan(
+        processes=assign_threads(app, active, step),
+        awaited=step.awaited,
+        warnings=followed.warnings,
     )
 
 
-def where_stateful(app: Application, settings: Settings) -> Longs:
+def assign_stateful(app: Application, settings: StreamsSettings) -> Longs:
     """The process where each stateful task belongs; -1 for the others."""
     active = np.full(len(app.tasks), NOBODY, dtype=np.int64)
     chosen = np.flatnonzero(app.stateful)
-    active[chosen] = actives(app, chosen, np.zeros(len(app.processes), dtype=np.int64), settings)
+    active[chosen] = assign_active(
+        app, chosen, np.zeros(len(app.processes), dtype=np.int64), settings
+    )
     return active
 
 
-def with_stateless(app: Application, active: Sequence[int], settings: Settings) -> Longs:
+def assign_stateless(app: Application, active: Sequence[int], settings: StreamsSettings) -> Longs:
     """The process of each task: the stateless ones beside the stateful ones as they run now."""
     found = np.array(active, dtype=np.int64)
     load = np.bincount(found[app.stateful], minlength=len(app.processes))
     chosen = np.flatnonzero(~app.stateful)
-    found[chosen] = actives(app, chosen, load, settings)
+    found[chosen] = assign_active(app, chosen, load, settings)
     return found

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from assignors.kafka_streams.task_model import (
-    Plan,
-    Process,
-    Settings,
+    StreamsProcess,
+    StreamsSettings,
     Task,
+    TaskPlan,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class TaskPlanScore:
     """How even, local and disruptive a plan is."""
 
     active_per_thread: float | None  # of the most loaded process
@@ -35,7 +35,9 @@ class Score:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def score(tasks: Iterable[Task], processes: Sequence[Process], plan: Plan) -> Score:
+def score_plan(
+    tasks: Iterable[Task], processes: Sequence[StreamsProcess], plan: TaskPlan
+) -> TaskPlanScore:
     """Score a plan against what ran before."""
     known = {task.id: task for task in tasks}
     where = {
@@ -57,7 +59,7 @@ def score(tasks: Iterable[Task], processes: Sequence[Process], plan: Plan) -> Sc
         for consumer in process.consumers:
             for task in consumer.active:
                 before.setdefault(task, set()).add(process.id)
-    return Score(
+    return TaskPlanScore(
         active_per_thread=round(max(loads), 6) if loads else None,
         spread=_spread(count[thread] for thread in threads),
         stateful_spread=_spread(stateful[thread] for thread in threads),
@@ -88,8 +90,11 @@ def _cross_rack(
     return round(1 - sum(local) / len(local), 6) if local else None
 
 
-def violations(
-    tasks: Iterable[Task], processes: Iterable[Process], settings: Settings, plan: Plan
+def plan_violations(
+    tasks: Iterable[Task],
+    processes: Iterable[StreamsProcess],
+    settings: StreamsSettings,
+    plan: TaskPlan,
 ) -> list[str]:
     """Everything that is wrong with a plan, in words; empty when it is right."""
     known = {task.id: task for task in tasks}
@@ -119,7 +124,9 @@ def violations(
     return wrong
 
 
-def _strangers(tasks: dict[str, Task], processes: dict[str, Process], plan: Plan) -> list[str]:
+def _strangers(
+    tasks: dict[str, Task], processes: dict[str, StreamsProcess], plan: TaskPlan
+) -> list[str]:
     wrong = [f"task {task!r}: is unknown" for _, _, _, task in plan.rows() if task not in tasks]
     if plan.processes.keys() != processes.keys():
         return [

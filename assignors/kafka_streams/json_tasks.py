@@ -20,16 +20,16 @@ from time import perf_counter_ns
 from typing import Any
 
 from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import planned
-from assignors.kafka_streams.evaluation import score
+from assignors.kafka_streams.assign import plan_application
+from assignors.kafka_streams.evaluation import score_plan
 from assignors.kafka_streams.task_model import (
-    Consumer,
-    Plan,
-    Process,
-    Settings,
-    Source,
+    SourceTopic,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Subtopology,
     Task,
+    TaskPlan,
 )
 from assignors.problem.inputs import ProblemError
 from assignors.problem.validation import MAX_PARTITIONS
@@ -42,12 +42,12 @@ class StreamsProblem:
     """A line, understood."""
 
     tasks: tuple[Task, ...]
-    processes: tuple[Process, ...]
-    settings: Settings
+    processes: tuple[StreamsProcess, ...]
+    settings: StreamsSettings
     repeat: int
 
 
-def streams_problem_of(said: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:
+def parse_streams_problem(said: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:
     """A problem from a line's fields.
 
     Raises:
@@ -73,7 +73,7 @@ def streams_problem_of(said: Mapping[str, Any], repeat: int = 1) -> StreamsProbl
     )
 
 
-def streams_solved(problem: StreamsProblem) -> dict[str, Any]:
+def solve_streams_problem(problem: StreamsProblem) -> dict[str, Any]:
     """The answer, with the time that it took: the plan alone, and from names to names."""
     plans: list[float] = []
     totals: list[float] = []
@@ -81,7 +81,7 @@ def streams_solved(problem: StreamsProblem) -> dict[str, Any]:
         begun = perf_counter_ns()
         app = Application.build(problem.tasks, problem.processes, problem.settings)
         built = perf_counter_ns()
-        plan = planned(app, problem.settings)
+        plan = plan_application(app, problem.settings)
         done = perf_counter_ns()
         plans.append((done - built) / 1000)
         totals.append((done - begun) / 1000)
@@ -93,7 +93,7 @@ def streams_solved(problem: StreamsProblem) -> dict[str, Any]:
     return _answer(problem, plan) | {name: round(micros) for name, micros in times.items()}
 
 
-def _answer(problem: StreamsProblem, plan: Plan) -> dict[str, Any]:
+def _answer(problem: StreamsProblem, plan: TaskPlan) -> dict[str, Any]:
     return {
         "assignment": {
             process.id: {
@@ -108,11 +108,11 @@ def _answer(problem: StreamsProblem, plan: Plan) -> dict[str, Any]:
         "probing": plan.probing,
         "awaited": [asdict(each) for each in plan.awaited],
         "warnings": list(plan.warnings),
-        "score": score(problem.tasks, problem.processes, plan).as_json(),
+        "score": score_plan(problem.tasks, problem.processes, plan).as_json(),
     }
 
 
-def _source(name: str, said: Any) -> Source:
+def _source(name: str, said: Any) -> SourceTopic:
     fields = _object(f"topic {name!r}", said)
     partitions = _count(f"topic {name!r}: partitions", fields.get("partitions"), MAX_PARTITIONS)
     racks = fields.get("replica_racks")
@@ -125,10 +125,10 @@ def _source(name: str, said: Any) -> Source:
             raise ProblemError(
                 f"topic {name!r}: replica_racks has {len(racks)} entries for {partitions} partitions; give one for each"
             )
-    return Source(partitions=partitions, replica_racks=racks)
+    return SourceTopic(partitions=partitions, replica_racks=racks)
 
 
-def _subtopology(name: str, said: Any, topics: Mapping[str, Source]) -> list[Task]:
+def _subtopology(name: str, said: Any, topics: Mapping[str, SourceTopic]) -> list[Task]:
     fields = _object(f"tasks of {name!r}", said)
     stateful = fields.get("stateful")
     if stateful is not None and not isinstance(stateful, bool):
@@ -142,7 +142,7 @@ def _subtopology(name: str, said: Any, topics: Mapping[str, Source]) -> list[Tas
             )
         stand_in = f"the source of {name}"
         partitions = _count(f"tasks of {name!r}: partitions", fields["partitions"], MAX_PARTITIONS)
-        topics = {**topics, stand_in: Source(partitions=partitions)}
+        topics = {**topics, stand_in: SourceTopic(partitions=partitions)}
         sources = [stand_in]
     return Subtopology(
         id=name,
@@ -155,9 +155,9 @@ def _subtopology(name: str, said: Any, topics: Mapping[str, Source]) -> list[Tas
     ).tasks(topics)
 
 
-def _process(name: str, said: Any) -> Process:
+def _process(name: str, said: Any) -> StreamsProcess:
     fields = _object(f"process {name!r}", said)
-    return Process(
+    return StreamsProcess(
         id=name,
         rack=fields.get("rack"),
         tags=_object(f"process {name!r}: tags", fields.get("tags") or {}),
@@ -167,16 +167,16 @@ def _process(name: str, said: Any) -> Process:
     )
 
 
-def _consumers(process: str, said: Any) -> list[Consumer]:
+def _consumers(process: str, said: Any) -> list[StreamsConsumer]:
     if isinstance(said, int):
         count = _count(f"process {process!r}: consumers", said, MAX_THREADS)
-        return [Consumer(id=f"{process}-{number}") for number in range(1, count + 1)]
+        return [StreamsConsumer(id=f"{process}-{number}") for number in range(1, count + 1)]
     consumers = []
     for name, each in _object(f"process {process!r}: consumers", said).items():
         whose = f"process {process!r}: consumer {name!r}"
         fields = _object(whose, each)
         consumers.append(
-            Consumer(
+            StreamsConsumer(
                 id=name,
                 active=_names(f"{whose}: active", fields.get("active") or []),
                 standby=_names(f"{whose}: standby", fields.get("standby") or []),
@@ -185,12 +185,12 @@ def _consumers(process: str, said: Any) -> list[Consumer]:
     return consumers
 
 
-def _settings(options: Mapping[str, Any]) -> Settings:
-    known = [field.name for field in fields(Settings)]
+def _settings(options: Mapping[str, Any]) -> StreamsSettings:
+    known = [field.name for field in fields(StreamsSettings)]
     given = {name: options[name] for name in known if name in options}
     if "rack_aware_tags" in given:
         given["rack_aware_tags"] = tuple(_names("option rack_aware_tags", given["rack_aware_tags"]))
-    return Settings(**given)
+    return StreamsSettings(**given)
 
 
 def _object(what: str, value: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from assignors.problem.columns import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shares:
+class TaskQuotas:
     """What is due by process: `sure` to each, and one more to `spare` of the `tied`."""
 
     sure: Longs
@@ -28,7 +28,7 @@ class Shares:
     spare: int
 
 
-def shares(count: int, load: Longs, threads: Longs) -> Shares:
+def task_quotas(count: int, load: Longs, threads: Longs) -> TaskQuotas:
     """The shares of so many tasks over processes that have a load already."""
     low, high = 0, count + int((load // threads).max(initial=0)) + 1
     while high - low > 1:  # the highest level that all threads can be filled to
@@ -41,7 +41,7 @@ def shares(count: int, load: Longs, threads: Longs) -> Shares:
     left = count - int(sure.sum())
     nobody = np.zeros(len(load), dtype=np.bool_)
     if not left:
-        return Shares(sure=sure, tied=nobody, spare=0)
+        return TaskQuotas(sure=sure, tied=nobody, spare=0)
     room = _up_to(low + 1, load, threads) - sure
     process = np.repeat(np.arange(len(load)), room)
     before = ((load + sure)[process] + within(room)) / threads[
@@ -53,7 +53,7 @@ def shares(count: int, load: Longs, threads: Longs) -> Shares:
     tied = nobody
     tied[process[(before == before[last]) & (more == more[last])]] = True
     sure += np.bincount(process[ahead], minlength=len(load))
-    return Shares(sure=sure, tied=tied, spare=left - int(np.count_nonzero(ahead)))
+    return TaskQuotas(sure=sure, tied=tied, spare=left - int(np.count_nonzero(ahead)))
 
 
 def _up_to(level: int, load: Longs, threads: Longs) -> Longs:

@@ -21,7 +21,7 @@ MAX_CHOICES = 64
 MAX_CLASSES = 64
 
 
-class Spreading:
+class TagSpread:
     """Where the next standby of a task may go, remembered by what the copies so far are on."""
 
     def __init__(self, values: Sequence[tuple[str | None, ...]], room: Sequence[int]) -> None:

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 
 from assignors.kafka_streams.application import (
     Application,
-    Copy,
+    TaskCopy,
 )
-from assignors.kafka_streams.quotas import Shares
-from assignors.kafka_streams.rack_tags import Spreading
-from assignors.kafka_streams.task_model import Settings
+from assignors.kafka_streams.quotas import TaskQuotas
+from assignors.kafka_streams.rack_tags import TagSpread
+from assignors.kafka_streams.task_model import StreamsSettings
 
 
-def rank(copy: Copy) -> tuple[bool, bool, int, int]:
+def rank(copy: TaskCopy) -> tuple[bool, bool, int, int]:
     """Which copy serves best: caught up, already a standby, least behind, process by id."""
     return not copy.caught_up, not copy.standby, copy.lag, copy.process
 
 
-class Placing:
+class StandbyPlacement:
     """The standbys so far, the room that is left, and the processes in order of their loads."""
 
     def __init__(
@@ -30,10 +30,10 @@ class Placing:
         app: Application,
         active: Sequence[int],
         load: Sequence[int],
-        due: Shares,
+        due: TaskQuotas,
         wanted: int,
-        spreading: Spreading,
-        settings: Settings,
+        spreading: TagSpread,
+        settings: StreamsSettings,
     ) -> None:
         """Take where the stateful tasks belong, the load that they are, and each process's share of the standbys."""
         self.standbys: list[list[int]] = [[] for _ in app.tasks]

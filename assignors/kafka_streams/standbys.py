@@ -19,34 +19,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.quotas import shares
-from assignors.kafka_streams.rack_tags import Spreading
-from assignors.kafka_streams.standby_placement import Placing
-from assignors.kafka_streams.task_model import Settings
+from assignors.kafka_streams.quotas import task_quotas
+from assignors.kafka_streams.rack_tags import TagSpread
+from assignors.kafka_streams.standby_placement import StandbyPlacement
+from assignors.kafka_streams.task_model import StreamsSettings
 from assignors.problem.columns import Longs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standbys:
+class StandbyPlan:
     """The processes of each task's standbys, and what could not be had."""
 
     processes: tuple[tuple[int, ...], ...]  # by task
     warnings: tuple[str, ...]
 
 
-def standbys(app: Application, active: Longs, settings: Settings) -> Standbys:
+def assign_standbys(app: Application, active: Longs, settings: StreamsSettings) -> StandbyPlan:
     """The standbys of stateful tasks, given where each belongs active."""
     wanted = min(settings.standby_replicas, len(app.processes) - 1)
     stateful = np.flatnonzero(app.stateful)
     if wanted <= 0 or not len(stateful):
-        return Standbys(
+        return StandbyPlan(
             processes=((),) * len(app.tasks), warnings=tuple(_too_few(app, settings, len(stateful)))
         )
     load = np.bincount(active[stateful], minlength=len(app.processes))
-    due = shares(wanted * len(stateful), load, app.threads)
+    due = task_quotas(wanted * len(stateful), load, app.threads)
     room = np.bincount(app.tag_class, minlength=len(app.tag_values)).tolist()
-    spreading = Spreading(app.tag_values, room)
-    placing = Placing(
+    spreading = TagSpread(app.tag_values, room)
+    placing = StandbyPlacement(
         app=app,
         active=active.tolist(),
         load=load.tolist(),
@@ -73,10 +73,10 @@ def standbys(app: Application, active: Longs, settings: Settings) -> Standbys:
         *_too_few(app, settings, len(tasks)),
         *_too_close(app, active, settings, spreading, found),
     ]
-    return Standbys(processes=tuple(found), warnings=tuple(warnings))
+    return StandbyPlan(processes=tuple(found), warnings=tuple(warnings))
 
 
-def _too_few(app: Application, settings: Settings, tasks: int) -> list[str]:
+def _too_few(app: Application, settings: StreamsSettings, tasks: int) -> list[str]:
     possible = len(app.processes) - 1
     if not tasks or settings.standby_replicas <= possible:
         return []
@@ -88,8 +88,8 @@ def _too_few(app: Application, settings: Settings, tasks: int) -> list[str]:
 def _too_close(
     app: Application,
     active: Longs,
-    settings: Settings,
-    spreading: Spreading,
+    settings: StreamsSettings,
+    spreading: TagSpread,
     found: Sequence[tuple[int, ...]],
 ) -> list[str]:
     """A warning for each tag with tasks whose copies share a value."""

@@ -38,7 +38,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceTopic:
     """A topic that tasks read or log to: its replicas' racks by partition."""
 
     partitions: int
@@ -60,7 +60,7 @@ class Subtopology:
     stateful: bool | None = None  # None: it is if it has changelogs
     end_offset_sums: Sequence[int] | None = None  # by partition
 
-    def tasks(self, topics: Mapping[str, Source]) -> list[Task]:
+    def tasks(self, topics: Mapping[str, SourceTopic]) -> list[Task]:
         """As many tasks as its largest source has partitions; each reads its number of every source that has it.
 
         Raises:
@@ -95,7 +95,7 @@ class Subtopology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consumer:
+class StreamsConsumer:
     """One stream thread and the tasks that it had."""
 
     id: str
@@ -104,7 +104,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class StreamsProcess:
     """One instance of the application; its threads share its disk, and so its state.
 
     `lags` says how far its copies are behind. Where it is silent, `offset_sums` and the task's end offsets do; where those
@@ -112,7 +112,7 @@ class Process:
     """
 
     id: str
-    consumers: Sequence[Consumer]
+    consumers: Sequence[StreamsConsumer]
     rack: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     lags: Mapping[str, int] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class StreamsSettings:
     """The settings of Kafka Streams that shape a plan, with Kafka's defaults."""
 
     standby_replicas: int = 0  # num.standby.replicas
@@ -168,7 +168,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
+class TaskAssignment:
     """What one consumer is to run: task ids, in the tasks' order."""
 
     active: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
+class AwaitedCopy:
     """A copy that is not where it belongs yet: why a probing rebalance is wanted."""
 
     task: str
@@ -188,11 +188,11 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TaskPlan:
     """A plan for the whole application, in the order of process and consumer ids."""
 
-    processes: Mapping[str, Mapping[str, Assigned]]  # by process and consumer
-    awaited: tuple[Awaited, ...] = ()
+    processes: Mapping[str, Mapping[str, TaskAssignment]]  # by process and consumer
+    awaited: tuple[AwaitedCopy, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

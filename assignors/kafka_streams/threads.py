@@ -15,14 +15,16 @@ from assignors.kafka_streams.application import (
     NOBODY,
     Application,
 )
-from assignors.kafka_streams.task_model import Assigned
-from assignors.kafka_streams.warmups import Movements
+from assignors.kafka_streams.task_model import TaskAssignment
+from assignors.kafka_streams.warmups import TransitionStep
 from assignors.problem.columns import Longs
 
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 
 
-def threads(app: Application, active: Longs, moved: Movements) -> dict[str, dict[str, Assigned]]:
+def assign_threads(
+    app: Application, active: Longs, moved: TransitionStep
+) -> dict[str, dict[str, TaskAssignment]]:
     """By process and consumer: what each runs, follows and warms up."""
     work: list[tuple[list[int], list[int], list[int], list[int]]] = [
         ([], [], [], []) for _ in app.processes
@@ -46,7 +48,7 @@ def _dealt(
     process: int,
     consumers: range,
     work: tuple[list[int], list[int], list[int], list[int]],
-) -> dict[str, Assigned]:
+) -> dict[str, TaskAssignment]:
     if len(consumers) == 1:
         active = sorted(work[0] + work[1])
         return {app.consumers[consumers[0]]: _named(app, active, work[2], work[3])}
@@ -118,8 +120,8 @@ def _filled(count: int, load: Sequence[int]) -> tuple[int, int]:
 
 def _named(
     app: Application, active: Sequence[int], standby: Sequence[int], warmup: Sequence[int]
-) -> Assigned:
-    return Assigned(
+) -> TaskAssignment:
+    return TaskAssignment(
         active=tuple(app.tasks[task] for task in active),
         standby=tuple(app.tasks[task] for task in standby),
         warmup=tuple(app.tasks[task] for task in warmup),

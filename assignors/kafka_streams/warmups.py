@@ -18,29 +18,32 @@ from assignors.kafka_streams.application import (
     NOBODY,
     UNKNOWN,
     Application,
-    Copy,
+    TaskCopy,
 )
 from assignors.kafka_streams.standby_placement import rank
 from assignors.kafka_streams.task_model import (
-    Awaited,
-    Settings,
+    AwaitedCopy,
+    StreamsSettings,
 )
 from assignors.problem.columns import Longs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Movements:
+class TransitionStep:
     """Who runs, follows and warms up each task now."""
 
     active: tuple[int, ...]  # by task; -1 for stateless ones
     standbys: tuple[tuple[int, ...], ...]  # by task
     warmups: tuple[tuple[int, ...], ...]  # by task
-    awaited: tuple[Awaited, ...]
+    awaited: tuple[AwaitedCopy, ...]
 
 
-def movements(
-    app: Application, active: Longs, standbys: tuple[tuple[int, ...], ...], settings: Settings
-) -> Movements:
+def next_step(
+    app: Application,
+    active: Longs,
+    standbys: tuple[tuple[int, ...], ...],
+    settings: StreamsSettings,
+) -> TransitionStep:
     """The first step towards where active tasks and standbys belong."""
     step = _Step(app, active.tolist(), [list(those) for those in standbys], settings.max_warmups)
     for pair in _least_behind_first(app, list(enumerate(step.active))):
@@ -48,7 +51,7 @@ def movements(
     pairs = [(task, process) for task, those in enumerate(standbys) for process in those]
     for pair in _least_behind_first(app, pairs):
         step.follow(*pair)
-    return Movements(
+    return TransitionStep(
         active=tuple(step.active),
         standbys=tuple(tuple(sorted(those)) for those in step.standbys),
         warmups=tuple(tuple(sorted(those)) for those in step.warmups),
@@ -76,7 +79,7 @@ class _Step:
         self.active = active
         self.standbys = standbys
         self.warmups: list[list[int]] = [[] for _ in active]
-        self.awaited: list[Awaited] = []
+        self.awaited: list[AwaitedCopy] = []
         self._app = app
         self._budget = budget
         self._load = [0] * len(app.processes)
@@ -117,7 +120,7 @@ class _Step:
         self.standbys[task].append(min(there, key=rank).process)
         self._await(task, belongs, "standby", warming=self._warm(task, belongs))
 
-    def _serves(self, copy: Copy) -> tuple[bool, bool, int, int, int]:
+    def _serves(self, copy: TaskCopy) -> tuple[bool, bool, int, int, int]:
         caught_up = copy.caught_up
         lag = 0 if caught_up else copy.lag
         return not caught_up, not copy.active, lag, self._load[copy.process], copy.process
@@ -132,7 +135,7 @@ class _Step:
     def _await(self, task: int, process: int, role: str, *, warming: bool) -> None:
         lag = self._app.lag(task, process)
         self.awaited.append(
-            Awaited(
+            AwaitedCopy(
                 task=self._app.tasks[task],
                 process=self._app.processes[process],
                 role="active" if role == "active" else "standby",

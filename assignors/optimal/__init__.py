@@ -7,17 +7,17 @@ from assignors.optimal.best_plan import (
 )
 from assignors.optimal.certificate import Certificate, Objective
 from assignors.optimal.explanation import (
+    Alternative,
     Explanation,
-    Place,
     explain,
 )
 
 __all__ = [
+    "Alternative",
     "Certificate",
     "Explanation",
     "Objective",
     "OptimalPlan",
-    "Place",
     "explain",
     "optimal_plan",
     "optimal_strategy",

@@ -11,16 +11,16 @@ import numpy as np
 from assignors.optimal.bounds import load_bound
 from assignors.optimal.certificate import Certificate, certified
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     terms,
 )
-from assignors.optimal.model.plan_options import Wishes
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.repair import fits, repaired
 from assignors.optimal.search.exact import exact
 from assignors.optimal.search.truncate import cut
 from assignors.optimal.target import (
-    Reference,
+    Target,
     reference,
 )
 from assignors.problem.assignment import Assignment
@@ -56,13 +56,13 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
 
 def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     """The same with its certificate."""
-    wishes = Wishes.read(options)
-    effort = Effort.of(wishes.time_budget)
+    wishes = Options.read(options)
+    effort = WorkBudget.of(wishes.time_budget)
     stated = terms(group, wishes)
     bound = load_bound(stated)
     small = exact(stated)
     if small is not None:
-        goal = Reference(small.owner, small.drain, small.crossing)
+        goal = Target(small.owner, small.drain, small.crossing)
         whole = stated.held if fits(stated, stated.held, goal) else small.owner
     else:
         goal = reference(stated, bound, effort.half())
@@ -82,7 +82,7 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     return OptimalPlan(assignment=Assignment(owner), certificate=certificate)
 
 
-def _may_wait(stated: Terms) -> Bools:
+def _may_wait(stated: Model) -> Bools:
     """By partition: its holder reads it and is not asked to give it up; that counts would like it elsewhere is no hurry."""
     claimed = np.flatnonzero(stated.taken & (stated.before >= 0))
     may = np.zeros(len(stated.reader_set), dtype=np.bool_)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     summed,
 )
 from assignors.problem.columns import (
@@ -17,8 +17,8 @@ from assignors.problem.columns import (
 )
 from assignors.solver import (
     Arcs,
-    fullest,
-    joined,
+    concat_arcs,
+    max_flow,
 )
 
 GROUPED = 16  # how many of the heaviest that must come together are looked at
@@ -35,7 +35,7 @@ class Bound:
     partitions: tuple[int, ...] = ()
 
 
-def load_bound(terms: Terms) -> Bound:
+def load_bound(terms: Model) -> Bound:
     """The least that the longest time to drain can be."""
     found = [Bound(0.0, "nothing to drain")]
     if bool(terms.taken.any()):
@@ -43,7 +43,7 @@ def load_bound(terms: Terms) -> Bound:
     return max(found, key=lambda bound: bound.value)
 
 
-def _total(terms: Terms) -> Bound:
+def _total(terms: Model) -> Bound:
     """Load over capacity, of all or of the readers that have the most of it."""
     owned = terms.taken
     kinds = len(terms.signature)
@@ -71,12 +71,12 @@ def _tightest(rows: np.ndarray, work: Floats, capacity: Floats, level: float) ->
     supply = np.floor(work * scale).astype(np.int64)
     for _ in range(ROUNDS):
         room = np.ceil(capacity * (level * scale)).astype(np.int64)
-        arcs = joined(
+        arcs = concat_arcs(
             Arcs(np.zeros(count, np.int64), 2 + np.arange(count), supply),
             Arcs(2 + reader_set, 2 + count + kind, supply[reader_set]),
             Arcs(2 + count + np.arange(kinds), np.ones(kinds, np.int64), room),
         )
-        flow, side = fullest(arcs, 0, 1)
+        flow, side = max_flow(arcs, 0, 1)
         short = side[2 : 2 + count]
         if flow >= int(supply.sum()) or not short.any():
             break
@@ -87,7 +87,7 @@ def _tightest(rows: np.ndarray, work: Floats, capacity: Floats, level: float) ->
     return level
 
 
-def _largest(terms: Terms) -> Bound:
+def _largest(terms: Model) -> Bound:
     """The heaviest partition with the lightest company that its owner must have, on the fastest that may have it."""
     owned = np.flatnonzero(terms.taken)
     heaviest = np.full(len(terms.allowed), -1.0)
@@ -111,7 +111,7 @@ def _largest(terms: Terms) -> Bound:
     return best
 
 
-def _together(terms: Terms) -> list[Bound]:
+def _together(terms: Model) -> list[Bound]:
     """Of the k n + 1 heaviest partitions of n members somebody has k + 1: at least the lightest of them."""
     found = []
     block_of = terms.blocks.of_audience[terms.reader_set]
@@ -134,7 +134,7 @@ def _together(terms: Terms) -> list[Bound]:
     return found
 
 
-def _slowest(terms: Terms) -> list[Bound]:
+def _slowest(terms: Model) -> list[Bound]:
     """The slowest members of a block have at least so many partitions together: at least as many of its lightest."""
     found = []
     block_of = terms.blocks.of_audience[terms.reader_set]
@@ -148,7 +148,7 @@ def _slowest(terms: Terms) -> list[Bound]:
     return found
 
 
-def kept_bound(terms: Terms) -> int:
+def kept_bound(terms: Model) -> int:
     """The most partitions that can stay where they are at these counts: Σ min(own, q) + min(r, #{own > q}) by block."""
     own = terms.count(terms.held)
     block, inside = terms.block, terms.block >= 0
@@ -158,7 +158,7 @@ def kept_bound(terms: Terms) -> int:
     return int(np.minimum(own, terms.least).sum() + np.minimum(wish, pools(terms)).sum())
 
 
-def pools(terms: Terms) -> Longs:
+def pools(terms: Model) -> Longs:
     """By block: partitions that are left over once every member has its least."""
     blocks, inside = len(terms.blocks.level), terms.block >= 0
     total = np.bincount(terms.blocks.of_audience[terms.reader_set[terms.taken]], minlength=blocks)
@@ -166,12 +166,12 @@ def pools(terms: Terms) -> Longs:
     return total - least.astype(np.int64)
 
 
-def moves_bound(terms: Terms) -> int:
+def moves_bound(terms: Model) -> int:
     """The fewest moves of any plan with these counts."""
     return int(np.count_nonzero(terms.before >= 0)) - kept_bound(terms)
 
 
-def growth_bound(terms: Terms, limit: float) -> int:
+def growth_bound(terms: Model, limit: float) -> int:
     """The fewest moves of any plan in which nobody is above a time to drain.
 
     What nobody holds, and what members hold beyond the limit, is taken up by members that have room for it, the roomiest

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.optimal.bounds import Bound, growth_bound, moves_bound
-from assignors.optimal.model.model import Terms
+from assignors.optimal.model.model import Model
 from assignors.optimal.search.class_flow import crossing_bound
-from assignors.optimal.target import Reference
+from assignors.optimal.target import Target
 from assignors.problem.columns import Ints
 
 TOLD = 3  # partitions of a bound that are named; more say no more
@@ -115,7 +115,7 @@ class Certificate:
 
 
 def certified(
-    terms: Terms, owner: Ints, bound: Bound, goal: Reference, *, exact: bool, cut: bool, spent: bool
+    terms: Model, owner: Ints, bound: Bound, goal: Target, *, exact: bool, cut: bool, spent: bool
 ) -> Certificate:
     """Hold a plan against the bounds.
 
@@ -160,7 +160,7 @@ def certified(
     )
 
 
-def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Objective:
+def _crossing(terms: Model, owner: Ints, goal: Target, *, exact: bool) -> Objective:
     value = terms.crossed(owner)
     if exact:
         bound, kind = goal.crossing, COMPARED
@@ -173,7 +173,7 @@ def _crossing(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Obj
     return Objective(name="cross_rack", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Objective:
+def _moves(terms: Model, owner: Ints, goal: Target, *, exact: bool) -> Objective:
     value = int(np.count_nonzero(terms.moved(owner)))
     if exact:
         bound, kind = value, COMPARED
@@ -188,7 +188,7 @@ def _moves(terms: Terms, owner: Ints, goal: Reference, *, exact: bool) -> Object
     return Objective(name="moves", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _unit(terms: Terms) -> str:
+def _unit(terms: Model) -> str:
     if bool((terms.capacity == 1).all()) and not bool(
         terms.group.rate.any() and terms.wishes.horizon
     ):
@@ -196,7 +196,7 @@ def _unit(terms: Terms) -> str:
     return "time to drain"
 
 
-def _named(terms: Terms, partition: int) -> tuple[str, int]:
+def _named(terms: Model, partition: int) -> tuple[str, int]:
     topic = int(terms.group.partition_topic[partition])
     return terms.group.topics[topic], partition - int(terms.group.topic_start[topic])
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     terms,
 )
-from assignors.optimal.model.plan_options import Wishes
-from assignors.optimal.model.working_plan import Bench
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.problem.assignment import (
     NOBODY,
     Assignment,
@@ -31,7 +31,7 @@ from assignors.problem.inputs import ProblemError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Alternative:
     """Another place for a partition, and what it changes; above 0 is worse."""
 
     member: str
@@ -71,7 +71,7 @@ class Explanation:
     partition: str
     owner: str | None
     reasons: tuple[str, ...]
-    places: tuple[Place, ...]  # others, the best first
+    alternatives: tuple[Alternative, ...]  # others, the best first
 
     def as_json(self) -> dict[str, object]:
         """By name."""
@@ -79,16 +79,16 @@ class Explanation:
             "partition": self.partition,
             "owner": self.owner,
             "reasons": list(self.reasons),
-            "places": [place.as_json() for place in self.places],
+            "alternatives": [alternative.as_json() for alternative in self.alternatives],
         }
 
     def lines(self) -> tuple[str, ...]:
         """In an operator's words."""
         head = f"{self.partition} is with {self.owner or 'nobody'}"
         told = [head + (f": {'; '.join(self.reasons)}" if self.reasons else "")]
-        if self.places:
-            told.append("the next best places would cost:")
-            told += [f"  {place.sentence()}" for place in self.places]
+        if self.alternatives:
+            told.append("the next best alternatives would cost:")
+            told += [f"  {alternative.sentence()}" for alternative in self.alternatives]
         return tuple(told)
 
 
@@ -98,7 +98,7 @@ def explain(
     topic: str,
     number: int,
     *,
-    places: int = 3,
+    alternatives: int = 3,
     **options: Any,
 ) -> Explanation:
     """Say why a partition is where an assignment has it.
@@ -107,16 +107,16 @@ def explain(
         ProblemError: there is no such partition, or an option has the wrong shape.
     """
     partition = _found(group, topic, number)
-    stated = terms(group, Wishes.read(options))
-    bench = Bench.of(stated, assignment.target, stated.before)
+    stated = terms(group, Options.read(options))
+    bench = WorkingPlan.of(stated, assignment.target, stated.before)
     owner = int(bench.owner[partition])
     others = _others(bench, partition, owner) if owner >= 0 else []
-    best = sorted(others, key=lambda other: other[0])[:places]
+    best = sorted(others, key=lambda other: other[0])[:alternatives]
     return Explanation(
         partition=_name(group, partition),
         owner=group.members[owner] if owner >= 0 else None,
         reasons=tuple(_reasons(stated, partition, owner)),
-        places=tuple(_described(bench, cost, taker, back) for cost, taker, back in best),
+        alternatives=tuple(_described(bench, cost, taker, back) for cost, taker, back in best),
     )
 
 
@@ -133,7 +133,7 @@ def _found(group: Group, topic: str, number: int) -> int:
     return int(first) + number
 
 
-def _reasons(stated: Terms, partition: int, owner: int) -> Iterable[str]:
+def _reasons(stated: Model, partition: int, owner: int) -> Iterable[str]:
     group = stated.group
     if owner < 0:
         yield "no member reads it"
@@ -158,7 +158,7 @@ def _reasons(stated: Terms, partition: int, owner: int) -> Iterable[str]:
 Cost = tuple[int, float, int, int]  # uneven counts, load, weight across racks, moves: differences
 
 
-def _others(bench: Bench, partition: int, owner: int) -> list[tuple[Cost, int, int]]:
+def _others(bench: WorkingPlan, partition: int, owner: int) -> list[tuple[Cost, int, int]]:
     """Every other member, with the best way to give it the partition: what it costs, who, and what comes back."""
     stated = bench.terms
     takers = np.flatnonzero(stated.wanted[stated.reader_set[partition]][stated.kind])
@@ -173,7 +173,7 @@ def _others(bench: Bench, partition: int, owner: int) -> list[tuple[Cost, int, i
     return found
 
 
-def _costs(bench: Bench, partition: int, owner: int, taker: int, ways: Longs) -> list[Cost]:
+def _costs(bench: WorkingPlan, partition: int, owner: int, taker: int, ways: Longs) -> list[Cost]:
     stated = bench.terms
     alone = ways < 0
     load = np.where(alone, 0.0, stated.load[ways])
@@ -201,7 +201,7 @@ def _costs(bench: Bench, partition: int, owner: int, taker: int, ways: Longs) ->
     ]
 
 
-def _uneven(bench: Bench, owner: int, taker: int) -> int:
+def _uneven(bench: WorkingPlan, owner: int, taker: int) -> int:
     """How many more counts are off when one partition goes from one to the other."""
     stated, count = bench.terms, bench.count
     off = 0
@@ -212,21 +212,21 @@ def _uneven(bench: Bench, owner: int, taker: int) -> int:
     return off
 
 
-def _far(stated: Terms, partitions: Longs, before: int, after: int) -> Longs:
+def _far(stated: Model, partitions: Longs, before: int, after: int) -> Longs:
     gone = stated.crossing(partitions, np.array([before]))
     return np.asarray(stated.crossing(partitions, np.array([after])) - gone)
 
 
-def _moved(stated: Terms, partitions: Longs, before: int, after: int) -> Longs:
+def _moved(stated: Model, partitions: Longs, before: int, after: int) -> Longs:
     held = stated.before[partitions]
     return np.asarray((held == before).astype(np.int64) - (held == after))
 
 
-def _described(bench: Bench, cost: Cost, taker: int, back: int) -> Place:
+def _described(bench: WorkingPlan, cost: Cost, taker: int, back: int) -> Alternative:
     group = bench.terms.group
     uneven, load, far, moves = cost
     traffic = max(int(bench.terms.weight.sum()), 1)
-    return Place(
+    return Alternative(
         member=group.members[taker],
         exchange=_name(group, back) if back >= 0 else None,
         uneven=uneven,

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.model import Model
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.construct import place
 from assignors.optimal.search.improve import settled
 from assignors.optimal.search.relay import passed
 from assignors.optimal.search.relieve import levelled
 from assignors.optimal.target import (
     SEEDED,
-    Reference,
+    Target,
 )
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import (
@@ -31,19 +31,19 @@ from assignors.strategies.range import range_strategy
 from assignors.strategies.uniform import uniform_strategy
 
 
-def limits(terms: Terms, goal: Reference) -> tuple[float, int]:
+def limits(terms: Model, goal: Target) -> tuple[float, int]:
     """The time to drain and the weight across racks that are good enough."""
     drain = terms.wishes.within(goal.drain)
     return drain, int(goal.crossing * (1 + terms.wishes.cross_tolerance))
 
 
-def fits(terms: Terms, owner: Ints, goal: Reference) -> bool:
+def fits(terms: Model, owner: Ints, goal: Target) -> bool:
     """Whether a plan is as good as it has to be, moves aside."""
     drain, crossing = limits(terms, goal)
     return terms.even(owner) and terms.drain(owner) <= drain and terms.crossed(owner) <= crossing
 
 
-def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
+def repaired(terms: Model, goal: Target, effort: WorkBudget) -> Ints:
     """The plan."""
     if fits(terms, terms.held, goal):
         return terms.held
@@ -65,7 +65,7 @@ def repaired(terms: Terms, goal: Reference, effort: Effort) -> Ints:
     return again if fits(terms, again, goal) else chosen
 
 
-def _begun(terms: Terms, goal: Reference, effort: Effort) -> Iterator[Ints]:
+def _begun(terms: Model, goal: Target, effort: WorkBudget) -> Iterator[Ints]:
     """What is held with counts made even: with racks looked after for all, and only for what nobody holds."""
     near = place(terms, terms.held, effort)
     # Where load needs more to cross than counts do, what is held crosses for a reason.
@@ -77,7 +77,7 @@ def _begun(terms: Terms, goal: Reference, effort: Effort) -> Iterator[Ints]:
         yield near
 
 
-def _mended(terms: Terms, begun: Ints, drain: float, crossing: int, effort: Effort) -> Ints:
+def _mended(terms: Model, begun: Ints, drain: float, crossing: int, effort: WorkBudget) -> Ints:
     """What is too heavy passed on, the most loaded relieved, and racks looked after again if that needs it."""
     room = max(crossing, terms.crossed(begun))
     plan = passed(terms, begun, drain, effort)
@@ -89,7 +89,7 @@ def _mended(terms: Terms, begun: Ints, drain: float, crossing: int, effort: Effo
     return plan
 
 
-def _best(terms: Terms, plans: list[Ints]) -> Ints:
+def _best(terms: Model, plans: list[Ints]) -> Ints:
     def cost(owner: Ints) -> tuple[int, int, float, float]:
         moved = terms.moved(owner)
         return (
@@ -102,7 +102,7 @@ def _best(terms: Terms, plans: list[Ints]) -> Ints:
     return min(plans, key=cost)
 
 
-def _answers(terms: Terms, goal: Reference) -> list[Ints]:
+def _answers(terms: Model, goal: Target) -> list[Ints]:
     """What other strategies answer, as far as it will do."""
     if len(terms.reader_set) > SEEDED:
         return []
@@ -113,7 +113,7 @@ def _answers(terms: Terms, goal: Reference) -> list[Ints]:
     return [owner for owner in answers if fits(terms, owner, goal)]
 
 
-def relabelled(terms: Terms, owner: Ints) -> Ints:
+def relabelled(terms: Model, owner: Ints) -> Ints:
     """The same shares, each to the member among interchangeable ones that holds most of it.
 
     Members are interchangeable that are of one kind and of one capacity. Pairs are taken by what they have in common.

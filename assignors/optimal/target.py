@@ -11,10 +11,10 @@ import numpy as np
 
 from assignors.optimal.bounds import Bound
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     summed,
 )
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.construct import place
 from assignors.optimal.search.improve import settled
 from assignors.optimal.search.relieve import levelled
@@ -29,7 +29,7 @@ SEEDED = 2_000  # partitions up to which other strategies' answers are tried too
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Target:
     """A plan from nobody's claims, and what every plan must reach."""
 
     owner: Ints
@@ -37,7 +37,7 @@ class Reference:
     crossing: int  # the least weight across racks that was found within the tolerance of that
 
 
-def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
+def reference(terms: Model, bound: Bound, effort: WorkBudget) -> Target:
     """Find it."""
     nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     tolerance = terms.wishes.load_tolerance
@@ -79,17 +79,17 @@ def reference(terms: Terms, bound: Bound, effort: Effort) -> Reference:
         for plan in fit
     ]
     best = min(fit, key=lambda plan: (terms.crossed(plan), terms.drain(plan)))
-    return Reference(best, drain, terms.crossed(best))
+    return Target(best, drain, terms.crossed(best))
 
 
-def _blind(terms: Terms) -> float:
+def _blind(terms: Model) -> float:
     """The weight that crosses racks, more or less, if nobody looks at them."""
     place = terms.rack[terms.kind] % terms.far.shape[1]  # an unknown rack is the last
     away = terms.far @ (np.bincount(place, minlength=terms.far.shape[1]) / max(len(place), 1))
     return float((away[terms.rackset] * terms.weight)[terms.taken].sum())
 
 
-def _between_kinds(terms: Terms, owner: Ints) -> float:
+def _between_kinds(terms: Model, owner: Ints) -> float:
     """The longest time to drain if each kind's load were even within it."""
     kinds = len(terms.signature)
     work = summed(terms.kind, terms.work(owner), kinds)
@@ -97,7 +97,7 @@ def _between_kinds(terms: Terms, owner: Ints) -> float:
 
 
 def _regardless_of_racks(
-    terms: Terms, nobody: Ints, goal: float, near: Ints, effort: Effort
+    terms: Model, nobody: Ints, goal: float, near: Ints, effort: WorkBudget
 ) -> list[Ints]:
     """Plans in which load is all that counts, from several beginnings."""
     begun = [near, place(terms, nobody, effort.half(), "none")]

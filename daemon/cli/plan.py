@@ -96,7 +96,7 @@ def explain(
     pairs: tuple[str, ...],
     form: str,
 ) -> None:
-    """Say why a partition is where it is, and what the next best places would cost."""
+    """Say why a partition is where it is, and what the next best alternatives would cost."""
     from daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
 
     if (problems is None) == (group is None):

@@ -14,15 +14,15 @@ from pathlib import Path
 from time import perf_counter
 
 from assignors.kafka_streams import (
-    Consumer,
-    Process,
-    Settings,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Task,
 )
 from assignors.kafka_streams.application import Application
 from assignors.kafka_streams.assign import (
     assign,
-    planned,
+    plan_application,
 )
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -36,7 +36,7 @@ RACKS = "abc"
 
 
 @dataclass(frozen=True)
-class Size:
+class ApplicationSize:
     tasks: int
     processes: int
     threads: int
@@ -45,18 +45,18 @@ class Size:
 
 
 SIZES = [
-    Size(100, 10, 2, 2, 1),
-    Size(1_000, 100, 2, 5, 1),
-    Size(10_000, 100, 4, 10, 1),
-    Size(10_000, 1_000, 1, 10, 0),
-    Size(10_000, 1_000, 1, 10, 1),
-    Size(10_000, 1_000, 4, 10, 2),
-    Size(10_000, 1_000, 1, 100, 1),
-    Size(100_000, 1_000, 4, 10, 1),
+    ApplicationSize(100, 10, 2, 2, 1),
+    ApplicationSize(1_000, 100, 2, 5, 1),
+    ApplicationSize(10_000, 100, 4, 10, 1),
+    ApplicationSize(10_000, 1_000, 1, 10, 0),
+    ApplicationSize(10_000, 1_000, 1, 10, 1),
+    ApplicationSize(10_000, 1_000, 4, 10, 2),
+    ApplicationSize(10_000, 1_000, 1, 100, 1),
+    ApplicationSize(100_000, 1_000, 4, 10, 1),
 ]
 
 
-def tasks_of(size: Size) -> list[Task]:
+def tasks_of(size: ApplicationSize) -> list[Task]:
     """One subtopology in four has no state; every partition has replicas in two of three racks."""
     return [
         Task(
@@ -72,13 +72,15 @@ def tasks_of(size: Size) -> list[Task]:
     ]
 
 
-def processes_of(size: Size) -> list[Process]:
+def processes_of(size: ApplicationSize) -> list[StreamsProcess]:
     return [
-        Process(
+        StreamsProcess(
             id=f"p{number:05}",
             rack=RACKS[number % 3],
             tags={"zone": RACKS[number % 3]},
-            consumers=[Consumer(id=f"p{number:05}-{thread}") for thread in range(size.threads)],
+            consumers=[
+                StreamsConsumer(id=f"p{number:05}-{thread}") for thread in range(size.threads)
+            ],
         )
         for number in range(size.processes)
     ]
@@ -106,9 +108,9 @@ def main() -> None:
         kafka.close()
 
 
-def measure(size: Size, coordinator: StreamsCoordinator) -> None:
+def measure(size: ApplicationSize, coordinator: StreamsCoordinator) -> None:
     tasks, people = tasks_of(size), processes_of(size)
-    plain = Settings(standby_replicas=size.standbys)
+    plain = StreamsSettings(standby_replicas=size.standbys)
     rest = carried_out(people, assign(tasks, people, plain))
     for case, now in (("from scratch", people), ("nothing changed", rest), ("one left", rest[1:])):
         group = coordinator.prepared(tasks, now, plain)
@@ -141,11 +143,11 @@ def measure(size: Size, coordinator: StreamsCoordinator) -> None:
 
 
 def alone(
-    tasks: Sequence[Task], people: Sequence[Process], settings: Settings
+    tasks: Sequence[Task], people: Sequence[StreamsProcess], settings: StreamsSettings
 ) -> Callable[[], object]:
     """The plan without building its columns."""
     app = Application.build(tasks, people, settings)
-    return lambda: planned(app, settings)
+    return lambda: plan_application(app, settings)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ from assignors.problem.columns import (
 from assignors.solver import (
     UNLIMITED,
     Arcs,
-    fullest,
-    joined,
+    concat_arcs,
+    max_flow,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class Components:
     """B blocks; -1: belongs to none, since it has no partitions or gets none."""
 
     of_audience: Longs  # by audience
@@ -33,7 +33,7 @@ class Blocks:
     extras: Longs  # by block
 
 
-def blocks(supply: Longs, allowed: Bools, size: Longs) -> Blocks:
+def blocks(supply: Longs, allowed: Bools, size: Longs) -> Components:
     """Decompose.
 
     Args:
@@ -58,7 +58,7 @@ def blocks(supply: Longs, allowed: Bools, size: Longs) -> Blocks:
         extras.append(0 if full else highest)
         open_[there[peak]] = False
         free[:, members] = False
-    return Blocks(
+    return Components(
         of_audience=of_audience,
         of_signature=of_signature,
         level=np.array(level, dtype=np.int64),
@@ -89,10 +89,10 @@ def _poured(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
     """How much the signatures' rooms take, and the audiences that are short of room."""
     reader_set, signature = np.nonzero(allowed)
     first = 2 + len(supply)
-    arcs = joined(
+    arcs = concat_arcs(
         Arcs(np.zeros(len(supply), np.int64), 2 + np.arange(len(supply)), supply),
         Arcs(2 + reader_set, first + signature, np.full(len(reader_set), UNLIMITED)),
         Arcs(first + np.arange(len(room)), np.ones(len(room), np.int64), room),
     )
-    flow, side = fullest(arcs, 0, 1)
+    flow, side = max_flow(arcs, 0, 1)
     return flow, side[2:first]

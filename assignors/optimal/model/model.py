@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assignors.optimal.model.even_counts import (
-    Blocks,
+    Components,
     blocks,
 )
-from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.plan_options import Options
 from assignors.problem.assignment import (
     NOBODY,
     Assignment,
@@ -33,11 +33,11 @@ HEAVIEST = 2**36  # of all traffic together, so that sums of it and of moves bes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Terms:
+class Model:
     """P partitions, M members, A audiences, G signatures, C kinds of members, K rack sets, B blocks."""
 
     group: Group
-    wishes: Wishes
+    wishes: Options
     load: Floats  # P: records to work through
     weight: Longs  # P: what it costs when it crosses racks
     reader_set: Longs  # P: -1 nobody may have it
@@ -48,7 +48,7 @@ class Terms:
     allowed: Bools  # A x C: whether counts at their most even do so too
     rackset: Longs  # P
     far: Bools  # K x racks + 1, the unknown one last
-    blocks: Blocks
+    blocks: Components
     least: Longs  # M: partitions that a member gets at least
     most: Longs  # M: and at most
     held: Ints  # P: who has it and may keep it, -1 nobody
@@ -116,7 +116,7 @@ def summed(places: Longs | Ints, figures: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(places, weights=figures, minlength=size), dtype=np.float64)
 
 
-def terms(group: Group, wishes: Wishes) -> Terms:
+def terms(group: Group, wishes: Options) -> Model:
     """Put a group and its wishes into columns."""
     avoided = _avoided(group, wishes)
     reader_set, pinned = _audiences(group, wishes)
@@ -144,7 +144,7 @@ def terms(group: Group, wishes: Wishes) -> Terms:
     far = np.zeros((len(near), near.shape[1] + 1), dtype=np.bool_)
     far[:, :-1] = ~near & near.any(axis=1, keepdims=True)
     before = Assignment.held(group).owner
-    made = Terms(
+    made = Model(
         group=group,
         wishes=wishes,
         load=np.rint(group.lag + group.rate * wishes.horizon),
@@ -166,14 +166,14 @@ def terms(group: Group, wishes: Wishes) -> Terms:
     return replace(made, held=_keepable(made, before))
 
 
-def _keepable(made: Terms, before: Ints) -> Ints:
+def _keepable(made: Model, before: Ints) -> Ints:
     held = np.where(made.taken, before, NOBODY).astype(np.int32)
     claimed = np.flatnonzero(held >= 0)
     held[claimed[~made.may(claimed, held[claimed])]] = NOBODY
     return held
 
 
-def _avoided(group: Group, wishes: Wishes) -> Bools:
+def _avoided(group: Group, wishes: Options) -> Bools:
     """M: gets nothing where another reads it."""
     avoided = np.isin(np.array(group.members, dtype=object), wishes.drain) if wishes.drain else None
     gone = [rack for rack, name in enumerate(group.racks) if name in wishes.evacuate]
@@ -181,7 +181,7 @@ def _avoided(group: Group, wishes: Wishes) -> Bools:
     return away if avoided is None else away | avoided
 
 
-def _audiences(group: Group, wishes: Wishes) -> tuple[Longs, Longs]:
+def _audiences(group: Group, wishes: Options) -> tuple[Longs, Longs]:
     """P: the topic's audience, or one of its own for each member that has pins; and these members."""
     reader_set = group.reader_set[group.partition_topic].astype(np.int64)
     topic_of = {name: number for number, name in enumerate(group.topics)} if wishes.pins else {}
@@ -224,7 +224,7 @@ def _allowed(group: Group, avoided: Bools, pinned: Longs, signature: Longs, widt
     return allowed
 
 
-def _limits(cut: Blocks, signature_of: Longs, slack: int) -> tuple[Longs, Longs]:
+def _limits(cut: Components, signature_of: Longs, slack: int) -> tuple[Longs, Longs]:
     block = cut.of_signature[signature_of]
     inside = block >= 0
     least = np.zeros(len(block), dtype=np.int64)

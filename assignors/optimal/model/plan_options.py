@@ -16,7 +16,7 @@ NOTHING: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Options:
     """The options of `optimal`."""
 
     pins: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: NOTHING)
@@ -45,7 +45,7 @@ class Wishes:
         return max(drain * (1 + self.load_tolerance), self.load_floor)
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> "Wishes":
+    def read(cls, options: Mapping[str, Any]) -> "Options":
         """The wishes among options; others are left alone.
 
         Raises:
@@ -54,13 +54,13 @@ class Wishes:
         return cls(
             **{
                 name: check(name, options[name])
-                for name, check in CHECKS.items()
+                for name, check in OPTION_CHECKS.items()
                 if name in options
             }
         )
 
 
-def number(least: float, *, whole: bool, none: bool = False) -> Callable[[str, Any], Any]:
+def number_check(least: float, *, whole: bool, none: bool = False) -> Callable[[str, Any], Any]:
     """A check: a finite number from some least one up."""
 
     def check(option: str, value: Any) -> Any:
@@ -116,17 +116,17 @@ def _member(option: str, topic: str, value: Any) -> str:
 
 
 # By option: what makes a sound value of what was given, or says what is wrong with it.
-CHECKS: Mapping[str, Callable[[str, Any], Any]] = MappingProxyType(
+OPTION_CHECKS: Mapping[str, Callable[[str, Any], Any]] = MappingProxyType(
     {
         "pins": _pins,
         "drain": _names,
         "evacuate": _names,
-        "count_slack": number(0, whole=True),
-        "load_tolerance": number(0, whole=False),
-        "load_floor": number(0, whole=False),
-        "cross_tolerance": number(0, whole=False),
-        "max_moves": number(0, whole=True, none=True),
-        "time_budget": number(0, whole=False),
-        "horizon": number(0, whole=False),
+        "count_slack": number_check(0, whole=True),
+        "load_tolerance": number_check(0, whole=False),
+        "load_floor": number_check(0, whole=False),
+        "cross_tolerance": number_check(0, whole=False),
+        "max_moves": number_check(0, whole=True, none=True),
+        "time_budget": number_check(0, whole=False),
+        "horizon": number_check(0, whole=False),
     }
 )

@@ -14,17 +14,17 @@ STEP = 5_000  # what one look costs however little it looks at
 
 
 @dataclass(slots=True)
-class Effort:
+class WorkBudget:
     """What is left of the work and of the time."""
 
     seconds: float
     left: int
     spent: bool = False  # something was left untried, by it or by a part of it
     until: float = 0.0  # from the first look on
-    whole: "Effort | None" = None
+    whole: "WorkBudget | None" = None
 
     @classmethod
-    def of(cls, seconds: float) -> "Effort":
+    def of(cls, seconds: float) -> "WorkBudget":
         """The work of so much time."""
         return cls(seconds=seconds * PATIENCE, left=int(seconds * WORK))
 
@@ -40,6 +40,6 @@ class Effort:
         self.spent |= not more
         return more
 
-    def half(self) -> "Effort":
+    def half(self) -> "WorkBudget":
         """At most a half of what is left, for what comes first; what that leaves is there for the rest."""
-        return Effort(self.seconds / 2, self.left // 2, whole=self)
+        return WorkBudget(self.seconds / 2, self.left // 2, whole=self)

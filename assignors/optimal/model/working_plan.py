@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
+from assignors.optimal.model.model import Model
 from assignors.problem.columns import (
     Floats,
     Ints,
@@ -13,10 +13,10 @@ from assignors.problem.columns import (
 
 
 @dataclass(slots=True)
-class Bench:
+class WorkingPlan:
     """Who has what while it is changed."""
 
-    terms: Terms
+    terms: Model
     owner: Ints
     held: Ints
     count: Longs
@@ -27,7 +27,7 @@ class Bench:
     begin: Longs
 
     @classmethod
-    def of(cls, terms: Terms, owner: Ints, held: Ints) -> "Bench":
+    def of(cls, terms: Model, owner: Ints, held: Ints) -> "WorkingPlan":
         """Lay out a plan; its column is copied."""
         count = terms.count(owner)
         order = np.argsort(owner, kind="stable")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     summed,
 )
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.problem.columns import (
     Bools,
     Floats,
@@ -28,7 +28,7 @@ PAID = 0.5  # of the tolerance: what evenness is worth a price
 
 
 def levelled_kinds(
-    terms: Terms, there: Longs, kind: Longs, effort: Effort, *, racks: bool, pay: bool = False
+    terms: Model, there: Longs, kind: Longs, effort: WorkBudget, *, racks: bool, pay: bool = False
 ) -> None:
     """Change the kinds that taken partitions go to, in place.
 
@@ -66,11 +66,11 @@ def _by_kind(there: Longs, kind: Longs, kinds: int) -> dict[int, Longs]:
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    terms: Terms
+    terms: Model
     there: Longs
     kind: Longs
     racks: bool
-    effort: Effort
+    effort: WorkBudget
     capacity: Floats  # by kind
     work: Floats  # by kind
     mine: dict[int, Longs]  # by kind: its partitions, as far as they are known

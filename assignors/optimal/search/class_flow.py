@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
+from assignors.optimal.model.model import Model
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import (
     Ints,
@@ -20,8 +20,8 @@ from assignors.problem.columns import (
 )
 from assignors.solver import (
     Arcs,
-    cheapest,
-    joined,
+    concat_arcs,
+    min_cost_flow,
 )
 
 Racks: TypeAlias = Literal["all", "paid", "free", "none"]
@@ -33,7 +33,7 @@ MOST_ARCS = 300_000  # beyond it classes are told apart by less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Classes:
+class PartitionClasses:
     """Interchangeable partitions."""
 
     of: Longs  # by taken partition: its class
@@ -48,7 +48,7 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shipment:
+class ClassFlow:
     """What goes where."""
 
     left: Longs  # by holding: how many leave their kind of owner
@@ -57,7 +57,7 @@ class Shipment:
     amount: Longs  # how many of those that nobody holds or that leave
 
 
-def classes(terms: Terms, held: Ints) -> Classes:
+def classes(terms: Model, held: Ints) -> PartitionClasses:
     """Class the partitions that somebody may have; less finely where that would be too many classes."""
     there = np.flatnonzero(terms.taken)
     weight, unit = _steps(terms.weight[there])
@@ -77,7 +77,7 @@ def classes(terms: Terms, held: Ints) -> Classes:
     )
     holding = np.full(len(there), -1, dtype=np.int64)
     holding[owned] = number.ravel()
-    return Classes(
+    return PartitionClasses(
         of=of,
         sample=sample,
         weight=least,
@@ -104,7 +104,7 @@ def _steps(weight: Longs) -> tuple[Longs, float]:
     return np.where(weight > 0, np.maximum(small >> tail << tail, 1), 0), unit
 
 
-def crossing_bound(terms: Terms) -> int:
+def crossing_bound(terms: Model) -> int:
     """The least weight that crosses racks in any plan with these counts, whoever owns what."""
     nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
     classed = classes(terms, nobody)
@@ -119,7 +119,7 @@ def crossing_bound(terms: Terms) -> int:
     return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
 
 
-def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
+def shipped(terms: Model, classed: PartitionClasses, racks: Racks) -> ClassFlow:
     """How many of each class go to which kind, and how many of each holding leave for that."""
     count, holdings = len(classed.sample), len(classed.size)
     klass, kind = np.nonzero(terms.allowed[terms.reader_set[classed.sample]])
@@ -137,7 +137,7 @@ def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     own = count + np.arange(holdings)
     first = count + holdings
     leave = np.full(holdings, STRANGER)
-    ways = joined(
+    ways = concat_arcs(
         Arcs(own, first + classed.holder, classed.size, stay),
         Arcs(own, classed.class_held, classed.size, leave),
         Arcs(klass, first + kind, share, cost),
@@ -145,17 +145,19 @@ def shipped(terms: Terms, classed: Classes, racks: Racks) -> Shipment:
     )
     ends, demand = _ends(terms, first)
     supply = np.concatenate([classed.free, classed.size, -demand])
-    sent = cheapest(joined(ways, ends), supply)
+    sent = min_cost_flow(concat_arcs(ways, ends), supply)
     if sent is None:
         raise RuntimeError("no flow meets the counts, which were made to be met")
     _, left, near, more = np.split(
         sent[: len(ways.tail)], np.cumsum([holdings, holdings, len(klass)])
     )
     used = np.flatnonzero(near + more)
-    return Shipment(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
+    return ClassFlow(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
 
 
-def _shares(terms: Terms, classed: Classes, klass: Longs, kind: Longs, cost: Longs) -> Longs:
+def _shares(
+    terms: Model, classed: PartitionClasses, klass: Longs, kind: Longs, cost: Longs
+) -> Longs:
     """By arc: its part of what nobody holds of a class, among the kinds that suit the class best."""
     best = np.full(len(classed.sample), np.iinfo(np.int64).max)
     np.minimum.at(best, klass, cost)
@@ -166,7 +168,7 @@ def _shares(terms: Terms, classed: Classes, klass: Longs, kind: Longs, cost: Lon
     return np.where(fit, part, 0)
 
 
-def _ends(terms: Terms, first: int) -> tuple[Arcs, Longs]:
+def _ends(terms: Model, first: int) -> tuple[Arcs, Longs]:
     """From kinds to the sink: what their members get at least, and the blocks' extras, which kinds share."""
     kinds, blocks = len(terms.signature), len(terms.blocks.level)
     least = np.bincount(terms.kind, weights=terms.least, minlength=kinds).astype(np.int64)
@@ -179,7 +181,7 @@ def _ends(terms: Terms, first: int) -> tuple[Arcs, Longs]:
     )
     node = first + np.arange(kinds)
     extra, sink = first + kinds + np.arange(blocks), first + kinds + blocks
-    arcs = joined(
+    arcs = concat_arcs(
         Arcs(node, np.full(kinds, sink), least),
         Arcs(node[there], extra[block[there]], (most - least)[there]),
         Arcs(extra, np.full(blocks, sink), pool),

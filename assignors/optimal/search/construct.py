@@ -8,15 +8,15 @@ Ties: members by id, partitions by number.
 import numpy as np
 
 from assignors.optimal.model.model import (
-    Terms,
+    Model,
     summed,
 )
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_exchange import levelled_kinds
 from assignors.optimal.search.class_flow import (
-    Classes,
+    ClassFlow,
+    PartitionClasses,
     Racks,
-    Shipment,
     classes,
     shipped,
 )
@@ -33,7 +33,7 @@ from assignors.problem.columns import (
 AGAIN = 3  # times that a kind of members of several capacities is dealt to
 
 
-def place(terms: Terms, held: Ints, effort: Effort, racks: Racks = "all") -> Ints:
+def place(terms: Model, held: Ints, effort: WorkBudget, racks: Racks = "all") -> Ints:
     """The owners.
 
     Args:
@@ -63,7 +63,9 @@ def place(terms: Terms, held: Ints, effort: Effort, racks: Racks = "all") -> Int
     return owner
 
 
-def _chosen(terms: Terms, there: Longs, held: Ints, classed: Classes, sent: Shipment) -> Longs:
+def _chosen(
+    terms: Model, there: Longs, held: Ints, classed: PartitionClasses, sent: ClassFlow
+) -> Longs:
     """By taken partition: the kind that it goes to."""
     kind = np.full(len(there), -1, dtype=np.int64)
     stays = np.flatnonzero(classed.holding >= 0)
@@ -78,7 +80,7 @@ def _chosen(terms: Terms, there: Longs, held: Ints, classed: Classes, sent: Ship
     return kind
 
 
-def _leaving(terms: Terms, partitions: Longs, held: Ints, holding: Longs, left: Longs) -> Bools:
+def _leaving(terms: Model, partitions: Longs, held: Ints, holding: Longs, left: Longs) -> Bools:
     """Which of some held partitions leave: first what their owners have too many of, then the least load."""
     load, owner, count = terms.load[partitions], held[partitions], terms.count(held)
     order = np.lexsort((partitions, load, owner))
@@ -91,7 +93,7 @@ def _leaving(terms: Terms, partitions: Longs, held: Ints, holding: Longs, left: 
     return leaving
 
 
-def _trim(terms: Terms, owner: Ints, total: Longs) -> None:
+def _trim(terms: Model, owner: Ints, total: Longs) -> None:
     """Take from members what they have too many of, so that their kind's total fits."""
     count, work = terms.count(owner), terms.work(owner)
     kinds = len(terms.signature)
@@ -118,7 +120,7 @@ def _trim(terms: Terms, owner: Ints, total: Longs) -> None:
     owner[gone] = NOBODY
 
 
-def _deal(terms: Terms, there: Longs, kind: Longs, owner: Ints) -> None:
+def _deal(terms: Model, there: Longs, kind: Longs, owner: Ints) -> None:
     free = there[owner[there] < 0]
     if not len(free):
         return
@@ -141,7 +143,7 @@ def _deal(terms: Terms, there: Longs, kind: Longs, owner: Ints) -> None:
 
 
 def _even(
-    terms: Terms, parts: Longs, mine: Longs, room: Floats, count: Longs, work: Floats
+    terms: Model, parts: Longs, mine: Longs, room: Floats, count: Longs, work: Floats
 ) -> Longs:
     """The members that partitions go to. Where capacities differ, again with room for what came out too much or too little."""
     load, capacity = terms.load[parts], terms.capacity[mine]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
+from assignors.optimal.model.model import Model
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import (
     Bools,
@@ -59,7 +59,7 @@ class _Block:
         return row[there], column[there], union[there]
 
 
-def exact(terms: Terms) -> Exact | None:
+def exact(terms: Model) -> Exact | None:
     """The best plan of a small group; None: it is too large."""
     blocks = []
     for number in range(len(terms.blocks.level)):
@@ -75,7 +75,7 @@ def exact(terms: Terms) -> Exact | None:
     return Exact(owner, load, terms.crossed(owner))
 
 
-def _block(terms: Terms, number: int) -> _Block | None:
+def _block(terms: Model, number: int) -> _Block | None:
     taken = np.flatnonzero(terms.taken)
     parts = taken[terms.blocks.of_audience[terms.reader_set[taken]] == number]
     if len(parts) > WIDEST:
@@ -109,7 +109,7 @@ def _sums(values: Figures) -> Figures:
     return sums
 
 
-def _lightest(terms: Terms, block: _Block) -> float:
+def _lightest(terms: Model, block: _Block) -> float:
     """The least that the longest time to drain of a block's members can be."""
     load = _sums(terms.load[block.parts])
     reached = np.zeros(1, dtype=np.int64)
@@ -124,7 +124,7 @@ def _lightest(terms: Terms, block: _Block) -> float:
     return float(value[-1])
 
 
-def _cheapest(terms: Terms, block: _Block, limit: float, owner: Ints) -> None:
+def _cheapest(terms: Model, block: _Block, limit: float, owner: Ints) -> None:
     """The plan of a block within the limit of load: least across racks, then fewest moves, then least backlog moved."""
     parts = block.parts
     load = _sums(terms.load[parts])
@@ -152,7 +152,7 @@ def _cheapest(terms: Terms, block: _Block, limit: float, owner: Ints) -> None:
         left ^= share
 
 
-def _cost(terms: Terms, parts: Longs, member: int) -> Longs:
+def _cost(terms: Model, parts: Longs, member: int) -> Longs:
     """What each partition costs with a member: weight across racks, then a move, then the rank of the backlog moved."""
     rank = np.empty(len(parts), dtype=np.int64)
     rank[np.lexsort((parts, terms.load[parts]))] = np.arange(len(parts))

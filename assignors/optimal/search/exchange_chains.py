@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.work_budget import Effort
-from assignors.optimal.model.working_plan import Bench
+from assignors.optimal.model.work_budget import WorkBudget
+from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.problem.columns import (
     Floats,
     Longs,
@@ -30,7 +30,7 @@ class Chain:
     members: tuple[int, ...]
 
 
-def chained(bench: Bench, giver: int, effort: Effort, crossing: int | None) -> bool:
+def chained(bench: WorkingPlan, giver: int, effort: WorkBudget, crossing: int | None) -> bool:
     """Relieve a member through a chain, if there is one."""
     terms = bench.terms
     if len(terms.kind) > LARGEST or bool((terms.allowed == terms.allowed[:1]).all()):
@@ -53,7 +53,7 @@ def chained(bench: Bench, giver: int, effort: Effort, crossing: int | None) -> b
     return False
 
 
-def _lightest(bench: Bench) -> Longs:
+def _lightest(bench: WorkingPlan) -> Longs:
     """By audience and member: the lightest partition of it that the member has, -1 none."""
     terms = bench.terms
     owned = np.flatnonzero(bench.owner >= 0)
@@ -65,7 +65,9 @@ def _lightest(bench: Bench) -> Longs:
     return lightest
 
 
-def _chain(bench: Bench, lightest: Longs, partition: int, giver: int, taker: int) -> Chain | None:
+def _chain(
+    bench: WorkingPlan, lightest: Longs, partition: int, giver: int, taker: int
+) -> Chain | None:
     terms = bench.terms
     short = bench.count[giver] <= terms.least[giver]
     full = bench.count[taker] >= terms.most[taker]
@@ -105,7 +107,7 @@ def _back(came: dict[int, tuple[int, int]], partition: int, taker: int, end: int
     return Chain(tuple(partitions), tuple(members))
 
 
-def _taken(bench: Bench, chain: Chain, peak: float, crossing: int | None) -> bool:
+def _taken(bench: WorkingPlan, chain: Chain, peak: float, crossing: int | None) -> bool:
     """Pass everything on, unless that is no better."""
     terms = bench.terms
     parts, members = np.array(chain.partitions), np.array(chain.members)

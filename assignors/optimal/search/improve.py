@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
-from assignors.optimal.model.work_budget import Effort
-from assignors.optimal.model.working_plan import Bench
+from assignors.optimal.model.model import Model
+from assignors.optimal.model.work_budget import WorkBudget
+from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.problem.columns import (
     Bools,
     Ints,
@@ -25,10 +25,10 @@ PASSES = 3  # over what could be better off: an exchange may make room for anoth
 
 
 def settled(
-    terms: Terms, owner: Ints, held: Ints, limit: float, crossing: int, effort: Effort, aim: Aim
+    terms: Model, owner: Ints, held: Ints, limit: float, crossing: int, effort: WorkBudget, aim: Aim
 ) -> Ints:
     """A plan with less of what is aimed at; the time to drain stays within the limit, and what crosses racks too."""
-    search = _Search(Bench.of(terms, owner, held), limit, crossing, aim)
+    search = _Search(WorkingPlan.of(terms, owner, held), limit, crossing, aim)
     for _ in range(PASSES):
         better = False
         for partition in search.wrong().tolist():
@@ -53,7 +53,7 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    bench: Bench
+    bench: WorkingPlan
     limit: float
     crossing: int
     aim: Aim

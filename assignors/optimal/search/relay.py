@@ -9,9 +9,9 @@ Cost: O(P) for each step, within the effort.
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
-from assignors.optimal.model.work_budget import Effort
-from assignors.optimal.model.working_plan import Bench
+from assignors.optimal.model.model import Model
+from assignors.optimal.model.work_budget import WorkBudget
+from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.problem.columns import (
     Bools,
     Floats,
@@ -22,7 +22,7 @@ from assignors.problem.columns import (
 LONGEST = 24  # members on a way
 
 
-def passed(terms: Terms, owner: Ints, limit: float, effort: Effort) -> Ints:
+def passed(terms: Model, owner: Ints, limit: float, effort: WorkBudget) -> Ints:
     """A plan in which members above the limit have passed on what they could.
 
     Args:
@@ -33,7 +33,7 @@ def passed(terms: Terms, owner: Ints, limit: float, effort: Effort) -> Ints:
     """
     if terms.drain(owner) <= limit:
         return owner
-    bench = Bench.of(terms, owner, terms.held)
+    bench = WorkingPlan.of(terms, owner, terms.held)
     tried: set[int] = set()
     while True:
         over = np.flatnonzero(bench.drain() > limit)
@@ -50,7 +50,7 @@ def passed(terms: Terms, owner: Ints, limit: float, effort: Effort) -> Ints:
                 break
 
 
-def _first(bench: Bench, giver: int, limit: float) -> list[int]:
+def _first(bench: WorkingPlan, giver: int, limit: float) -> list[int]:
     """What a member could begin with: what it does not hold, the heaviest first, and the lightest that relieves it."""
     terms, mine = bench.terms, bench.of_member(giver)
     if bench.count[giver] <= terms.least[giver]:
@@ -64,7 +64,7 @@ def _first(bench: Bench, giver: int, limit: float) -> list[int]:
     return first
 
 
-def _way(bench: Bench, partition: int, limit: float, effort: Effort) -> bool | None:
+def _way(bench: WorkingPlan, partition: int, limit: float, effort: WorkBudget) -> bool | None:
     """Pass a partition on until all is well; False: there is no way, None: no effort is left."""
     undo: list[tuple[int, int]] = []
     giver = int(bench.owner[partition])
@@ -86,7 +86,7 @@ def _way(bench: Bench, partition: int, limit: float, effort: Effort) -> bool | N
     return None if effort.spent else False
 
 
-def _suits(bench: Bench, partition: int) -> Bools:
+def _suits(bench: WorkingPlan, partition: int) -> Bools:
     """M: may have it, and it crosses no more racks there."""
     terms = bench.terms
     one, members = np.array([partition]), np.arange(len(terms.kind))
@@ -96,7 +96,7 @@ def _suits(bench: Bench, partition: int) -> Bools:
     return suits
 
 
-def _end(bench: Bench, partition: int, limit: float) -> int | None:
+def _end(bench: WorkingPlan, partition: int, limit: float) -> int | None:
     """Who has room for a partition as things are."""
     terms = bench.terms
     after = (bench.work + terms.load[partition]) / terms.capacity
@@ -104,7 +104,7 @@ def _end(bench: Bench, partition: int, limit: float) -> int | None:
     return int(good[np.argmax(after[good])]) if len(good) else None
 
 
-def _onward(bench: Bench, partition: int, giver: int, limit: float) -> int | None:
+def _onward(bench: WorkingPlan, partition: int, giver: int, limit: float) -> int | None:
     """What is passed on next by whoever takes a partition."""
     terms, owner = bench.terms, bench.owner
     suits = np.append(_suits(bench, partition), False)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
-from assignors.optimal.model.work_budget import Effort
-from assignors.optimal.model.working_plan import Bench
+from assignors.optimal.model.model import Model
+from assignors.optimal.model.work_budget import WorkBudget
+from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.optimal.search.exchange_chains import chained
 from assignors.problem.columns import (
     Floats,
@@ -39,11 +39,11 @@ class Step(NamedTuple):
 
 
 def levelled(
-    terms: Terms,
+    terms: Model,
     owner: Ints,
     held: Ints,
     limit: float,
-    effort: Effort,
+    effort: WorkBudget,
     *,
     crossing: int | None,
     enough: float = 0.0,
@@ -61,7 +61,7 @@ def levelled(
     """
     if terms.drain(owner) <= limit:
         return owner
-    bench = Bench.of(terms, owner, held)
+    bench = WorkingPlan.of(terms, owner, held)
     while True:
         drain = bench.drain()
         giver = int(np.argmax(drain))
@@ -81,7 +81,7 @@ def levelled(
     return bench.owner
 
 
-def _takers(bench: Bench, giver: int, drain: Floats) -> Longs:
+def _takers(bench: WorkingPlan, giver: int, drain: Floats) -> Longs:
     """Who could relieve a member, the least loaded first."""
     block = bench.terms.block
     takers = np.flatnonzero((block == block[giver]) & (drain < drain[giver]))
@@ -89,7 +89,12 @@ def _takers(bench: Bench, giver: int, drain: Floats) -> Longs:
 
 
 def _best(
-    bench: Bench, giver: int, takers: Longs, limit: float, effort: Effort, crossing: int | None
+    bench: WorkingPlan,
+    giver: int,
+    takers: Longs,
+    limit: float,
+    effort: WorkBudget,
+    crossing: int | None,
 ) -> Step | None:
     """The best step to one of the least loaded, or else to one of as many others as can be tried."""
     mine = bench.of_member(giver)
@@ -111,7 +116,7 @@ def _best(
 
 
 def _step(
-    bench: Bench, giver: int, gone: Longs, takers: Longs, limit: float, crossing: int | None
+    bench: WorkingPlan, giver: int, gone: Longs, takers: Longs, limit: float, crossing: int | None
 ) -> Step | None:
     """The best step from a member to some others, if any lowers the higher of the two."""
     terms, him = bench.terms, np.array([giver])
@@ -153,7 +158,7 @@ def _step(
     )
 
 
-def _back(bench: Bench, giver: int, takers: Longs) -> tuple[Longs, Longs]:
+def _back(bench: WorkingPlan, giver: int, takers: Longs) -> tuple[Longs, Longs]:
     """What could come back, and from whom; -1: nothing does, where counts allow that."""
     terms = bench.terms
     theirs = [_thinned(terms, bench.of_member(taker)) for taker in takers.tolist()]
@@ -166,7 +171,7 @@ def _back(bench: Bench, giver: int, takers: Longs) -> tuple[Longs, Longs]:
     return np.append(come[may], np.full(len(room), -1)), np.append(taker[may], room)
 
 
-def _thinned(terms: Terms, partitions: Longs) -> Longs:
+def _thinned(terms: Model, partitions: Longs) -> Longs:
     """So few that all pairs can be tried: the heaviest, the lightest, and evenly from those between."""
     if len(partitions) <= WIDEST:
         return partitions
@@ -177,7 +182,7 @@ def _thinned(terms: Terms, partitions: Longs) -> Longs:
     return np.sort(np.concatenate([light, np.unique(between[places]), heavy]))
 
 
-def _moves(bench: Bench, partitions: Longs, before: Longs | int, after: Longs | int) -> Longs:
+def _moves(bench: WorkingPlan, partitions: Longs, before: Longs | int, after: Longs | int) -> Longs:
     """By partition: how many more are away from their holders if it changes hands."""
     held = bench.held[partitions]
     return np.asarray((held == before).astype(np.int64) - (held == after))

@@ -6,14 +6,14 @@ ones are made that bring counts most towards what they should be, and then those
 
 import numpy as np
 
-from assignors.optimal.model.model import Terms
+from assignors.optimal.model.model import Model
 from assignors.problem.columns import (
     Ints,
     Longs,
 )
 
 
-def cut(terms: Terms, owner: Ints, may_wait: np.ndarray, most: int) -> Ints:
+def cut(terms: Model, owner: Ints, may_wait: np.ndarray, most: int) -> Ints:
     """The plan with at most so many moves.
 
     Args:
@@ -43,7 +43,7 @@ def cut(terms: Terms, owner: Ints, may_wait: np.ndarray, most: int) -> Ints:
 
 
 def _next(
-    terms: Terms, owner: Ints, plan: Ints, waiting: Longs, count: Longs, work: np.ndarray
+    terms: Model, owner: Ints, plan: Ints, waiting: Longs, count: Longs, work: np.ndarray
 ) -> int:
     """The place of the most pressing move among those that wait."""
     before, after = plan[waiting], owner[waiting]

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from assignors.kafka_streams import (
-    Process,
-    Settings,
-    Source,
+    SourceTopic,
+    StreamsProcess,
+    StreamsSettings,
     Subtopology,
     Task,
     assign,
 )
 from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import where_stateful
-from assignors.kafka_streams.standbys import standbys
+from assignors.kafka_streams.assign import assign_stateful
+from assignors.kafka_streams.standbys import assign_standbys
 from levelwind_testing.groups.applications import (
     carried_out,
-    places,
     process,
+    processes_by_task,
     tasks_of,
 )
 
@@ -40,7 +40,7 @@ NINE = [f"{subtopology}_{partition}" for subtopology in range(3) for partition i
 
 def active_of(plan, *processes):
     """The tasks that each process runs."""
-    where = places(plan)
+    where = processes_by_task(plan)
     return [sorted(task for task, name in where.items() if name == one) for one in processes]
 
 
@@ -82,7 +82,7 @@ def test_kip_441_active_stateful_tasks_are_even_over_threads_and_processes(
 ):
     lags = dict.fromkeys(names, 10)
     people = [process(f"c{n}", threads=count, lags=lags) for n, count in enumerate(threads)]
-    plan = assign(tasks(*names), people, Settings(acceptable_recovery_lag=0, max_warmups=1))
+    plan = assign(tasks(*names), people, StreamsSettings(acceptable_recovery_lag=0, max_warmups=1))
     assert not plan.probing
     counts = [len(mine) for mine in active_of(plan, *(each.id for each in people))]
     assert sorted(counts) == expected
@@ -123,7 +123,7 @@ def test_kip_441_warm_ups_start_where_threads_are_even_but_processes_are_not():
         caught_up("c1", FOUR, FOUR, threads=5),
         *(caught_up(c, [], FOUR, threads=5) for c in ("c2", "c3")),
     ]
-    plan = assign(tasks(*FOUR), people, Settings(acceptable_recovery_lag=0, max_warmups=2))
+    plan = assign(tasks(*FOUR), people, StreamsSettings(acceptable_recovery_lag=0, max_warmups=2))
     assert plan.probing
     assert active_of(plan, "c1", "c2", "c3") == [FOUR, [], []]
     assert sum(kind == "warmup" for _, _, kind, _ in plan.rows()) == 2
@@ -137,7 +137,7 @@ def test_kip_441_warmed_up_processes_are_handed_their_tasks():
         )
 
     people = [caught_up("c1", FOUR, FOUR, threads=5), warm("c2", "0_1"), warm("c3", "1_0")]
-    plan = assign(tasks(*FOUR), people, Settings(acceptable_recovery_lag=0, max_warmups=2))
+    plan = assign(tasks(*FOUR), people, StreamsSettings(acceptable_recovery_lag=0, max_warmups=2))
     assert not plan.probing
     assert active_of(plan, "c1", "c2", "c3") == [["0_0", "1_1"], ["0_1"], ["1_0"]]
 
@@ -145,7 +145,9 @@ def test_kip_441_warmed_up_processes_are_handed_their_tasks():
 def test_kip_441_no_more_than_the_budget_of_warm_ups():
     names = ["0_0", "0_1", "0_2", "0_3"]
     people = [caught_up("c1", names, names), caught_up("c2", [], names)]
-    plan = assign(tasks(*names), people, Settings(acceptable_recovery_lag=100, max_warmups=1))
+    plan = assign(
+        tasks(*names), people, StreamsSettings(acceptable_recovery_lag=100, max_warmups=1)
+    )
     assert active_of(plan, "c1", "c2") == [names, []]
     assert [len(mine) for mine in followed_of(plan, "c1", "c2")] == [0, 1]
     assert plan.probing
@@ -154,7 +156,7 @@ def test_kip_441_no_more_than_the_budget_of_warm_ups():
 
 def test_kip_441_warm_ups_without_any_standby_configured():
     people = [caught_up("c1", ["0_0", "0_1"], ["0_0", "0_1"]), caught_up("c2", [], ["0_0", "0_1"])]
-    plan = assign(tasks("0_0", "0_1"), people, Settings(acceptable_recovery_lag=100))
+    plan = assign(tasks("0_0", "0_1"), people, StreamsSettings(acceptable_recovery_lag=100))
     assert active_of(plan, "c1", "c2") == [["0_0", "0_1"], []]
     assert [len(mine) for mine in followed_of(plan, "c1", "c2")] == [0, 1]
     assert plan.probing
@@ -163,7 +165,7 @@ def test_kip_441_warm_ups_without_any_standby_configured():
 def test_kip_441_a_warm_up_and_a_standby_are_never_on_one_process():
     names = ["0_0", "0_1", "0_2", "0_3"]
     people = [caught_up("c1", names, names), caught_up("c2", [], names)]
-    chosen = Settings(acceptable_recovery_lag=100, max_warmups=1, standby_replicas=1)
+    chosen = StreamsSettings(acceptable_recovery_lag=100, max_warmups=1, standby_replicas=1)
     plan = assign(tasks(*names), people, chosen)
     assert active_of(plan, "c1", "c2") == [names, []]
     assert followed_of(plan, "c1", "c2") == [[], names]
@@ -176,10 +178,10 @@ def test_kip_441_a_warm_up_and_a_standby_are_never_on_one_process():
 def test_kip_441_the_task_goes_where_it_is_nearest_to_caught_up():
     """Kafka runs it on c3 and warms up c1, the first by id; ours leaves it on c3 for good."""
     people = [process(c, lags={"0_0": lag}) for c, lag in (("c1", FAR), ("c2", 1000), ("c3", 500))]
-    chosen = Settings(acceptable_recovery_lag=100, max_warmups=1, standby_replicas=1)
+    chosen = StreamsSettings(acceptable_recovery_lag=100, max_warmups=1, standby_replicas=1)
     plan = assign(tasks("0_0"), people, chosen)
     assert active_of(plan, "c1", "c2", "c3") == [[], [], ["0_0"]]
-    assert places(plan, "standby") == {"0_0": ["c2"]}
+    assert processes_by_task(plan, "standby") == {"0_0": ["c2"]}
     assert not plan.probing
 
 
@@ -190,7 +192,7 @@ def test_kip_441_a_task_leaves_the_process_that_fell_behind():
         process("c2", active=["0_1"], lags={"0_0": 0}),
     ]
     work = tasks("0_0") + tasks("0_1", stateful=False)
-    plan = assign(work, people, Settings(acceptable_recovery_lag=100))
+    plan = assign(work, people, StreamsSettings(acceptable_recovery_lag=100))
     assert active_of(plan, "c1", "c2") == [["0_1"], ["0_0"]]
     assert not plan.probing
 
@@ -199,7 +201,7 @@ def test_kip_441_nobody_caught_up_means_no_waiting():
     plan = assign(
         tasks("0_0", "0_1"),
         [caught_up("c1", [], ["0_0", "0_1"])],
-        Settings(acceptable_recovery_lag=100, standby_replicas=1),
+        StreamsSettings(acceptable_recovery_lag=100, standby_replicas=1),
     )
     assert active_of(plan, "c1") == [["0_0", "0_1"]]
     assert followed_of(plan, "c1") == [[]]
@@ -212,7 +214,9 @@ def test_kip_441_nobody_caught_up_means_no_waiting():
 def test_kip_441_each_follows_the_other():
     people = [caught_up("c1", ["0_0"], ["0_0", "0_1"]), caught_up("c2", ["0_1"], ["0_0", "0_1"])]
     plan = assign(
-        tasks("0_0", "0_1"), people, Settings(acceptable_recovery_lag=100, standby_replicas=1)
+        tasks("0_0", "0_1"),
+        people,
+        StreamsSettings(acceptable_recovery_lag=100, standby_replicas=1),
     )
     assert active_of(plan, "c1", "c2") == [["0_0"], ["0_1"]]
     assert followed_of(plan, "c1", "c2") == [["0_1"], ["0_0"]]
@@ -223,7 +227,7 @@ def test_kip_441_stateless_tasks_have_no_standbys():
     plan = assign(
         tasks("0_0", "0_1", stateful=False),
         [process("c1"), process("c2")],
-        Settings(standby_replicas=1),
+        StreamsSettings(standby_replicas=1),
     )
     assert [len(mine) for mine in active_of(plan, "c1", "c2")] == [1, 1]
     assert followed_of(plan, "c1", "c2") == [[], []]
@@ -233,7 +237,7 @@ def test_kip_441_stateless_tasks_have_no_standbys():
 def test_kip_441_the_assignment_as_it_was_is_used_again():
     names = ["0_0", "0_1", "0_2", "0_3"]
     people = [caught_up("c1", ["0_0", "0_2"], names), caught_up("c2", ["0_1", "0_3"], names)]
-    plan = assign(tasks(*names), people, Settings(acceptable_recovery_lag=100))
+    plan = assign(tasks(*names), people, StreamsSettings(acceptable_recovery_lag=100))
     assert active_of(plan, "c1", "c2") == [["0_0", "0_2"], ["0_1", "0_3"]]
     assert not plan.probing
 
@@ -243,7 +247,7 @@ def test_kip_441_stateless_tasks_balance_the_total_while_stateful_ones_wait():
     names = ["0_0", "0_1", "0_2", "0_3"]
     people = [caught_up("c1", names, names), caught_up("c2", [], names)]
     work = tasks(*names) + tasks("1_0", "1_1", "1_2", stateful=False)
-    plan = assign(work, people, Settings(acceptable_recovery_lag=100, standby_replicas=1))
+    plan = assign(work, people, StreamsSettings(acceptable_recovery_lag=100, standby_replicas=1))
     assert active_of(plan, "c1", "c2") == [names, ["1_0", "1_1", "1_2"]]
     assert plan.probing
 
@@ -257,10 +261,10 @@ def tagged(name, zone, cluster, threads=1):
 
 def standbys_of(people, active, *, replicas, tags):
     """The standbys by task, where the active tasks are given; Kafka's tests start there too."""
-    chosen = Settings(standby_replicas=replicas, rack_aware_tags=tags)
+    chosen = StreamsSettings(standby_replicas=replicas, rack_aware_tags=tags)
     app = Application.build(tasks(*active), people, chosen)
     where = np.array([app.processes.index(active[task]) for task in app.tasks])
-    found = standbys(app, where, chosen)
+    found = assign_standbys(app, where, chosen)
     names = {
         task: {app.processes[p] for p in those}
         for task, those in zip(app.tasks, found.processes, strict=True)
@@ -408,7 +412,7 @@ def test_kip_925_two_tasks_change_places_and_stay(strategy):
         process("c1", rack="rack-1", active=["0_0"]),
         process("c2", rack="rack-2", active=["0_1"]),
     ]
-    chosen = Settings(rack_strategy=strategy, traffic_cost=100, non_overlap_cost=1)
+    chosen = StreamsSettings(rack_strategy=strategy, traffic_cost=100, non_overlap_cost=1)
     plan = assign(work, people, chosen)
     assert active_of(plan, "c1", "c2") == [["0_1"], ["0_0"]]
     assert assign(work, carried_out(people, plan), chosen).processes == plan.processes
@@ -428,10 +432,10 @@ def test_kip_925_optimal_without_any_crossing(strategy):
         process("c2", rack="b", active=["1_0"]),
         process("c3", rack="c", active=["0_0"]),
     ]
-    chosen = Settings(rack_strategy=strategy)
+    chosen = StreamsSettings(rack_strategy=strategy)
     app = Application.build(work, people, chosen)
     assert cost_of(app, app.owner, chosen) == (40, 0)
-    assert cost_of(app, where_stateful(app, chosen), chosen) == (0, 4)
+    assert cost_of(app, assign_stateful(app, chosen), chosen) == (0, 4)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -442,9 +446,9 @@ def test_kip_925_balance_is_worth_more_than_traffic(strategy):
         process("c2", rack="b", active=["0_0", "1_1"]),
         process("c5", rack="e", active=["0_1"]),
     ]
-    chosen = Settings(rack_strategy=strategy)
+    chosen = StreamsSettings(rack_strategy=strategy)
     app = Application.build(work, people, chosen)
-    where = where_stateful(app, chosen)
+    where = assign_stateful(app, chosen)
     assert [app.processes[p] for p in where] == ["c2", "c5", "c2"]
     assert cost_of(app, where, chosen) == (10, 0)
 
@@ -456,7 +460,7 @@ def test_kip_925_nothing_moves_where_traffic_costs_nothing(strategy):
         process("c1", rack="rack-1", active=["0_0"]),
         process("c2", rack="rack-2", active=["0_1"]),
     ]
-    plan = assign(work, people, Settings(rack_strategy=strategy, traffic_cost=0))
+    plan = assign(work, people, StreamsSettings(rack_strategy=strategy, traffic_cost=0))
     assert active_of(plan, "c1", "c2") == [["0_0"], ["0_1"]]
 
 
@@ -464,7 +468,7 @@ def test_kip_925_nothing_moves_where_traffic_costs_nothing(strategy):
 def test_kip_925_tasks_with_replicas_in_several_racks_stay(strategy):
     work = [racked("0_0", {"r1", "r2"}), racked("0_1", {"r2", "r3"}), racked("0_2", {"r3", "r4"})]
     people = [process(f"c{n}", rack=f"r{n}", active=[f"0_{n - 1}"], threads=2) for n in (1, 2, 3)]
-    plan = assign(work, people, Settings(rack_strategy=strategy, traffic_cost=100))
+    plan = assign(work, people, StreamsSettings(rack_strategy=strategy, traffic_cost=100))
     assert active_of(plan, "c1", "c2", "c3") == [["0_0"], ["0_1"], ["0_2"]]
 
 
@@ -476,9 +480,9 @@ def test_kip_925_standbys_move_next_to_their_changelogs(strategy):
         process("c2", rack="r2", standby=["0_1"], threads=2),
         process("c3", rack="r3", standby=["0_0"], threads=2),
     ]
-    chosen = Settings(rack_strategy=strategy, traffic_cost=100, standby_replicas=1)
+    chosen = StreamsSettings(rack_strategy=strategy, traffic_cost=100, standby_replicas=1)
     app = Application.build(work, people, chosen)
-    found = standbys(app, np.array([0, 0]), chosen).processes
+    found = assign_standbys(app, np.array([0, 0]), chosen).processes
     assert [[app.processes[p] for p in those] for those in found] == [["c2"], ["c3"]]
 
 
@@ -495,11 +499,11 @@ def test_kip_925_traffic_never_breaks_the_tags(strategy):
         zoned("c3", "3", [], ["0_0", "0_1"]),
         zoned("c4", "2"),
     ]
-    chosen = Settings(
+    chosen = StreamsSettings(
         rack_strategy=strategy, traffic_cost=100, standby_replicas=2, rack_aware_tags=("az",)
     )
     app = Application.build(work, people, chosen)
-    found = standbys(app, np.array([0, 1]), chosen).processes
+    found = assign_standbys(app, np.array([0, 1]), chosen).processes
     assert [[app.processes[p] for p in those] for those in found] == [["c2", "c3"], ["c1", "c3"]]
 
 
@@ -508,12 +512,12 @@ def test_kip_925_traffic_never_breaks_the_tags(strategy):
 
 def test_blog_co_partitioned_topics_stay_together():
     """Partition i of both topics is one task, so whoever joins them has both."""
-    topics = {"A": Source(partitions=2), "B": Source(partitions=3)}
+    topics = {"A": SourceTopic(partitions=2), "B": SourceTopic(partitions=3)}
     work = Subtopology(id="0", sources=["A", "B"], changelogs=[]).tasks(topics)
     assert [task.id for task in work] == ["0_0", "0_1", "0_2"]
     known = {
-        "A": Source(partitions=2, replica_racks=[["a"], ["b"]]),
-        "B": Source(partitions=3, replica_racks=[["a"], ["b"], ["c"]]),
+        "A": SourceTopic(partitions=2, replica_racks=[["a"], ["b"]]),
+        "B": SourceTopic(partitions=3, replica_racks=[["a"], ["b"], ["c"]]),
     }
     racks = [task.input_racks for task in Subtopology(id="0", sources=["A", "B"]).tasks(known)]
     assert racks == [[["a"], ["a"]], [["b"], ["b"]], [["c"]]]
@@ -522,10 +526,11 @@ def test_blog_co_partitioned_topics_stay_together():
 def test_blog_state_is_kept_for_active_and_standby_tasks():
     work = tasks_of(1, 4, end=100_000)
     people = [
-        Process(id=each.id, consumers=each.consumers) for each in (process("c1"), process("c2"))
+        StreamsProcess(id=each.id, consumers=each.consumers)
+        for each in (process("c1"), process("c2"))
     ]
-    first = assign(work, people, Settings(standby_replicas=1))
-    again = assign(work, carried_out(people, first), Settings(standby_replicas=1))
+    first = assign(work, people, StreamsSettings(standby_replicas=1))
+    again = assign(work, carried_out(people, first), StreamsSettings(standby_replicas=1))
     assert again.processes == first.processes
-    running, followed = places(first), places(first, "standby")
+    running, followed = processes_by_task(first), processes_by_task(first, "standby")
     assert all(followed[task] == ["c2" if name == "c1" else "c1"] for task, name in running.items())

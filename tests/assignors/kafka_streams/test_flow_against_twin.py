@@ -13,12 +13,12 @@ from assignors.kafka_streams import assign
 from assignors.kafka_streams.actives import (
     NOTHING,
     RAN,
-    _Network,
+    _ActiveFlow,
     _states,
-    actives,
+    assign_active,
 )
 from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.quotas import shares
+from assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.groups.applications import (
     carried_out,
     random_case,
@@ -28,7 +28,7 @@ from levelwind_testing.groups.applications import (
 def cost_of(app, chosen, where, load, settings):
     """What the law says of an assignment, the more important first; None where it breaks the shares."""
     count = np.bincount(where, minlength=len(app.processes))
-    due = shares(len(chosen), load, app.threads)
+    due = task_quotas(len(chosen), load, app.threads)
     more = count - due.sure
     if (more < 0).any() or (more > due.tied).any():
         return None
@@ -61,7 +61,7 @@ def test_no_assignment_of_all_is_better_than_the_flow(random):
     app = Application.build(tasks, case.processes, case.settings)
     load = np.array([random.randint(0, 2) for _ in app.processes])
     chosen = np.arange(len(tasks))
-    found = actives(app, chosen, load, case.settings).tolist()
+    found = assign_active(app, chosen, load, case.settings).tolist()
     every = (
         cost_of(app, chosen, where, load, case.settings)
         for where in product(range(len(app.processes)), repeat=len(tasks))
@@ -80,7 +80,7 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
     app = Application.build(tasks, case.processes, case.settings)
     load = np.zeros(len(app.processes), dtype=np.int64)
     chosen = np.arange(len(tasks))
-    found = actives(app, chosen, load, case.settings).tolist()
+    found = assign_active(app, chosen, load, case.settings).tolist()
     every = (
         cost_of(app, chosen, where, load, case.settings)
         for where in product(range(len(app.processes)), repeat=len(tasks))
@@ -100,10 +100,10 @@ def test_where_nothing_is_to_move_the_flow_says_so_too(random):
     app = Application.build(case.tasks, people, case.settings)
     chosen = np.flatnonzero(app.stateful)
     load = np.zeros(len(app.processes), dtype=np.int64)
-    found = actives(app, chosen, load, case.settings)
+    found = assign_active(app, chosen, load, case.settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Network, "unmoved", lambda *_: None)
-        assert (actives(app, chosen, load, case.settings) == found).all()
+        patch.setattr(_ActiveFlow, "unmoved", lambda *_: None)
+        assert (assign_active(app, chosen, load, case.settings) == found).all()
 
 
 def random_loads(random):
@@ -116,7 +116,7 @@ def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
     load = random_loads(random)
     threads = [random.randint(1, 4) for _ in load]
     count = random.randint(0, 30)
-    due = shares(count, np.array(load), np.array(threads))
+    due = task_quotas(count, np.array(load), np.array(threads))
     got = list(load)
     for _ in range(count):
         got[min(range(len(got)), key=lambda each: (got[each] / threads[each], -threads[each]))] += 1
@@ -130,6 +130,6 @@ def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
 def test_a_process_that_leaves_lowers_nobodys_share():
     threads = np.array([1, 2, 3, 5])
     for count in range(60):
-        before = shares(count, np.zeros(4, dtype=np.int64), threads)
-        after = shares(count, np.zeros(3, dtype=np.int64), threads[1:])
+        before = task_quotas(count, np.zeros(4, dtype=np.int64), threads)
+        after = task_quotas(count, np.zeros(3, dtype=np.int64), threads[1:])
         assert (after.sure + after.tied >= (before.sure + before.tied)[1:]).all()

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.kafka_streams import Settings, assign
+from assignors.kafka_streams import StreamsSettings, assign
 from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import where_stateful
-from assignors.kafka_streams.evaluation import violations
+from assignors.kafka_streams.assign import assign_stateful
+from assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.groups.applications import (
-    Case,
+    StreamsCase,
     carried_out,
-    places,
     process,
+    processes_by_task,
     random_case,
     shuffled,
     tasks_of,
@@ -30,7 +30,7 @@ def seeds():
     return st.integers(0, 2**32).map(Random)
 
 
-def planned(case: Case):
+def plan_case(case: StreamsCase):
     return assign(case.tasks, case.processes, case.settings)
 
 
@@ -38,7 +38,7 @@ def planned(case: Case):
 @settings(max_examples=MANY)
 def test_each_task_is_active_once_with_its_standbys_elsewhere_and_the_budget_held(random):
     case = random_case(random)
-    assert violations(case.tasks, case.processes, case.settings, planned(case)) == []
+    assert plan_violations(case.tasks, case.processes, case.settings, plan_case(case)) == []
 
 
 @given(seeds())
@@ -46,7 +46,7 @@ def test_each_task_is_active_once_with_its_standbys_elsewhere_and_the_budget_hel
 def test_the_order_of_the_input_changes_nothing(random):
     case = random_case(random)
     other = shuffled(case, random)
-    plan, same = planned(case), planned(other)
+    plan, same = plan_case(case), plan_case(other)
     assert plan == same
     assert plan.awaited == same.awaited
 
@@ -56,7 +56,7 @@ def test_the_order_of_the_input_changes_nothing(random):
 def test_it_settles_in_bounded_rounds_and_then_nothing_moves(random):
     case = random_case(random)
     people = case.processes
-    plan = planned(case)
+    plan = plan_case(case)
     copies = len(case.tasks) * (1 + case.settings.standby_replicas)
     for _ in range(copies // case.settings.max_warmups + 3):
         people = carried_out(people, plan)
@@ -79,18 +79,20 @@ def test_standbys_that_are_as_good_as_new_ones_stay(seed):
 def test_tasks_of_a_subtopology_that_ran_together_are_spread_again():
     people = [process("A", active=["0_0", "0_1"]), process("B", active=["1_0", "1_1"])]
     plan = assign(tasks_of(2, 2, end=0), people)
-    where = places(plan)
+    where = processes_by_task(plan)
     assert where["0_0"] != where["0_1"]
     assert where["1_0"] != where["1_1"]
     assert sum(where[task] == "A" for task in ("0_0", "0_1")) == 1  # two change places, two stay
-    together = places(assign(tasks_of(2, 2, end=0), people, Settings(rack_strategy="min_traffic")))
+    together = processes_by_task(
+        assign(tasks_of(2, 2, end=0), people, StreamsSettings(rack_strategy="min_traffic"))
+    )
     assert together == {"0_0": "A", "0_1": "A", "1_0": "B", "1_1": "B"}
 
 
 def test_a_task_that_two_claim_to_have_run_is_nobodys_and_goes_where_its_state_is():
     both = [process("A", active=["0_0"]), process("B", active=["0_0"])]
     plan = assign(tasks_of(1, 1), [*both, process("C", lags={"0_0": 800_000})])
-    assert places(plan) == {"0_0": "C"}
+    assert processes_by_task(plan) == {"0_0": "C"}
     assert not plan.probing
 
 
@@ -102,20 +104,20 @@ def test_a_task_that_waits_for_its_warm_up_goes_on_where_it_runs_not_on_another_
         process("C", active=names[4:], lags=dict.fromkeys(names[:4], 0)),
     ]
     plan = assign(tasks_of(1, 6), people)
-    assert [places(plan)[name] for name in names] == ["A", "A", "A", "A", "C", "C"]
-    assert {name for (name,) in places(plan, "warmup").values()} == {"B"}
+    assert [processes_by_task(plan)[name] for name in names] == ["A", "A", "A", "A", "C", "C"]
+    assert {name for (name,) in processes_by_task(plan, "warmup").values()} == {"B"}
 
 
 def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belongs():
-    chosen = Settings(standby_replicas=1, rack_aware_tags=("zone",))
+    chosen = StreamsSettings(standby_replicas=1, rack_aware_tags=("zone",))
     people = [
         process("A", active=["0_0"], tags={"zone": "1"}),
         process("B", standby=["0_0"], lags={"0_0": 0}, tags={"zone": "1"}),
         process("C", tags={"zone": "2"}),
     ]
     plan = assign(tasks_of(1, 1), people, chosen)
-    assert places(plan, "standby") == {"0_0": ["B"]}
-    assert places(plan, "warmup") == {"0_0": ["C"]}
+    assert processes_by_task(plan, "standby") == {"0_0": ["B"]}
+    assert processes_by_task(plan, "warmup") == {"0_0": ["C"]}
     (awaited,) = plan.awaited
     assert (awaited.process, awaited.role, awaited.warming, awaited.lag) == (
         "C",
@@ -124,7 +126,7 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
         1_000_000,
     )
     after = assign(tasks_of(1, 1), carried_out(people, plan), chosen)
-    assert places(after, "standby") == {"0_0": ["C"]}
+    assert processes_by_task(after, "standby") == {"0_0": ["C"]}
     assert not after.probing
 
 
@@ -132,7 +134,7 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
 @settings(max_examples=MANY)
 def test_the_settled_plan_is_balanced_over_threads(random):
     case = random_case(random)
-    people, plan = case.processes, planned(case)
+    people, plan = case.processes, plan_case(case)
     for _ in range(ROUNDS):
         if not plan.probing:
             break
@@ -154,12 +156,12 @@ def test_tasks_of_a_subtopology_are_spread(random):
     case = random_case(random)
     if case.settings.rack_strategy == "min_traffic":
         return
-    case = Case(
+    case = StreamsCase(
         tasks=case.tasks,
         processes=[process(each.id, rack=each.rack, tags=each.tags) for each in case.processes],
         settings=case.settings,
     )
-    where = places(planned(case))
+    where = processes_by_task(plan_case(case))
     for stateful in (True, False):
         for subtopology in {task.subtopology for task in case.tasks if task.stateful == stateful}:
             mine = [task.id for task in case.tasks if task.subtopology == subtopology]
@@ -173,7 +175,7 @@ def test_tasks_of_a_subtopology_are_spread(random):
 def test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up(random):
     case = random_case(random)
     app = Application.build(case.tasks, case.processes, case.settings)
-    where = places(planned(case))
+    where = processes_by_task(plan_case(case))
     for index, name in enumerate(app.tasks):
         here = app.processes.index(where[name])
         if any(copy.caught_up for copy in app.copies[index]):
@@ -188,12 +190,16 @@ def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(rando
     belongs = {
         name: app.processes[process]
         for name, process in zip(
-            app.tasks, where_stateful(app, case.settings).tolist(), strict=True
+            app.tasks, assign_stateful(app, case.settings).tolist(), strict=True
         )
         if process >= 0
     }
-    plan = planned(case)
-    away = {name for name, process in places(plan).items() if process != belongs.get(name, process)}
+    plan = plan_case(case)
+    away = {
+        name
+        for name, process in processes_by_task(plan).items()
+        if process != belongs.get(name, process)
+    }
     assert away == {each.task for each in plan.awaited if each.role == "active"}
     warming = sum(each.warming for each in plan.awaited)
     warmups = sum(kind == "warmup" for _, _, kind, _ in plan.rows())
@@ -236,5 +242,5 @@ def test_a_wide_application_is_valid(strategy):
         process(f"p{number:03}", threads=1 + number % 3, rack="abc"[number % 3])
         for number in range(50)
     ]
-    chosen = Settings(standby_replicas=2, rack_strategy=strategy)
-    assert violations(tasks, people, chosen, assign(tasks, people, chosen)) == []
+    chosen = StreamsSettings(standby_replicas=2, rack_strategy=strategy)
+    assert plan_violations(tasks, people, chosen, assign(tasks, people, chosen)) == []

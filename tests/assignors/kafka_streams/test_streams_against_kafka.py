@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from assignors.kafka_streams import (
-    Consumer,
-    Process,
-    Settings,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Task,
     assign,
 )
-from assignors.kafka_streams.evaluation import violations
-from assignors.kafka_streams.quotas import shares
+from assignors.kafka_streams.evaluation import plan_violations
+from assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.groups.applications import carried_out
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
@@ -75,7 +75,9 @@ def of_one_kind(tasks):
 
 
 def fresh(name, threads):
-    return Process(id=name, consumers=[Consumer(id=f"{name}-{n}") for n in range(threads)])
+    return StreamsProcess(
+        id=name, consumers=[StreamsConsumer(id=f"{name}-{n}") for n in range(threads)]
+    )
 
 
 def changed(random, processes):
@@ -90,7 +92,7 @@ def ours(tasks, processes, settings):
 
 
 def settings_for(random):
-    return Settings(standby_replicas=random.randint(0, 2), rack_strategy="min_traffic")
+    return StreamsSettings(standby_replicas=random.randint(0, 2), rack_strategy="min_traffic")
 
 
 def active_by_process(processes):
@@ -117,7 +119,7 @@ def loads(processes, held):
 
 def shared_by_the_least_loaded(processes, held, count):
     """Whether each process has what Kafka's own rule gives it: the next task to the least loaded."""
-    due = shares(
+    due = task_quotas(
         count,
         np.zeros(len(processes), dtype=np.int64),
         np.array([len(each.consumers) for each in processes]),
@@ -159,7 +161,7 @@ def test_from_scratch_it_is_as_even_and_as_covered_as_kafkas(coordinator_of_stre
         people = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
         settings = settings_for(random)
         plan = assign(tasks, people, settings)
-        assert violations(tasks, people, settings, plan) == [], f"seed {seed}"
+        assert plan_violations(tasks, people, settings, plan) == [], f"seed {seed}"
         mine = carried_out(people, plan)
         theirs = coordinator_of_streams.assign(tasks, people, settings)
         assert thread_loads(mine) <= thread_loads(theirs), f"seed {seed}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assignors.kafka_streams.rack_tags import (
     MAX_CHOICES,
-    Spreading,
+    TagSpread,
 )
 
 
@@ -37,7 +37,7 @@ def test_no_choice_of_processes_covers_more_values(random):
     others = processes.copy()
     others.remove(active)
     left = random.randint(0, min(3, len(others)))
-    spreading = Spreading(classes, room)
+    spreading = TagSpread(classes, room)
     best = max(values_of(classes, (active, *chosen)) for chosen in combinations(others, left))
     for way in spreading.ways([active], left):
         assert values_of(classes, (active, *way)) == best
@@ -53,14 +53,14 @@ def test_no_choice_of_processes_covers_more_values(random):
 def test_two_tags_are_spread_where_a_choice_one_by_one_would_end_short():
     """After (a, x), (b, y) looks as good as any; but nothing that is left then completes both tags."""
     classes = [("a", "x"), ("b", "y"), ("b", "z"), ("c", "y")]
-    spreading = Spreading(classes, [1, 1, 1, 1])
+    spreading = TagSpread(classes, [1, 1, 1, 1])
     assert spreading.allowed([0], 2) == (2, 3)
     assert spreading.ways([0], 2) == ((2, 3),)
 
 
 def test_with_many_classes_each_standby_goes_where_it_adds_most():
     classes = [(f"zone{zone}", f"host{zone}-{host}") for zone in range(3) for host in range(100)]
-    spreading = Spreading(classes, [1] * len(classes))
+    spreading = TagSpread(classes, [1] * len(classes))
     first = spreading.allowed([0], 2)
     assert first == tuple(range(100, 300))
     assert all(len(way) == 1 for way in spreading.ways([0], 2))

@@ -10,7 +10,7 @@ import pytest
 from assignors.optimal import optimal_plan
 from assignors.optimal.bounds import growth_bound, load_bound, moves_bound
 from assignors.optimal.model.model import terms
-from assignors.optimal.model.plan_options import Wishes
+from assignors.optimal.model.plan_options import Options
 from assignors.optimal.search.class_flow import crossing_bound
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
@@ -63,7 +63,7 @@ def checked(seed):
     assert told.counts.bound <= max(oracle.counts, default=0), seed
     assert told.load.bound <= oracle.drain * (1 + 1e-12) or told.load.bound <= ours.drain, seed
     # Nor are those that larger groups rest on.
-    stated = terms(group, Wishes())
+    stated = terms(group, Options())
     assert load_bound(stated).value <= oracle.drain * (1 + 1e-12), seed
     assert crossing_bound(stated) <= oracle.crossing, seed
     assert moves_bound(stated) <= oracle.moves, seed

@@ -28,15 +28,15 @@ def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
     told = explain(group, plan, "t", 0)
     assert told.owner == "A"
     assert told.reasons == ("it was there before", "it has a replica in its rack")
-    (place,) = told.places
+    (place,) = told.alternatives
     assert (place.member, place.exchange, place.uneven, place.load) == ("B", "t-1", 0, 10)
     assert (place.crossing, place.moves) == (0.5, 2)
     assert told.lines() == (
         "t-0 is with A: it was there before; it has a replica in its rack",
-        "the next best places would cost:",
+        "the next best alternatives would cost:",
         "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks, +2 moves",
     )
-    assert told.as_json()["places"][0]["cross_rack"] == 0.5
+    assert told.as_json()["alternatives"][0]["cross_rack"] == 0.5
 
 
 def test_alone_it_would_make_counts_uneven_and_that_comes_last():
@@ -47,8 +47,8 @@ def test_alone_it_would_make_counts_uneven_and_that_comes_last():
     only = explain(group, plan, "u", 0)
     assert only.owner == "A"
     assert "no other member may have it" in only.reasons
-    assert only.places == ()
-    assert all(place.uneven == 0 for place in explain(group, plan, "t", 1).places)
+    assert only.alternatives == ()
+    assert all(place.uneven == 0 for place in explain(group, plan, "t", 1).alternatives)
 
 
 def test_a_partition_that_nobody_reads_and_one_that_is_not_there():

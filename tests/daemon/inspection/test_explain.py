@@ -32,7 +32,7 @@ def test_a_problems_plan_is_explained_with_its_certificate():
     assert result.exit_code == 0
     assert result.output.splitlines() == [
         "t-0 is with A: it has a replica in its rack",
-        "the next best places would cost:",
+        "the next best alternatives would cost:",
         "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks",
         "largest count 2, no plan is more even",
         "largest lag 120, no plan can do better: t-0 alone is that",
@@ -45,7 +45,7 @@ def test_as_json_it_says_the_same():
     result = levelwind("-", "--partition", "t/3", "--format", "json", stdin=json.dumps(PROBLEM))
     told = json.loads(result.output)
     assert (told["partition"], told["owner"]) == ("t-3", "A")
-    assert [place["member"] for place in told["places"]] == ["B"]
+    assert [place["member"] for place in told["alternatives"]] == ["B"]
     assert told["certificate"]["complete"] is True
 
 
@@ -73,8 +73,8 @@ def test_of_a_group_that_stands_what_it_owns_now_is_explained():
     group = Group.build({"t": Topic(partitions=4, lags=[9, 9, 1, 1])}, members)
     told = explain_group(group, ("t", 1), {})
     assert told.owner == "A"
-    assert told.places[0].member == "B"
-    assert told.places[0].moves == 2
+    assert told.alternatives[0].member == "B"
+    assert told.alternatives[0].moves == 2
 
 
 def test_a_partition_that_the_groups_settings_pin_has_no_other_place():
@@ -85,5 +85,5 @@ def test_a_partition_that_the_groups_settings_pin_has_no_other_place():
     group = Group.build({"t": Topic(partitions=4)}, members)
     settings = load(overrides={"groups": {"g": {"pins": {"t": {"1": "A"}}}}})
     options = options_of(settings.planning_of("g"))
-    assert explain_group(group, ("t", 1), options).places == ()
-    assert explain_group(group, ("t", 0), options).places != ()
+    assert explain_group(group, ("t", 1), options).alternatives == ()
+    assert explain_group(group, ("t", 0), options).alternatives != ()

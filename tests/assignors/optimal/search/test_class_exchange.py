@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assignors.optimal.model.model import terms
-from assignors.optimal.model.plan_options import Wishes
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_exchange import levelled_kinds
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -20,7 +20,7 @@ def stated(racks, lags, traffic=None):
     people = [
         Member(id=f"{rack}{number}", topics="*", rack=rack) for rack in "ab" for number in (0, 1)
     ]
-    return terms(Group.build(topics, people), Wishes())
+    return terms(Group.build(topics, people), Options())
 
 
 def work(problem, kind):
@@ -30,7 +30,7 @@ def work(problem, kind):
 def test_kinds_become_even_and_neither_loses_all_that_is_heavy_nor_all_that_is_light():
     problem = stated([["a", "b"]] * 200, [*range(100, 200), *range(100)])
     kind = np.repeat([0, 1], 100)
-    levelled_kinds(problem, np.arange(200), kind, Effort.of(1), racks=True)
+    levelled_kinds(problem, np.arange(200), kind, WorkBudget.of(1), racks=True)
     first, second = work(problem, kind)
     assert abs(first - second) <= 0.005 * (first + second) / 2
     assert np.count_nonzero(kind == 0) == 100
@@ -45,9 +45,9 @@ def test_kinds_become_even_and_neither_loses_all_that_is_heavy_nor_all_that_is_l
 def test_nothing_crosses_for_it_unless_it_may_be_paid_for():
     problem = stated([["a"]] * 20 + [["b"]] * 20, [10] * 20 + [2] * 20)
     kind = np.repeat([0, 1], 20)
-    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=True)
+    levelled_kinds(problem, np.arange(40), kind, WorkBudget.of(1), racks=True)
     assert kind.tolist() == [0] * 20 + [1] * 20
-    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=True, pay=True)
+    levelled_kinds(problem, np.arange(40), kind, WorkBudget.of(1), racks=True, pay=True)
     first, second = work(problem, kind)
     assert abs(first - second) <= 8
     assert np.count_nonzero(kind == 0) == 20
@@ -57,19 +57,19 @@ def test_nothing_crosses_for_it_unless_it_may_be_paid_for():
 def test_where_racks_do_not_count_everything_may_be_exchanged(racks):
     problem = stated([["a"]] * 20 + [["b"]] * 20, [10] * 20 + [2] * 20)
     kind = np.repeat([0, 1], 20)
-    levelled_kinds(problem, np.arange(40), kind, Effort.of(1), racks=racks)
+    levelled_kinds(problem, np.arange(40), kind, WorkBudget.of(1), racks=racks)
     assert (work(problem, kind) == [200, 40]) is racks
 
 
 def test_of_what_relieves_alike_the_cheapest_crosses():
     problem = stated([["a"]] * 3 + [["b"]] * 3, [50, 50, 0, 0, 0, 0], [100, 1, 1, 1, 1, 1])
     kind = np.repeat([0, 1], 3)
-    levelled_kinds(problem, np.arange(6), kind, Effort.of(1), racks=True, pay=True)
+    levelled_kinds(problem, np.arange(6), kind, WorkBudget.of(1), racks=True, pay=True)
     assert kind[:2].tolist() == [0, 1]
 
 
 def test_where_one_side_has_to_pay_the_other_does_not():
     problem = stated([["a"]] * 2 + [["a", "b"]] * 2 + [["b"]] * 4, [50] * 4 + [0] * 4)
     kind = np.repeat([0, 1], 4)
-    levelled_kinds(problem, np.arange(8), kind, Effort.of(1), racks=True, pay=True)
+    levelled_kinds(problem, np.arange(8), kind, WorkBudget.of(1), racks=True, pay=True)
     assert kind[:4].tolist() == [0, 0, 1, 1]

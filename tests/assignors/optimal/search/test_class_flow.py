@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from assignors.optimal.model.model import terms
-from assignors.optimal.model.plan_options import Wishes
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_flow import (
     classes,
     crossing_bound,
@@ -28,7 +28,7 @@ def stated(racks, held, *, traffic=None, members="abc"):
         Member(id=rack, topics="*", rack=rack, owned={"t": held.get(rack, [])}, generation=1)
         for rack in members
     ]
-    return terms(Group.build(topics, people), Wishes())
+    return terms(Group.build(topics, people), Options())
 
 
 @pytest.mark.parametrize("copies", [1, 40])
@@ -41,7 +41,7 @@ def test_one_crossing_less_is_worth_any_number_of_changes(copies):
         "b": [*range(2, 3 * copies, 3)],
     }
     problem = stated(racks, held)
-    plan = place(problem, problem.held, Effort.of(1))
+    plan = place(problem, problem.held, WorkBudget.of(1))
     assert problem.crossed(plan) == 0 == crossing_bound(problem)
     assert problem.count(plan).tolist() == [copies] * 3
 
@@ -52,12 +52,12 @@ def test_a_long_chain_of_changes_is_worth_one_crossing_too():
     held = {names[-1]: [0], **{name: [number + 1] for number, name in enumerate(names[:-1])}}
     problem = stated(racks, held, members=names)
     assert problem.crossed(problem.held) == 1
-    assert problem.crossed(place(problem, problem.held, Effort.of(1))) == 0
+    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1))) == 0
 
 
 def test_what_weighs_most_stays_near_whatever_the_number_of_the_others():
     problem = stated([["a"]] * 6, {}, traffic=[1, 1, 1, 1, 50, 50], members="ab")
-    plan = place(problem, problem.held, Effort.of(1))
+    plan = place(problem, problem.held, WorkBudget.of(1))
     assert plan[[4, 5]].tolist() == [0, 0]
     assert problem.crossed(plan) == 3 == crossing_bound(problem)
 
@@ -66,13 +66,13 @@ def test_nothing_changes_its_kind_of_owner_without_a_reason():
     problem = stated([["a", "b", "c"]] * 6, {"a": [0, 5], "b": [1, 4], "c": [2, 3]})
     sent = shipped(problem, classes(problem, problem.held), "all")
     assert not sent.left.any()
-    assert place(problem, problem.held, Effort.of(1)).tolist() == problem.held.tolist()
+    assert place(problem, problem.held, WorkBudget.of(1)).tolist() == problem.held.tolist()
 
 
 def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_near():
     problem = stated([["a"], ["b"], ["a", "b"], ["b"]], {"a": [1], "b": [0]}, members="ab")
-    assert problem.crossed(place(problem, problem.held, Effort.of(1), "free")) == 2
-    assert problem.crossed(place(problem, problem.held, Effort.of(1), "all")) == 0
+    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1), "free")) == 2
+    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1), "all")) == 0
 
 
 def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
@@ -81,7 +81,7 @@ def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
         Member(id=f"{rack}{n}", topics="*", rack=rack)
         for rack, n in zip("abbccc", range(6), strict=True)
     ]
-    problem = terms(Group.build(topics, people), Wishes(count_slack=10))
+    problem = terms(Group.build(topics, people), Options(count_slack=10))
     sent = shipped(problem, classes(problem, problem.held), "all")
     amount = {}
     for klass, kind, number in zip(sent.klass, sent.kind, sent.amount, strict=True):
@@ -95,7 +95,7 @@ def test_a_more_even_spread_is_worth_no_change():
     # Were two of what a holds with b, then what is near in a and b were spread over both.
     racks = [["a", "b", "c"]] * 7 + [["a", "b"]] * 4
     problem = stated(racks, {"a": [0, 1, 2, 3]})
-    plan = place(problem, problem.held, Effort.of(1))
+    plan = place(problem, problem.held, WorkBudget.of(1))
     assert plan[:4].tolist() == [0] * 4
     assert problem.crossed(plan) == 0
 
@@ -104,12 +104,12 @@ def test_what_weighs_next_to_nothing_beside_others_is_still_kept_near():
     problem = stated(
         [["a"], *[["a"]] * 20, *[["b"]] * 20, ["b"]], {}, traffic=[2**30, *[1] * 40, 2**30]
     )
-    plan = place(problem, problem.held, Effort.of(1))
+    plan = place(problem, problem.held, WorkBudget.of(1))
     assert problem.crossed(plan) == problem.count(plan)[2]
 
 
 def test_the_bound_is_not_above_what_next_to_nothing_costs():
     problem = stated([["a"]] * 11, {}, traffic=[2**30, *[1] * 10], members="ab")
-    plan = place(problem, problem.held, Effort.of(1))
+    plan = place(problem, problem.held, WorkBudget.of(1))
     assert problem.crossed(plan) == 5
     assert crossing_bound(problem) <= 5

@@ -5,8 +5,8 @@ import pytest
 
 from assignors.optimal.bounds import growth_bound
 from assignors.optimal.model.model import terms
-from assignors.optimal.model.plan_options import Wishes
-from assignors.optimal.model.work_budget import Effort
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.relay import passed
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -31,7 +31,7 @@ def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=())
         )
         for name in sorted({*"abc", *held})
     ]
-    return terms(Group.build(topics, people), Wishes(count_slack=slack, drain=drain))
+    return terms(Group.build(topics, people), Options(count_slack=slack, drain=drain))
 
 
 def begun(problem, giver=0):
@@ -45,7 +45,7 @@ def works(problem, owner):
 
 def test_each_member_on_the_way_keeps_a_little_more_and_passes_on_what_is_lighter():
     problem = stated()
-    plan = passed(problem, begun(problem), 120, Effort.of(1))
+    plan = passed(problem, begun(problem), 120, WorkBudget.of(1))
     # a takes 60 and passes 50 on; b takes 50 and passes 38 on; c has room for that.
     assert plan.tolist() == [0, 1, 0, 2, 1, 2, 2]
     assert works(problem, plan) == [110, 112, 118]
@@ -55,46 +55,46 @@ def test_each_member_on_the_way_keeps_a_little_more_and_passes_on_what_is_lighte
 def test_what_is_within_the_limit_stays_as_it_is():
     problem = stated()
     plan = begun(problem)
-    assert passed(problem, plan, 160, Effort.of(1)) is plan
+    assert passed(problem, plan, 160, WorkBudget.of(1)) is plan
 
 
 def test_a_way_that_ends_nowhere_leaves_everything_as_it_was():
     problem = stated(lags=[60, 50, 50, 38, 62, 60, 60])
     plan = begun(problem)
-    assert passed(problem, plan, 120, Effort.of(1)).tolist() == plan.tolist()
+    assert passed(problem, plan, 120, WorkBudget.of(1)).tolist() == plan.tolist()
 
 
 def test_what_nobody_held_goes_on_as_it_is_where_it_fits():
     problem = stated(lags=[40, 50, 50, 38, 62, 40, 40])
-    plan = passed(problem, begun(problem), 120, Effort.of(1))
+    plan = passed(problem, begun(problem), 120, WorkBudget.of(1))
     assert plan.tolist() == [2, 0, 0, 1, 1, 2, 2]
     assert not problem.moved(plan).any()
 
 
 def test_nobody_gets_more_partitions_than_its_most_nor_keeps_less_than_its_least():
     even = stated(slack=0)  # two each, and one has three
-    plan = passed(even, begun(even), 120, Effort.of(1))
+    plan = passed(even, begun(even), 120, WorkBudget.of(1))
     assert sorted(even.count(plan).tolist()) == [2, 2, 3]
     exact = stated(lags=LAGS[:6], held={"a": [1, 0], "b": [3, 4], "c": [5, 2]}, slack=0)
     plan = begun(exact)
-    assert passed(exact, plan, 105, Effort.of(1)).tolist() == plan.tolist()
+    assert passed(exact, plan, 105, WorkBudget.of(1)).tolist() == plan.tolist()
 
 
 def test_nothing_is_passed_to_where_it_would_cross_racks():
     racks = [["x"], ["x"], ["x"], ["y"], ["y"], ["y"], ["y"]]
     problem = stated(racks=racks, rack_of={"a": "x", "b": "y", "c": "y"})
     plan = begun(problem)
-    assert passed(problem, plan, 120, Effort.of(1)).tolist() == plan.tolist()
+    assert passed(problem, plan, 120, WorkBudget.of(1)).tolist() == plan.tolist()
     shared = stated(
         racks=[["x"], ["x", "y"], ["x", "y"], *racks[3:]], rack_of={"a": "x", "b": "y", "c": "y"}
     )
-    assert works(shared, passed(shared, begun(shared), 120, Effort.of(1))) == [110, 112, 118]
+    assert works(shared, passed(shared, begun(shared), 120, WorkBudget.of(1))) == [110, 112, 118]
 
 
 def test_spent_effort_leaves_no_way_half_gone():
     problem = stated()
     plan = begun(problem)
-    effort = Effort.of(0)
+    effort = WorkBudget.of(0)
     assert passed(problem, plan, 120, effort).tolist() == plan.tolist()
     assert effort.spent
 
@@ -130,5 +130,5 @@ def test_of_those_that_have_room_the_fullest_gets_it():
     problem = stated(
         [40, 100, 50, 60, 60, 20, 30], {"a": [1], "b": [2, 5], "c": [3, 6], "d": [4]}, slack=2
     )
-    plan = passed(problem, begun(problem), 135, Effort.of(1))
+    plan = passed(problem, begun(problem), 135, WorkBudget.of(1))
     assert plan.tolist() == [2, 0, 1, 2, 3, 1, 2]

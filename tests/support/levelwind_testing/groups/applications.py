@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from assignors.kafka_streams import (
-    Consumer,
-    Plan,
-    Process,
-    Settings,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Task,
+    TaskPlan,
 )
 
 RACKS = ("a", "b", "c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class StreamsCase:
     """A problem."""
 
     tasks: list[Task]
-    processes: list[Process]
-    settings: Settings
+    processes: list[StreamsProcess]
+    settings: StreamsSettings
 
 
 def tasks_of(
@@ -36,14 +36,14 @@ def tasks_of(
 
 def process(
     name: str, *, active=(), standby=(), lags: Mapping[str, int] | None = None, threads=1, **fields
-) -> Process:
+) -> StreamsProcess:
     """A process whose first thread had everything."""
-    consumers = [Consumer(id=f"{name}-1", active=active, standby=standby)]
-    consumers += [Consumer(id=f"{name}-{number}") for number in range(2, threads + 1)]
-    return Process(id=name, consumers=consumers, lags=lags or {}, **fields)
+    consumers = [StreamsConsumer(id=f"{name}-1", active=active, standby=standby)]
+    consumers += [StreamsConsumer(id=f"{name}-{number}") for number in range(2, threads + 1)]
+    return StreamsProcess(id=name, consumers=consumers, lags=lags or {}, **fields)
 
 
-def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
+def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> StreamsCase:
     """Everything that may vary does: state, claims, lags, racks, tags, threads, settings; zombies and strangers too."""
     work = []
     for subtopology in range(random.randint(1, 4)):
@@ -65,7 +65,7 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
     people = []
     for number in range(random.randint(1, processes)):
         consumers = [
-            Consumer(
+            StreamsConsumer(
                 id=f"p{number}-{thread}",
                 active=random.sample(names, random.randint(0, len(names) // 3)),
                 standby=random.sample(names, random.randint(0, len(names) // 3)),
@@ -74,7 +74,7 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
         ]
         lagging = random.sample(names, random.randint(0, len(names)))
         people.append(
-            Process(
+            StreamsProcess(
                 id=f"p{number}",
                 consumers=consumers,
                 rack=random.choice([None, *RACKS])
@@ -92,11 +92,11 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Case:
                 },
             )
         )
-    return Case(tasks=work, processes=people, settings=random_settings(random))
+    return StreamsCase(tasks=work, processes=people, settings=random_settings(random))
 
 
-def random_settings(random: Random) -> Settings:
-    return Settings(
+def random_settings(random: Random) -> StreamsSettings:
+    return StreamsSettings(
         standby_replicas=random.randint(0, 3),
         max_warmups=random.randint(1, 4),
         acceptable_recovery_lag=random.choice([0, 10_000]),
@@ -107,18 +107,20 @@ def random_settings(random: Random) -> Settings:
     )
 
 
-def shuffled(case: Case, random: Random) -> Case:
+def shuffled(case: StreamsCase, random: Random) -> StreamsCase:
     """The same problem in another order."""
     people = [
         replace(each, consumers=random.sample(list(each.consumers), len(each.consumers)))
         for each in random.sample(case.processes, len(case.processes))
     ]
-    return Case(
+    return StreamsCase(
         tasks=random.sample(case.tasks, len(case.tasks)), processes=people, settings=case.settings
     )
 
 
-def carried_out(processes: Sequence[Process], plan: Plan, *, lag: int = 0) -> list[Process]:
+def carried_out(
+    processes: Sequence[StreamsProcess], plan: TaskPlan, *, lag: int = 0
+) -> list[StreamsProcess]:
     """The processes after they did what a plan says, each copy that they follow so far behind."""
     after = []
     for each in processes:
@@ -128,7 +130,7 @@ def carried_out(processes: Sequence[Process], plan: Plan, *, lag: int = 0) -> li
             replace(
                 each,
                 consumers=[
-                    Consumer(id=name, active=mine.active, standby=mine.standby + mine.warmup)
+                    StreamsConsumer(id=name, active=mine.active, standby=mine.standby + mine.warmup)
                     for name, mine in consumers.items()
                 ],
                 lags=dict.fromkeys(followed, lag),
@@ -138,7 +140,9 @@ def carried_out(processes: Sequence[Process], plan: Plan, *, lag: int = 0) -> li
     return after
 
 
-def places(plan: Plan, role: str = "active") -> dict[str, str] | dict[str, list[str]]:
+def processes_by_task(
+    plan: TaskPlan, role: str = "active"
+) -> dict[str, str] | dict[str, list[str]]:
     """By task: the process that runs it, or those that follow it."""
     if role == "active":
         return {task: name for name, _, kind, task in plan.rows() if kind == "active"}

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from assignors.kafka_streams import (
-    Consumer,
-    Process,
-    Settings,
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
     Task,
 )
 from levelwind_testing.kafka.kafka_oracle import Kafka
@@ -32,8 +32,8 @@ class StreamsCoordinator:
         self._assignor = self._streams.assignor.StickyTaskAssignor()
 
     def assign(
-        self, tasks: Sequence[Task], processes: Sequence[Process], settings: Settings
-    ) -> list[Process]:
+        self, tasks: Sequence[Task], processes: Sequence[StreamsProcess], settings: StreamsSettings
+    ) -> list[StreamsProcess]:
         """Kafka's answer: the processes as they are when they have done it."""
         return carried_out(
             processes, self.call(*self.prepared(tasks, processes, settings)).toString()
@@ -44,7 +44,7 @@ class StreamsCoordinator:
         return self._assignor.assign(group, topology)
 
     def prepared(
-        self, tasks: Sequence[Task], processes: Sequence[Process], settings: Settings
+        self, tasks: Sequence[Task], processes: Sequence[StreamsProcess], settings: StreamsSettings
     ) -> tuple[Any, Any]:
         """The GroupSpec and the TopologyDescriber of a problem, in the Java process."""
         return self._group(processes, settings), self._topology(tasks)
@@ -69,7 +69,7 @@ class StreamsCoordinator:
             )
         return self._streams.TopologyMetadata(self._no_image, subtopologies)
 
-    def _group(self, processes: Sequence[Process], settings: Settings) -> Any:
+    def _group(self, processes: Sequence[StreamsProcess], settings: StreamsSettings) -> Any:
         members = self._java.HashMap()
         empty, none = self._java.Optional.empty(), self._java.Collections.emptyMap()
         for process in processes:
@@ -102,15 +102,15 @@ class StreamsCoordinator:
         return partitions
 
 
-def carried_out(processes: Sequence[Process], text: str) -> list[Process]:
+def carried_out(processes: Sequence[StreamsProcess], text: str) -> list[StreamsProcess]:
     """`{m=MemberAssignment[activeTasks={0=[0, 1]}, standbyTasks={}, warmupTasks={}], ...}` as processes that had it."""
     one = r"([\w-]+)=MemberAssignment\[activeTasks=\{(.*?)\}, standbyTasks=\{(.*?)\}, warmupTasks=\{.*?\}\]"
     said = {member: (active, standby) for member, active, standby in re.findall(one, text)}
     return [
-        Process(
+        StreamsProcess(
             id=process.id,
             consumers=[
-                Consumer(
+                StreamsConsumer(
                     id=each.id, active=_names(said[each.id][0]), standby=_names(said[each.id][1])
                 )
                 for each in process.consumers
