@@ -30,7 +30,7 @@ from streaming.messages.rows import (
 
 if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
-    from streaming.group.state import Ownership
+    from streaming.group.state import PartitionOwners
     from streaming.group.update import UpdateResult
 
 MAX_KEPT = 256 * 1024
@@ -83,7 +83,7 @@ def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
     return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
 
 
-def _lag(group: str, row: LagRow, owners: Ownership) -> tuple[bytes, bytes]:
+def _lag(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
     """The record's key and value: what the topic knew, and beside it who owns what."""
     fields = [*row.fields, field("v", str(LagRecord.V))]
     if owners.members:
@@ -96,7 +96,7 @@ def _lag(group: str, row: LagRow, owners: Ownership) -> tuple[bytes, bytes]:
     return encode_key(("lag", group, row.topic)), joined(fields).encode()
 
 
-def _local(racks: tuple[frozenset[str], ...], owners: Ownership) -> list[bool | None]:
+def _local(racks: tuple[frozenset[str], ...], owners: PartitionOwners) -> list[bool | None]:
     """By partition, whether its owner's rack holds a replica; None where either is not known."""
     names = [rack for _, rack in owners.members]
     of = [names[number] if number >= 0 else None for number in owners.owner.tolist()]

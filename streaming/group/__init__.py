@@ -1,1 +1,1 @@
-"""The state of one group and how a batch changes it; pure, it knows neither Spark nor a topic's state."""
+"""The state of one group and its update by a batch: pure, without Spark and the topics' state."""

@@ -1,4 +1,7 @@
-"""A group's state as one packed value, and back."""
+"""Conversion between a group's state and the packed value that the state store keeps.
+
+The names in a value are short: they are most of what the state of a small group takes.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from streaming.group.state import (
     GroupState,
     Layout,
     Owner,
-    Ownership,
+    PartitionOwners,
     Racks,
-    Standing,
+    RacksTrigger,
     TopicLag,
 )
 from streaming.messages import packing
@@ -23,100 +26,111 @@ from streaming.messages.packing import PackingError
 from streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
-VERSION = 5
+VERSION = 6
+"""Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 
 def pack(state: GroupState) -> bytes:
-    """The state store's value."""
+    """Pack a state as the state store's value."""
     topics = list(state.lags)
-    palette: dict[tuple[str, ...], int] = {}
+    rack_sets: dict[tuple[str, ...], int] = {}
     meta: dict[str, Any] = {
         "state": VERSION,
-        "topics": [_lag_value(topic, state.lags[topic]) for topic in topics],
-        "committed": sorted(state.committed),
-        "by_plan": sorted(state.by_plan),
-        "ids": dict(state.ids),
+        "lags": [_pack_lag(topic, state.lags[topic]) for topic in topics],
+        "committed": sorted(state.committed_topics),
+        "planned": sorted(state.planned_topics),
+        "ids": dict(state.topic_ids),
         "layouts": {
-            name: [
-                [layout.at, _numbered(layout.racks, palette), layout.planned] for layout in known
+            topic: [
+                [layout.at, _pack_racks(layout.racks, rack_sets), layout.from_plan]
+                for layout in layouts
             ]
-            for name, known in state.layouts.items()
+            for topic, layouts in state.layouts.items()
         },
-        "palette": list(palette),
-        "racks_sources": {topic: dict(read) for topic, read in state.racks_sources.items()},
-        "managed": [[*key, _owner_value(owner)] for key, owner in state.managed.items()],
-        "classic": [_owner_value(owner) for owner in state.classic],
-        "consumer": [_consumer_value(name, member) for name, member in state.consumer.items()],
-        "heard": state.heard,
-        "seen": dict(state.seen),
-        "planned_at": state.planned_at,
-        "moment": state.moment,
-        "run": [state.run.since, state.run.evaluated_at, state.run.active],
-        "racks": None
-        if state.racks is None
-        else [state.racks.since, _changes_value(state.racks.evidence)],
+        "rack_sets": list(rack_sets),
+        "racks_sources": {topic: dict(source) for topic, source in state.racks_sources.items()},
+        "managed": [[*key, _pack_owner(owner)] for key, owner in state.managed_members.items()],
+        "classic": [_pack_owner(owner) for owner in state.classic_members],
+        "consumer": [
+            _pack_consumer_member(member_id, member)
+            for member_id, member in state.consumer_members.items()
+        ],
+        "metadata_at": state.plan_metadata_at,
+        "record_at": state.last_record_at,
+        "offsets": dict(state.newest_offsets),
+        "sampled_at": state.sampled_at,
+        "skew_run": [state.skew_run.since, state.skew_run.evaluated_at, state.skew_run.active],
+        "racks": _pack_racks_trigger(state.racks_trigger),
     }
-    lags = {f"lag{place}": state.lags[topic].lag for place, topic in enumerate(topics)}
+    lags = {f"lag{index}": state.lags[topic].lag for index, topic in enumerate(topics)}
     owners = {
-        f"owner{place}": state.lags[topic].ownership.owner.astype(np.int32)
-        for place, topic in enumerate(topics)
+        f"owner{index}": state.lags[topic].owners.owner.astype(np.int32)
+        for index, topic in enumerate(topics)
     }
     return packing.pack(meta, {**lags, **owners})
 
 
 def unpack(value: bytes) -> GroupState:
-    """From the state store's value."""
+    """Unpack a state store's value.
+
+    Raises:
+        PackingError: the value is damaged, or another version wrote it.
+    """
     meta, arrays = packing.unpack(value)
     if meta.get("state") != VERSION:
         raise PackingError(f"group state of version {meta.get('state')}, not {VERSION}")
-    since, evaluated_at, active = meta["run"]
-    palette = [tuple(racks) for racks in meta["palette"]]
+    since, evaluated_at, active = meta["skew_run"]
+    rack_sets = [tuple(racks) for racks in meta["rack_sets"]]
     return GroupState(
         lags={
-            said[0]: _lag(said, arrays[f"lag{place}"], arrays[f"owner{place}"])
-            for place, said in enumerate(meta["topics"])
+            packed[0]: _unpack_lag(packed, arrays[f"lag{index}"], arrays[f"owner{index}"])
+            for index, packed in enumerate(meta["lags"])
         },
-        committed=frozenset(meta["committed"]),
-        by_plan=frozenset(meta["by_plan"]),
-        ids=meta["ids"],
+        committed_topics=frozenset(meta["committed"]),
+        planned_topics=frozenset(meta["planned"]),
+        topic_ids=meta["ids"],
         layouts={
-            name: tuple(
-                Layout(at=at, racks=tuple([palette[number] for number in racks]), planned=planned)
-                for at, racks, planned in known
-            )
-            for name, known in meta["layouts"].items()
+            topic: tuple(_unpack_layout(packed, rack_sets) for packed in layouts)
+            for topic, layouts in meta["layouts"].items()
         },
         racks_sources=meta["racks_sources"],
-        managed={
-            (instance, incarnation): _owner(said) for instance, incarnation, said in meta["managed"]
+        managed_members={
+            (instance, incarnation): _unpack_owner(packed)
+            for instance, incarnation, packed in meta["managed"]
         },
-        classic=tuple(map(_owner, meta["classic"])),
-        consumer=dict(map(_consumer, meta["consumer"])),
-        heard=meta["heard"],
-        seen=meta["seen"],
-        planned_at=meta["planned_at"],
-        moment=meta["moment"],
-        run=SkewRun(since=since, evaluated_at=evaluated_at, active=active),
-        racks=None
-        if meta["racks"] is None
-        else Standing(since=meta["racks"][0], evidence=_changes(meta["racks"][1])),
+        classic_members=tuple(map(_unpack_owner, meta["classic"])),
+        consumer_members=dict(map(_unpack_consumer_member, meta["consumer"])),
+        plan_metadata_at=meta["metadata_at"],
+        last_record_at=meta["record_at"],
+        newest_offsets=meta["offsets"],
+        sampled_at=meta["sampled_at"],
+        skew_run=SkewRun(since=since, evaluated_at=evaluated_at, active=active),
+        racks_trigger=_unpack_racks_trigger(meta["racks"]),
     )
 
 
-def _numbered(racks: Racks, palette: dict[tuple[str, ...], int]) -> list[int]:
-    """A layout's sets of racks, of which there are few, by their numbers."""
-    return [palette.setdefault(one, len(palette)) for one in racks]
+def _pack_racks(racks: Racks, rack_sets: dict[tuple[str, ...], int]) -> list[int]:
+    """Indices into `rack_sets`, by partition: a topic has many partitions and few sets of racks."""
+    return [rack_sets.setdefault(rack_set, len(rack_sets)) for rack_set in racks]
 
 
-def _lag_value(topic: str, lag: TopicLag) -> list[object]:
-    return [topic, lag.at, lag.seconds, lag.committed_at, dict(lag.source), lag.ownership.members]
+def _unpack_layout(packed: list[Any], rack_sets: list[tuple[str, ...]]) -> Layout:
+    at, racks, from_plan = packed
+    return Layout(at=at, racks=tuple([rack_sets[index] for index in racks]), from_plan=from_plan)
 
 
-def _lag(said: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
-    _, at, seconds, committed_at, source, members = said
-    ownership = Ownership(
+def _pack_lag(topic: str, lag: TopicLag) -> list[object]:
+    """All of a topic's lag but its columns, which are packed as arrays."""
+    return [topic, lag.at, lag.seconds, lag.committed_at, dict(lag.source), lag.owners.members]
+
+
+def _unpack_lag(packed: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
+    _, at, seconds, committed_at, source, members = packed
+    owners = PartitionOwners(
         members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64)
     )
     return TopicLag(
@@ -125,56 +139,60 @@ def _lag(said: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> Top
         seconds=seconds,
         committed_at=committed_at,
         source=source,
-        ownership=ownership,
+        owners=owners,
     )
 
 
-def _consumer_value(name: str, member: ConsumerMember) -> list[object]:
-    owned = (
-        None if member.owned is None else {key: ranges.format(p) for key, p in member.owned.items()}
-    )
-    return [name, member.introduced, member.instance_id, member.rack, owned]
+def _pack_consumer_member(member_id: str, member: ConsumerMember) -> list[object]:
+    owned = None if member.owned is None else _pack_partitions(member.owned)
+    return [member_id, member.has_metadata, member.instance_id, member.rack, owned]
 
 
-def _consumer(said: list[Any]) -> tuple[str, ConsumerMember]:
-    name, introduced, instance_id, rack, owned = said
-    partitions = None if owned is None else {key: ranges.parse(text) for key, text in owned.items()}
-    return name, ConsumerMember(
-        introduced=introduced, instance_id=instance_id, rack=rack, owned=partitions
-    )
-
-
-def _owner_value(owner: Owner) -> list[object]:
-    return [
-        owner.name,
-        owner.rack,
-        owner.capacity,
-        {name: ranges.format(p) for name, p in owner.assigned.items()},
-    ]
-
-
-def _owner(said: list[Any]) -> Owner:
-    name, rack, capacity, assigned = said
-    return Owner(
-        name=name,
+def _unpack_consumer_member(packed: list[Any]) -> tuple[str, ConsumerMember]:
+    member_id, has_metadata, instance_id, rack, owned = packed
+    return member_id, ConsumerMember(
+        has_metadata=has_metadata,
+        instance_id=instance_id,
         rack=rack,
-        capacity=capacity,
-        assigned={topic: ranges.parse(text) for topic, text in assigned.items()},
+        owned=None if owned is None else _unpack_partitions(owned),
     )
 
 
-def _changes_value(evidence: RacksEvidence) -> list[list[object]]:
-    return [
+def _pack_owner(owner: Owner) -> list[object]:
+    return [owner.name, owner.rack, owner.capacity, _pack_partitions(owner.assigned)]
+
+
+def _unpack_owner(packed: list[Any]) -> Owner:
+    name, rack, capacity, assigned = packed
+    return Owner(name=name, rack=rack, capacity=capacity, assigned=_unpack_partitions(assigned))
+
+
+def _pack_partitions(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Partitions as text of ranges, by topic or topic id."""
+    return {topic: ranges.format(partitions) for topic, partitions in by_topic.items()}
+
+
+def _unpack_partitions(packed: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+    return {topic: ranges.parse(text) for topic, text in packed.items()}
+
+
+def _pack_racks_trigger(trigger: RacksTrigger | None) -> list[object] | None:
+    if trigger is None:
+        return None
+    changed = [
         [topic, partition, change.before, change.after]
-        for topic, changed in evidence.topics.items()
-        for partition, change in changed.items()
+        for topic, changes in trigger.evidence.topics.items()
+        for partition, change in changes.items()
     ]
+    return [trigger.since, changed]
 
 
-def _changes(said: list[list[Any]]) -> RacksEvidence:
+def _unpack_racks_trigger(packed: list[Any] | None) -> RacksTrigger | None:
+    if packed is None:
+        return None
+    since, changed = packed
     topics: dict[str, dict[int, RackChange]] = {}
-    for topic, partition, before, after in said:
-        topics.setdefault(topic, {})[partition] = RackChange(
-            before=tuple(before), after=tuple(after)
-        )
-    return RacksEvidence(topics=topics)
+    for topic, partition, before, after in changed:
+        change = RackChange(before=tuple(before), after=tuple(after))
+        topics.setdefault(topic, {})[partition] = change
+    return RacksTrigger(since=since, evidence=RacksEvidence(topics=topics))

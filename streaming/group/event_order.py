@@ -1,7 +1,8 @@
-"""A batch's rows of one group, in the order in which they take effect: that of event time.
+"""The rows of one group in a batch, put into the order in which they take effect: event time.
 
-What happens at the same time as a sample is part of it, so racks and moments come after all else of their time. A log
-orders its own records, so none of them is earlier than one that stands before it, whatever its clock said.
+What has the same time as a sample belongs to it, so layouts of racks and then samples come after
+everything else of their time. A log orders its own records: a record counts as no earlier than one
+before it in its partition, whatever the producer's clock was.
 """
 
 from __future__ import annotations
@@ -24,69 +25,71 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Event: TypeAlias = Raw | LagSample | RacksRow | Detached
-Placed: TypeAlias = tuple[int, int, int, Event]
-"""Its time, what it is at that time, its offset, and the event."""
+RankedEvent: TypeAlias = tuple[int, int, int, Event]
+"""Time of the event, its rank at that time, its offset (0 of what is no record), and the event."""
+
+RANK_OTHERS, RANK_RACKS, RANK_SAMPLE = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What a batch says of a group."""
+class GroupBatch:
+    """The content of a batch for one group."""
 
     events: tuple[tuple[int, Event], ...]
-    """Each with its time, in order."""
+    """Times and events, in the order in which they take effect."""
     replays: tuple[Raw, ...]
-    """Records whose time has passed."""
+    """Records that an operator replays: their own time has passed, so they come last."""
     lags: Mapping[str, LagRow]
-    """By topic."""
-    doubted: tuple[tuple[str, ...], ...]
-    """Keys of what may be published though nobody stands by it."""
+    """Lag of the group after the batch, by topic."""
+    keys_to_verify: tuple[tuple[str, ...], ...]
+    """Keys of published records that the group's state may not confirm, in order."""
 
 
-def read(rows: Iterable[tuple[int, bytes]]) -> Batch:
-    """The batch of some rows, kind and payload, in any order."""
+def read_rows(rows: Iterable[tuple[int, bytes]]) -> GroupBatch:
+    """The batch made of rows; `rows` are kinds and payloads, in any order."""
     lags: dict[str, LagRow] = {}
-    placed: list[Placed] = []
+    ranked: list[RankedEvent] = []
     raws: list[Raw] = []
-    doubted: list[tuple[str, ...]] = []
+    keys_to_verify: list[tuple[str, ...]] = []
     for kind, payload in rows:
         match kind:
             case Kind.LAG:
                 lag = LagRow.unpack(payload)
                 lags[lag.topic] = lag
             case Kind.LAG_SAMPLE:
-                moment = LagSample.unpack(payload)
-                placed.append((moment.at, 2, 0, moment))
+                sample = LagSample.unpack(payload)
+                ranked.append((sample.at, RANK_SAMPLE, 0, sample))
             case Kind.RACKS:
                 layout = RacksRow.unpack(payload)
-                placed.append((layout.notified_at, 1, 0, layout))
+                ranked.append((layout.notified_at, RANK_RACKS, 0, layout))
             case Kind.DETACHED:
-                end = Detached.unpack(payload)
-                placed.append((end.at, 0, 0, end))
+                detached = Detached.unpack(payload)
+                ranked.append((detached.at, RANK_OTHERS, 0, detached))
             case Kind.VERIFY_KEY:
-                doubted.append(tuple(json.loads(payload)))
+                keys_to_verify.append(tuple(json.loads(payload)))
             case _:
                 raws.append(Raw.unpack(payload))
     raws.sort(key=lambda raw: (raw.topic, raw.partition, raw.offset))
-    placed += _in_order(raw for raw in raws if raw.until < 0)
-    return Batch(
-        events=tuple([(at, event) for at, _, _, event in sorted(placed, key=_when)]),
+    ranked += _in_log_order(raw for raw in raws if raw.until < 0)
+    return GroupBatch(
+        events=tuple([(at, event) for at, _, _, event in sorted(ranked, key=_sort_key)]),
         replays=tuple([raw for raw in raws if raw.until >= 0]),
         lags=lags,
-        doubted=tuple(sorted(doubted)),
+        keys_to_verify=tuple(sorted(keys_to_verify)),
     )
 
 
-def _in_order(raws: Iterable[Raw]) -> list[Placed]:
-    """Records with their times; each partition's come in their order."""
+def _in_log_order(raws: Iterable[Raw]) -> list[RankedEvent]:
+    """Records with times that never go back within a partition; `raws` are sorted by offset."""
     latest: dict[tuple[str, int], int] = {}
-    placed: list[Placed] = []
+    ranked: list[RankedEvent] = []
     for raw in raws:
         partition = (raw.topic, raw.partition)
         latest[partition] = max(raw.timestamp, latest.get(partition, UNKNOWN))
-        placed.append((latest[partition], 0, raw.offset, raw))
-    return placed
+        ranked.append((latest[partition], RANK_OTHERS, raw.offset, raw))
+    return ranked
 
 
-def _when(placed: Placed) -> tuple[int, int, int, str]:
-    at, what, offset, event = placed
-    return at, what, offset, event.topic
+def _sort_key(ranked: RankedEvent) -> tuple[int, int, int, str]:
+    at, rank, offset, event = ranked
+    return at, rank, offset, event.topic

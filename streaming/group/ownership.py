@@ -1,8 +1,10 @@
-"""Who is in a group and who owns what: what the records of its coordinator, or of its planner, make of its state. Pure.
+"""Members of a group and the partitions that they own, from the records of the coordinator or planner.
 
-Where levelwind manages a group its own assignments say it, else the coordinator's: the classic group's metadata, or a
-KIP-848 group's members. A group speaks one of these protocols at a time and may change it. Then the coordinator deletes
-what it said under the other, and what was said last holds even where compaction has taken those tombstones away.
+For a group that levelwind manages, its own assignments count; for any other group, the records of
+the coordinator: the metadata of a classic group, or the members of a KIP-848 group. A group speaks
+one of these protocols at a time and may change it. The coordinator then deletes the records of the
+former protocol; since compaction may have removed those tombstones, the protocol of the newest
+record decides. All functions are pure.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from streaming.group.state import (
     ConsumerMember,
     GroupState,
     Owner,
-    Ownership,
+    PartitionOwners,
 )
 
 if TYPE_CHECKING:
@@ -35,17 +37,17 @@ if TYPE_CHECKING:
 
 
 def owners_of(state: GroupState) -> tuple[Owner, ...]:
-    """The members of a managed group, else those that the coordinator knows."""
-    if state.managed:
-        return tuple(owner for _, owner in sorted(state.managed.items()))
-    return state.classic or _resolved(state)
+    """The members of a managed group; of any other group, the members that its coordinator knows."""
+    if state.managed_members:
+        return tuple(owner for _, owner in sorted(state.managed_members.items()))
+    return state.classic_members or _consumer_owners(state)
 
 
-def _resolved(state: GroupState) -> tuple[Owner, ...]:
-    """The members of a KIP-848 group, with those of their partitions whose topics' names are known."""
-    if not state.consumer:
+def _consumer_owners(state: GroupState) -> tuple[Owner, ...]:
+    """Members of a KIP-848 group, with their partitions of those topics whose names are known."""
+    if not state.consumer_members:
         return ()
-    names = {topic_id: topic for topic, topic_id in state.ids.items()}
+    names = {topic_id: topic for topic, topic_id in state.topic_ids.items()}
     return tuple(
         Owner(
             name=member.instance_id or member_id,
@@ -57,87 +59,102 @@ def _resolved(state: GroupState) -> tuple[Owner, ...]:
                 if topic_id in names
             },
         )
-        for member_id, member in sorted(state.consumer.items())
+        for member_id, member in sorted(state.consumer_members.items())
     )
 
 
-def ownership_of(owners: tuple[Owner, ...], topic: str, partitions: int) -> Ownership:
-    """Who owns each partition of a topic; one that two claim, while it is handed over, is the first's."""
+def partition_owners(owners: tuple[Owner, ...], topic: str, partitions: int) -> PartitionOwners:
+    """The owner of each partition of a topic.
+
+    While a partition is handed over, two members may claim it; the first of `owners` counts.
+    """
     members: list[tuple[str, str | None]] = []
     column = np.full(partitions, -1, np.int64)
     for owner in owners:
-        if not (owned := owner.assigned.get(topic)):
+        if not (assigned := owner.assigned.get(topic)):
             continue
-        places = np.array(owned, np.int64)
-        places = places[places < partitions]
-        column[places[column[places] < 0]] = len(members)
+        owned = np.array(assigned, np.int64)
+        owned = owned[owned < partitions]
+        column[owned[column[owned] < 0]] = len(members)
         members.append((owner.name, owner.rack))
-    return Ownership(members=tuple(members), owner=column)
+    return PartitionOwners(members=tuple(members), owner=column)
 
 
-def assigned(state: GroupState, record: MemberAssignment) -> GroupState:
-    """Our own planner says what an incarnation owns."""
+def with_assignment(state: GroupState, record: MemberAssignment) -> GroupState:
+    """Apply an assignment that levelwind's planner wrote for an incarnation of a member."""
     key = (record.instance, record.incarnation)
-    others = {known: owner for known, owner in state.managed.items() if known != key}
     if record.state == "evicted":
-        return replace(state, managed=others)
+        return without_incarnation(state, *key)
     owner = Owner(
         name=record.instance,
         rack=record.rack,
         capacity=record.capacity,
         assigned=dict(record.assigned),
     )
-    return replace(state, managed={**others, key: owner})
+    others = {other: member for other, member in state.managed_members.items() if other != key}
+    return replace(state, managed_members={**others, key: owner})
 
 
-def left(state: GroupState, instance: str, incarnation: str) -> GroupState:
-    """Our own planner is done with an incarnation."""
-    gone = (instance, incarnation)
-    return replace(
-        state, managed={key: owner for key, owner in state.managed.items() if key != gone}
-    )
+def without_incarnation(state: GroupState, instance: str, incarnation: str) -> GroupState:
+    """Drop an incarnation that levelwind's planner has finished with."""
+    key = (instance, incarnation)
+    others = {other: member for other, member in state.managed_members.items() if other != key}
+    return replace(state, managed_members=others)
 
 
-def said(state: GroupState, raw: Raw) -> GroupState:
-    """The group's coordinator says something; the intake has let nothing else through than what can be read."""
+def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
+    """Apply a record of the group's coordinator.
+
+    Args:
+        state: the group's state.
+        raw: a record of `__consumer_offsets` about the group's members. It can be decoded: ingest
+            passes on no other.
+    """
     key = raw.key or b""
     if Reader(key).int16() == GROUP_METADATA:
-        return _classic(state, raw.value)
-    who = consumer_group.read_key(key)
+        return _with_classic_metadata(state, raw.value)
+    subject = consumer_group.read_key(key)
     if raw.value is None:
-        return _gone(state, who)
-    value = consumer_group.read(who.version, raw.value)
-    members = dict(state.consumer)
+        return _with_tombstone(state, subject)
+    value = consumer_group.read(subject.version, raw.value)
+    member_id = subject.name or ""
+    member = state.consumer_members.get(member_id, ConsumerMember())
+    members = dict(state.consumer_members)
     if isinstance(value, MemberMetadata):
-        known = members.get(who.name or "", ConsumerMember())
-        members[who.name or ""] = replace(
-            known, introduced=True, instance_id=value.instance_id, rack=value.rack
+        members[member_id] = replace(
+            member, has_metadata=True, instance_id=value.instance_id, rack=value.rack
         )
     elif isinstance(value, Current):
-        known = members.get(who.name or "", ConsumerMember())
-        members[who.name or ""] = replace(known, owned=value.owned)
-    return replace(state, consumer=members, classic=())
+        members[member_id] = replace(member, owned=value.owned)
+    return replace(state, consumer_members=members, classic_members=())
 
 
-def _gone(state: GroupState, who: consumer_group.Key) -> GroupState:
-    if who.version == EPOCH:  # the group itself
-        return replace(state, consumer={})
-    known = state.consumer.get(who.name or "")
-    if known is None:
+def _with_tombstone(state: GroupState, subject: consumer_group.Key) -> GroupState:
+    """Drop what a record of a KIP-848 group held; a member without any record left is dropped."""
+    if subject.version == EPOCH:  # the group itself was deleted
+        return replace(state, consumer_members={})
+    member_id = subject.name or ""
+    member = state.consumer_members.get(member_id)
+    if member is None:
         return state
-    if who.version == MEMBER:
-        known = replace(known, introduced=False, instance_id=None, rack=None)
-    elif who.version == CURRENT:
-        known = replace(known, owned=None)
-    members = {name: member for name, member in state.consumer.items() if name != who.name}
-    if known.introduced or known.owned is not None:
-        members[who.name or ""] = known
-    return replace(state, consumer=members)
+    if subject.version == MEMBER:
+        member = replace(member, has_metadata=False, instance_id=None, rack=None)
+    elif subject.version == CURRENT:
+        member = replace(member, owned=None)
+    members = {
+        other_id: other
+        for other_id, other in state.consumer_members.items()
+        if other_id != member_id
+    }
+    if member.has_metadata or member.owned is not None:
+        members[member_id] = member
+    return replace(state, consumer_members=members)
 
 
-def _classic(state: GroupState, value: bytes | None) -> GroupState:
+def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState:
+    """Apply the metadata record of a classic group, which holds all of its members."""
     if value is None:
-        return replace(state, classic=())
+        return replace(state, classic_members=())
     members = classic_group.read(value).members
     owners = tuple(
         Owner(
@@ -148,4 +165,4 @@ def _classic(state: GroupState, value: bytes | None) -> GroupState:
         )
         for member in sorted(members, key=lambda member: member.member_id)
     )
-    return replace(state, classic=owners, consumer={})
+    return replace(state, classic_members=owners, consumer_members={})

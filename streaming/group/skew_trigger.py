@@ -1,6 +1,7 @@
-"""How unevenly a group's lag lies on its members at its newest moment. Pure functions of its state; `skew` is the rule.
+"""Skew of a group's lag over its members at its newest sample, evaluated by the rule of `skew`.
 
-Each partition's lag is its owner's, that of all topics together; a group whose owners nobody knows has no skew.
+The lag of a partition counts for its owner, and a member's lag is that of all its topics together.
+A group without known owners has no skew. All functions are pure.
 """
 
 from __future__ import annotations
@@ -35,14 +36,23 @@ EVEN = 1.0
 def evaluate_skew(
     state: GroupState, owners: tuple[Owner, ...], rule: SkewRule
 ) -> tuple[SkewRun, SkewEvidence | None]:
-    """The run of skew after the newest moment, and what it rests on; None: there is none."""
+    """The run of skew after the newest sample, and its evidence.
+
+    Args:
+        state: the group's state; its newest sample is the one to evaluate.
+        owners: the group's members at that time.
+        rule: when skew counts.
+
+    Returns:
+        The run, and None as evidence where no member owns anything.
+    """
     if not any(owner.assigned for owner in owners):
-        return SkewRun(evaluated_at=state.moment), None
+        return SkewRun(evaluated_at=state.sampled_at), None
     behind, owner_index = _owned_lag(owners, state.lags)
     capacity = np.array([owner.capacity for owner in owners])
     skew = skew_of(load_by_member(behind, owner_index, capacity)) or EVEN
-    lag = sum(int(known.lag.sum()) for known in state.lags.values())
-    seconds = max(known.seconds for known in state.lags.values()) if state.lags else 0.0
+    lag = sum(int(topic_lag.lag.sum()) for topic_lag in state.lags.values())
+    seconds = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)
     members: dict[str, int] = {}
     for owner, share in zip(owners, lag_by_member(behind, owner_index, len(owners)), strict=True):
         members[owner.name] = members.get(owner.name, 0) + int(share)
@@ -55,16 +65,18 @@ def evaluate_skew(
         seconds=seconds,
         floor_seconds=rule.floor_seconds,
     )
-    return next_run(rule, state.run, at=state.moment, skew=skew, lag=lag, seconds=seconds), evidence
+    return next_run(
+        rule, state.skew_run, at=state.sampled_at, skew=skew, lag=lag, seconds=seconds
+    ), evidence
 
 
-def source(state: GroupState) -> dict[str, int]:
-    """By "topic/partition" of the input, up to where the group's lag was read."""
-    furthest: dict[str, int] = {}
-    for known in state.lags.values():
-        for place, offset in known.source.items():
-            furthest[place] = max(offset, furthest.get(place, UNKNOWN))
-    return furthest
+def lag_source(state: GroupState) -> dict[str, int]:
+    """The offset up to which the input was read for the group's lag, by "topic/partition"."""
+    newest: dict[str, int] = {}
+    for topic_lag in state.lags.values():
+        for partition, offset in topic_lag.source.items():
+            newest[partition] = max(offset, newest.get(partition, UNKNOWN))
+    return newest
 
 
 def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple[Int64, Int64]:
@@ -72,9 +84,9 @@ def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple
     behind, owner_index = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for index, owner in enumerate(owners):
         for topic, partitions in owner.assigned.items():
-            if (known := lags.get(topic)) is not None:
+            if (topic_lag := lags.get(topic)) is not None:
                 owned = np.array(partitions, np.int64)
-                sampled = known.lag[owned[owned < known.lag.size]]
+                sampled = topic_lag.lag[owned[owned < topic_lag.lag.size]]
                 behind.append(sampled)
                 owner_index.append(np.full(sampled.size, index))
     return np.concatenate(behind), np.concatenate(owner_index)

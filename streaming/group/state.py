@@ -1,7 +1,8 @@
-"""What is known of one group; how a batch changes it is told by `group_turn`.
+"""State of one group between batches; `update` changes it.
 
-Size, packed: half a kilobyte; 60 bytes a member; of each topic 12 bytes a partition, 5 more for who owns it, and 2 for each
-layout of racks since the plan, of which `group_racks` keeps a few. Measured: 18.3 bytes a partition with ten members.
+Packed size: half a kilobyte a group, 60 bytes a member, and per partition of each topic 12 bytes
+for its lag, 5 for its owner and 2 for each layout of racks since the plan, of which `rack_changes`
+keeps a few. Measured: 18.3 bytes a partition with ten members.
 """
 
 from __future__ import annotations
@@ -22,115 +23,134 @@ if TYPE_CHECKING:
 
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
+"""Racks of a topic's replicas, indexed by partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A member and what it owns."""
+    """A member and the partitions that it owns."""
 
     name: str
-    """The instance; of a member that has none, its member id."""
+    """The instance id; the member id of a member that has no instance id."""
     rack: str | None
     capacity: float
     assigned: Mapping[str, tuple[int, ...]]
+    """Partitions by topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member of a KIP-848 group: what it said of itself, and what the coordinator says it owns, each once it is known."""
+    """A member of a KIP-848 group, assembled from two records of the coordinator.
 
-    introduced: bool = False
+    Its metadata and its current assignment are separate records and may arrive in either order.
+    """
+
+    has_metadata: bool = False
+    """Whether the member's metadata record was read; without it `instance_id` and `rack` are None."""
     instance_id: str | None = None
     rack: str | None = None
     owned: Mapping[str, tuple[int, ...]] | None = None
-    """By topic id: the topic may not be known yet, or no more."""
+    """Partitions by topic id; None until an assignment is read. A topic's id may not be known yet, or
+    no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """Who owned a topic's partitions at one moment."""
+class PartitionOwners:
+    """The owners of a topic's partitions at the time of one sample."""
 
     members: tuple[tuple[str, str | None], ...] = ()
-    """Those that own some: name and rack."""
+    """Name and rack of each member that owns a partition of the topic."""
     owner: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition, an index of `members`; -1: nobody."""
+    """Index into `members`, by partition; -1: the partition has no owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A topic's replica racks, by partition, since `at`."""
+    """Replica racks of a topic from a time on."""
 
     at: int
+    """Milliseconds since the epoch at which the observer first saw this layout."""
     racks: Racks
-    planned: bool = False
-    """Whether it is what the plan says that it rested on."""
+    from_plan: bool = False
+    """Whether the plan itself names this layout as the one that it was computed from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLag:
-    """A group's lag in a topic at its last sample."""
+    """A group's lag in a topic at its newest sample."""
 
     at: int
+    """Milliseconds since the epoch at which the end offsets were sampled."""
     lag: Int64
-    """By partition."""
+    """Records, by partition."""
     seconds: float
-    """For how long the record has waited that has waited longest."""
+    """Age of the oldest unread record of the topic; 0 without lag."""
     committed_at: int
-    """Of the newest commit; `UNKNOWN`: the group reads the topic by plan alone."""
+    """Time of the newest commit; `UNKNOWN`: the group reads the topic by its plan alone."""
     source: Mapping[str, int]
-    ownership: Ownership
+    """Offset up to which the input was read for this sample, by "topic/partition"."""
+    owners: PartitionOwners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A trigger that is published."""
+class RacksTrigger:
+    """The published trigger of a group whose topics' replica racks have changed."""
 
     since: int
+    """Milliseconds since the epoch at which the first of the changes was seen."""
     evidence: RacksEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """One group."""
+    """One group: its topics, its members, and the triggers that are active.
+
+    The group reads the topics of `committed_topics` and of `planned_topics`. Invariant: `lags` and
+    `layouts` hold no other topics once a batch is finished.
+    """
 
     lags: Mapping[str, TopicLag] = field(default_factory=dict)
-    """By topic."""
-    committed: frozenset[str] = frozenset()
-    """The topics in which the group has a commit, and"""
-    by_plan: frozenset[str] = frozenset()
-    """those that its standing plan covers: it reads both."""
-    ids: Mapping[str, str] = field(default_factory=dict)
-    """By topic, the id that its layouts are of."""
+    """By topic; a topic has none before its first sample."""
+    committed_topics: frozenset[str] = frozenset()
+    """Topics in which the group has a committed offset."""
+    planned_topics: frozenset[str] = frozenset()
+    """Topics that the group's current plan covers."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """By topic, the id of the topic that its layouts are of; another id means a recreated topic."""
     layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)
-    """By topic, from the last plan's to the newest."""
+    """By topic, oldest first: the layout of the last plan, then those seen since. Never empty."""
     racks_sources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By topic, then by "topic/partition" of the input: the offset of the record that its newest layout came with."""
-    managed: Mapping[tuple[str, str], Owner] = field(default_factory=dict)
-    """By instance and incarnation."""
-    classic: tuple[Owner, ...] = ()
-    consumer: Mapping[str, ConsumerMember] = field(default_factory=dict)
-    """By member id. A group speaks one protocol at a time: where there is one, `classic` is empty."""
-    planned_at: int = UNKNOWN
-    """`inputs.metadata_at` of the newest plan."""
-    heard: int = UNKNOWN
-    """The newest time at which anybody said anything of its members or plan."""
-    seen: Mapping[str, int] = field(default_factory=dict)
-    """By "topic/partition", the offset of the newest record of it that was seen: what a replay must not be behind."""
-    moment: int = UNKNOWN
-    """The newest sample's time; judged when something later comes."""
-    run: SkewRun = field(default_factory=SkewRun)
-    racks: Standing | None = None
+    """By topic, then by "topic/partition" of the input: the offset of the record that brought its
+    newest layout."""
+    managed_members: Mapping[tuple[str, str], Owner] = field(default_factory=dict)
+    """Members that levelwind assigns, by instance and incarnation. They go before the coordinator's."""
+    classic_members: tuple[Owner, ...] = ()
+    """Members of a classic group. Invariant: empty where `consumer_members` is not."""
+    consumer_members: Mapping[str, ConsumerMember] = field(default_factory=dict)
+    """Members of a KIP-848 group, by member id."""
+    plan_metadata_at: int = UNKNOWN
+    """The greatest `metadata_at` of a plan; layouts up to that time are the plan's or older."""
+    last_record_at: int = UNKNOWN
+    """The greatest time of a record about the group's members or plan."""
+    newest_offsets: Mapping[str, int] = field(default_factory=dict)
+    """Offset of the newest such record, by "topic/partition"; a replay must not be behind it."""
+    sampled_at: int = UNKNOWN
+    """The time of the newest sample. It is evaluated for skew once something later is read."""
+    skew_run: SkewRun = field(default_factory=SkewRun)
+    """For how long the group's lag has been skewed, and whether its trigger is active."""
+    racks_trigger: RacksTrigger | None = None
+    """The active trigger; None while the racks are those of the plan."""
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to keep."""
+        """Whether there is nothing to keep: a group of no topics, members and plan has no state."""
         return not (
             self.lags
             or self.layouts
-            or self.managed
-            or self.classic
-            or self.consumer
-            or self.committed
-            or self.by_plan
-            or self.planned_at != UNKNOWN
+            or self.managed_members
+            or self.classic_members
+            or self.consumer_members
+            or self.committed_topics
+            or self.planned_topics
+            or self.plan_metadata_at != UNKNOWN
         )

@@ -1,22 +1,23 @@
-"""How a batch changes what is known of a group: a pure function of the state and the batch's rows.
+"""Update of a group's state by a batch: a pure function of the state and the batch's rows.
 
-Everything is applied in event time. A moment (the time of a sample) is judged once something later is seen, when all
-that belongs to it has been applied: so where one batch ends and the next begins makes no difference to a trigger. One
-limit: owners and plans are no part of a sample's cut (`topic.update`), so that in a backlog whose logs are read at different
-paces an old moment may be judged by the owners of another time.
+Everything takes effect in event time. A sample is evaluated once something later is read, when all
+that belongs to the sample has been applied: so it makes no difference to a trigger where one batch
+ends and the next begins. One limit: members and plans are not part of a sample's cut
+(`topic.update`), so in a backlog whose logs are read at different paces an old sample may be
+evaluated with the members of another time.
 
-- `skew` follows `skew.next_run`; a group whose owners nobody knows has none.
-- `racks` stands while some partition's set of replica racks is not that of the last plan, and a member has a rack.
-- A group reads the topics that it commits in, and those of its plan.
-- Nobody's group, without members, commits or plan for `TTL_MS`, is forgotten, though its offsets may still lie there.
+- `skew` follows `skew.next_run`; a group without known members has none.
+- `racks` is active while the racks of some partition's replicas differ from those of the last plan,
+  and some member has a rack.
+- A group reads the topics that it commits in, and the topics of its plan.
+- A group without members is dropped once commits, members and plan have been silent for `TTL_MS`,
+  even if its offsets remain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from assignors.protocol.records import (
     GroupRecord,
@@ -25,12 +26,11 @@ from assignors.protocol.records import (
     TriggerRecord,
     decode,
 )
-from streaming.group import event_order, ownership, rack_changes, skew_trigger
+from streaming.group import event_order, ownership, rack_changes, skew_trigger, topics
 from streaming.group.state import (
     GroupState,
-    Ownership,
-    Standing,
-    TopicLag,
+    PartitionOwners,
+    RacksTrigger,
 )
 from streaming.messages.rows import (
     Detached,
@@ -38,13 +38,13 @@ from streaming.messages.rows import (
     RacksRow,
     Raw,
 )
-from streaming.rules.event_time import JUMP_MS, UNKNOWN
+from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records import SkewEvidence
+    from assignors.protocol.records import RacksEvidence, SkewEvidence
     from assignors.protocol.topics import TopicKind
     from streaming.group.event_order import Event
     from streaming.group.state import Owner
@@ -52,22 +52,26 @@ if TYPE_CHECKING:
     from streaming.rules.skew import SkewRule
 
 TTL_MS = 60 * 24 * 60 * 60 * 1000
-"""Milliseconds of event time. Brokers delete the offsets of an empty group after a week unless they are told otherwise; what
-is found to have outlived that by far lost its tombstones to compaction before anybody read them."""
+"""Event time after which a silent group without members is dropped.
+
+Brokers delete the offsets of an empty group after a week by default. A group that has outlived that
+by far was deleted, and compaction removed its tombstones before the pipeline read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """What a batch of one group comes to."""
+    """The state of a group after a batch, and what is to be published."""
 
     state: GroupState | None
+    """None: nothing is left to keep."""
     triggers: tuple[TriggerRecord | Tombstone, ...]
-    """In the order of events."""
-    lags: tuple[tuple[LagRow, Ownership], ...]
+    """Raised and cleared triggers, in the order of their events."""
+    lags: tuple[tuple[LagRow, PartitionOwners], ...]
+    """Lag to publish, by topic in order, with the owners at its sample."""
     ended_topics: tuple[str, ...]
-    """Topics whose lag is no more."""
+    """Topics whose lag records end with a tombstone, in order."""
     finished_replays: tuple[Raw, ...]
-    """Replayed records that have had their due."""
+    """Replayed records that were applied: their dead letters end with a tombstone."""
 
 
 def advance(
@@ -75,261 +79,254 @@ def advance(
     state: GroupState | None,
     rows: Iterable[tuple[int, bytes]],
     rule: SkewRule,
-    ours: Mapping[str, TopicKind],
+    record_kinds: Mapping[str, TopicKind],
 ) -> UpdateResult:
-    """The state after a batch's rows (kind and payload, in any order), and what is to be published.
+    """Apply a batch to a group's state.
 
     Args:
         group: the group's name.
-        state: what is known of it.
-        rows: the batch's.
+        state: its state before the batch; None: the group is new.
+        rows: kinds and payloads of the batch's rows, in any order.
         rule: when skew counts.
-        ours: by topic name, the kind of those topics of ours that the rows' records are from.
+        record_kinds: the kind of records by topic, of levelwind's own topics; a record of any other
+            topic is the group coordinator's.
     """
-    turn = _Turn(group, state or GroupState(), rule, ours)
-    batch = event_order.read(rows)
+    batch = event_order.read_rows(rows)
+    update = GroupUpdate(group, state or GroupState(), rule, record_kinds)
     for at, event in batch.events:
-        turn.take(at, event)
-    return turn.end(batch.lags, [raw for raw in batch.replays if turn.replay(raw)], batch.doubted)
+        update.apply(at, event)
+    finished_replays = [raw for raw in batch.replays if update.apply_replay(raw)]
+    return update.finish(batch.lags, finished_replays, batch.keys_to_verify)
 
 
-class _Turn:
-    """One batch of one group."""
+class GroupUpdate:
+    """One batch of one group: `apply` its events in order, then `finish`."""
 
     def __init__(
-        self, group: str, state: GroupState, rule: SkewRule, ours: Mapping[str, TopicKind]
+        self,
+        group: str,
+        state: GroupState,
+        rule: SkewRule,
+        record_kinds: Mapping[str, TopicKind],
     ) -> None:
-        self._state = state
-        self._before = frozenset(state.lags)
-        self._committed = state.committed
-        """Before the batch, too."""
-        self._out: list[TriggerRecord | Tombstone] = []
-        self._gone: set[str] = set()
         self._group = group
+        self._state = state
         self._rule = rule
-        self._ours = ours
+        self._record_kinds = record_kinds
+        self._lags_before = frozenset(state.lags)
+        """Topics with lag before the batch."""
+        self._committed_before = state.committed_topics
+        """Topics with commits before the batch."""
+        self._triggers: list[TriggerRecord | Tombstone] = []
+        self._ended_topics: set[str] = set()
         self._owners: tuple[Owner, ...] | None = None
-        """Worked out anew after whatever may change it."""
+        """The group's members, cached; None after an event that may have changed them."""
 
-    def take(self, at: int, event: Event) -> None:
-        """One event more, in the order of their times."""
-        if (
-            at > self._state.moment != UNKNOWN
-            and self._state.run.evaluated_at != self._state.moment
-        ):
-            self._judge()
+    def apply(self, at: int, event: Event) -> None:
+        """Apply the next event, in the order of their times."""
+        self._evaluate_sample_before(at)
         match event:
             case LagSample():
-                self._measure(event)
+                self._state = topics.with_sample(self._state, event, self.owners)
                 return
             case RacksRow(committed=committed, topic=topic):
-                if committed or topic in self._state.by_plan:
-                    self._state = rack_changes.laid_out(self._state, event)
+                if committed or topic in self._state.planned_topics:
+                    self._state = rack_changes.with_layout(self._state, event)
             case Detached():
-                self._forget(event.topic)
+                self._drop_topic(event.topic)
             case Raw():
-                self._record(at, event)
+                self._apply_record(at, event)
         self._owners = None
         self._compare_racks(at)
 
-    def replay(self, raw: Raw) -> bool:
-        """A record more whose time has passed, unless something came that nobody has compared it with."""
-        if self._state.seen.get(_place(raw), UNKNOWN) >= raw.until:
+    def apply_replay(self, raw: Raw) -> bool:
+        """Apply a replayed record, unless a newer record of its partition was never compared with it.
+
+        `raw.until` is the offset up to which the operator's command looked for newer records.
+        """
+        if self._state.newest_offsets.get(_partition(raw), UNKNOWN) >= raw.until:
             return False
-        self.take(max(self._state.moment, raw.timestamp), raw)
+        self.apply(max(self._state.sampled_at, raw.timestamp), raw)
         return True
 
-    def end(
+    def finish(
         self,
         lags: Mapping[str, LagRow],
         finished_replays: Iterable[Raw],
-        doubted: Iterable[tuple[str, ...]],
+        keys_to_verify: Iterable[tuple[str, ...]],
     ) -> UpdateResult:
-        """What the batch has come to; `lags` is by topic, `doubted` the keys of what may be published though nobody stands by it."""
-        committed = frozenset(topic for topic, row in lags.items() if row.committed)
-        self._state = state = replace(
-            self._state, committed=self._state.committed - lags.keys() | committed
-        )
-        for topic in sorted(self._committed - state.committed - state.by_plan):
-            self._forget(topic)  # its lag may have been told without any moment
-        self._forget_unread()
-        kept = {
+        """The result of the batch.
+
+        Args:
+            lags: the group's lag after the batch, by topic.
+            finished_replays: the replayed records that were applied.
+            keys_to_verify: keys of published records that an earlier checkpoint's state wrote.
+        """
+        self._state = topics.with_lag_rows(self._state, lags)
+        self._drop_topics_without_commits()
+        self._drop_unread_topics()
+        read = {
             topic: row
             for topic, row in lags.items()
-            if topic in committed or topic in state.by_plan
+            if row.committed or topic in self._state.planned_topics
         }
-        if self._outlived(kept):
-            self._gone |= self._before
-            self._state, kept = GroupState(), {}
-        self._disown(doubted, kept)
+        if self._expired(read):
+            self._ended_topics |= self._lags_before
+            self._state, read = GroupState(), {}
+        self._end_unconfirmed(keys_to_verify, read)
         return UpdateResult(
             state=None if self._state.blank else self._state,
-            triggers=tuple(self._out),
-            lags=tuple((kept[topic], self._ownership(kept[topic])) for topic in sorted(kept)),
-            ended_topics=tuple(sorted(self._gone - kept.keys())),
+            triggers=tuple(self._triggers),
+            lags=tuple(
+                (row, topics.owners_at_sample(self._state, row)) for _, row in sorted(read.items())
+            ),
+            ended_topics=tuple(sorted(self._ended_topics - read.keys())),
             finished_replays=tuple(finished_replays),
         )
 
-    def _disown(self, doubted: Iterable[tuple[str, ...]], lags: Mapping[str, LagRow]) -> None:
-        """End what a former state has published and this one would not have."""
-        state = self._state
-        for word, _, *topic in doubted:
-            match word:
-                case "lag" if topic[0] not in state.lags.keys() | state.committed | lags.keys():
-                    self._gone.add(topic[0])
-                case "racks" if state.racks is None:
-                    self._out.append(Tombstone((word, self._group)))
-                case "skew" if not state.run.active:
-                    self._out.append(Tombstone((word, self._group)))
-                case _:
-                    pass
-
-    def _outlived(self, lags: Mapping[str, LagRow]) -> bool:
-        """Whether nobody has had to do with the group for so long that it counts as gone."""
-        state = self._state
-        now = max([state.moment, *(row.at for row in lags.values())])
-        committed = [row.committed_at for row in lags.values()]
-        heard = max(
-            [state.heard, *(known.committed_at for known in state.lags.values()), *committed]
-        )
-        return now - heard > TTL_MS and not self.owners
-
-    def _ownership(self, row: LagRow) -> Ownership:
-        """As of the sample that the lag is of."""
-        known = self._state.lags.get(row.topic)
-        if known is not None and (known.at, known.lag.size) == (row.at, row.partitions):
-            return known.ownership
-        return Ownership(owner=np.full(row.partitions, -1, np.int64))
-
-    # -- lag and its skew
+    # -- skew
 
     @property
     def owners(self) -> tuple[Owner, ...]:
+        """The group's members and their partitions, as of the last applied event."""
         if self._owners is None:
             self._owners = ownership.owners_of(self._state)
         return self._owners
 
-    def _measure(self, moment: LagSample) -> None:
+    def _evaluate_sample_before(self, at: int) -> None:
+        """Evaluate the newest sample for skew, if `at` is later: all that belongs to it was applied."""
         state = self._state
-        known = state.lags.get(moment.topic)
-        if known is not None and 0 <= known.at - moment.at < JUMP_MS:
-            return
-        commits = {moment.topic} if moment.committed_at != UNKNOWN else set()
-        if not commits and moment.topic not in state.by_plan:
-            return
-        lag = TopicLag(
-            at=moment.at,
-            lag=moment.lag,
-            seconds=moment.seconds,
-            committed_at=moment.committed_at,
-            source=moment.source,
-            ownership=ownership.ownership_of(self.owners, moment.topic, moment.lag.size),
-        )
-        self._state = replace(
-            state,
-            committed=state.committed - {moment.topic} | commits,
-            lags={**state.lags, moment.topic: lag},
-            # A clock that was set back sets the group's back, too.
-            moment=moment.at
-            if state.moment - moment.at >= JUMP_MS
-            else max(state.moment, moment.at),
-        )
+        if at > state.sampled_at != UNKNOWN and state.skew_run.evaluated_at != state.sampled_at:
+            self._set_skew_run(*skew_trigger.evaluate_skew(state, self.owners, self._rule))
 
-    def _judge(self) -> None:
-        """Judge the newest moment: all that belongs to it is there."""
-        self._run(*skew_trigger.evaluate_skew(self._state, self.owners, self._rule))
-
-    def _run(self, run: SkewRun, evidence: SkewEvidence | None) -> None:
-        stood, self._state = self._state.run.active, replace(self._state, run=run)
-        if run.active and not stood and evidence is not None:
-            self._out.append(
+    def _set_skew_run(self, run: SkewRun, evidence: SkewEvidence | None = None) -> None:
+        """Set the run of skew; raise or clear the trigger where the run became active or ended."""
+        was_active = self._state.skew_run.active
+        self._state = replace(self._state, skew_run=run)
+        if was_active and not run.active:
+            self._clear_trigger("skew")
+        elif run.active and not was_active and evidence is not None:
+            self._triggers.append(
                 TriggerRecord(
                     group=self._group,
                     at=run.evaluated_at,
                     since=run.since,
                     evidence=evidence,
-                    source=skew_trigger.source(self._state),
+                    source=skew_trigger.lag_source(self._state),
                 )
             )
-        elif stood and not run.active:
-            self._out.append(Tombstone(("skew", self._group)))
+
+    def _clear_trigger(self, kind: str) -> None:
+        self._triggers.append(Tombstone((kind, self._group)))
 
     # -- replica racks
 
     def _compare_racks(self, at: int) -> None:
+        """Raise or clear the racks trigger; without racks of members there is none."""
         state = self._state
-        found = rack_changes.changed(state) if any(owner.rack for owner in self.owners) else None
-        if found is None:
-            if state.racks is not None:
-                self._out.append(Tombstone(("racks", self._group)))
-                self._state = replace(state, racks=None)
+        has_racks = any(owner.rack for owner in self.owners)
+        changed = rack_changes.changed_racks(state) if has_racks else None
+        if changed is not None:
+            self._raise_racks_trigger(at, *changed)
+        elif state.racks_trigger is not None:
+            self._clear_trigger("racks")
+            self._state = replace(state, racks_trigger=None)
+
+    def _raise_racks_trigger(self, at: int, evidence: RacksEvidence, since: int) -> None:
+        """Publish the trigger, unless it is active with the same evidence."""
+        state = self._state
+        if state.racks_trigger is not None and state.racks_trigger.evidence == evidence:
             return
-        evidence, since = found
-        if state.racks is not None and state.racks.evidence == evidence:
-            return
-        at = max(at, since)  # a plan may be told later than what changed after it
-        self._state = replace(state, racks=Standing(since=since, evidence=evidence))
-        self._out.append(
+        self._state = replace(state, racks_trigger=RacksTrigger(since=since, evidence=evidence))
+        self._triggers.append(
             TriggerRecord(
                 group=self._group,
-                at=at,
+                at=max(at, since),  # a plan may be read later than what changed after it
                 since=since,
                 evidence=evidence,
-                source=rack_changes.source(state, evidence),
+                source=rack_changes.racks_source(state, evidence),
             )
         )
 
-    # -- who owns what
+    # -- members and plan
 
-    def _record(self, at: int, raw: Raw) -> None:
-        kind = self._ours.get(raw.topic)
-        seen = {
-            **self._state.seen,
-            _place(raw): max(raw.offset, self._state.seen.get(_place(raw), UNKNOWN)),
-        }
-        state = replace(self._state, heard=max(self._state.heard, at), seen=seen)
-        if kind is None:
-            self._state = ownership.said(state, raw)
-            return
-        record = decode(kind, raw.key, raw.value)
-        match record:
-            case GroupRecord():
-                state = rack_changes.planned(state, record)
-            case MemberAssignment():
-                state = ownership.assigned(state, record)
-            case Tombstone(key=("m", _, instance, incarnation)):
-                state = ownership.left(state, str(instance), str(incarnation))
-            case Tombstone(key=("g", _)):
-                state = rack_changes.unplanned(state)
-        self._state = state
-        self._forget_unread()
-
-    # -- what is gone
-
-    def _forget_unread(self) -> None:
-        """Neither a plan nor a commit speaks of these topics any more."""
-        state = self._state
-        for topic in sorted(
-            (state.lags.keys() | state.layouts.keys()) - state.committed - state.by_plan
-        ):
-            self._forget(topic)
-
-    def _forget(self, topic: str) -> None:
-        state = self._state
-        self._gone.add(topic)
-        self._state = replace(
-            state,
-            lags={name: lag for name, lag in state.lags.items() if name != topic},
-            ids={name: known for name, known in state.ids.items() if name != topic},
-            layouts={name: known for name, known in state.layouts.items() if name != topic},
-            racks_sources={
-                name: read for name, read in state.racks_sources.items() if name != topic
-            },
-            committed=state.committed - {topic},
+    def _apply_record(self, at: int, raw: Raw) -> None:
+        """Apply a record about the group's members or plan, read at the event time `at`."""
+        partition = _partition(raw)
+        newest = max(raw.offset, self._state.newest_offsets.get(partition, UNKNOWN))
+        state = replace(
+            self._state,
+            last_record_at=max(self._state.last_record_at, at),
+            newest_offsets={**self._state.newest_offsets, partition: newest},
         )
-        if not self._state.lags:  # no moment will come to judge it
-            self._run(SkewRun(), None)
+        kind = self._record_kinds.get(raw.topic)
+        if kind is None:
+            self._state = ownership.with_coordinator_record(state, raw)
+            return
+        match decode(kind, raw.key, raw.value):
+            case GroupRecord() as plan:
+                state = rack_changes.with_plan(state, plan)
+            case MemberAssignment() as assignment:
+                state = ownership.with_assignment(state, assignment)
+            case Tombstone(key=("m", _, instance, incarnation)):
+                state = ownership.without_incarnation(state, str(instance), str(incarnation))
+            case Tombstone(key=("g", _)):
+                state = rack_changes.without_plan(state)
+        self._state = state
+        self._drop_unread_topics()
+
+    # -- what ends
+
+    def _drop_topics_without_commits(self) -> None:
+        """Drop the topics whose last commit ended with this batch.
+
+        An earlier batch may have published lag of such a topic without any sample.
+        """
+        state = self._state
+        ended = self._committed_before - state.committed_topics - state.planned_topics
+        for topic in sorted(ended):
+            self._drop_topic(topic)
+
+    def _drop_unread_topics(self) -> None:
+        for topic in topics.unread_topics(self._state):
+            self._drop_topic(topic)
+
+    def _drop_topic(self, topic: str) -> None:
+        self._ended_topics.add(topic)
+        self._state = topics.without_topic(self._state, topic)
+        if not self._state.lags:  # no sample will come that ends the run
+            self._set_skew_run(SkewRun())
+
+    def _expired(self, lags: Mapping[str, LagRow]) -> bool:
+        """Whether the group has no members, and commits, members and plan were silent for `TTL_MS`."""
+        state = self._state
+        now = max([state.sampled_at, *(row.at for row in lags.values())])
+        last_sign_of_life = max(
+            [
+                state.last_record_at,
+                *(lag.committed_at for lag in state.lags.values()),
+                *(row.committed_at for row in lags.values()),
+            ]
+        )
+        return now - last_sign_of_life > TTL_MS and not self.owners
+
+    def _end_unconfirmed(
+        self, keys_to_verify: Iterable[tuple[str, ...]], lags: Mapping[str, LagRow]
+    ) -> None:
+        """End the records of an earlier checkpoint that this state would not have published."""
+        state = self._state
+        topics_with_lag = state.lags.keys() | state.committed_topics | lags.keys()
+        for kind, _, *topic in keys_to_verify:
+            match kind:
+                case "lag" if topic[0] not in topics_with_lag:
+                    self._ended_topics.add(topic[0])
+                case "racks" if state.racks_trigger is None:
+                    self._clear_trigger(kind)
+                case "skew" if not state.skew_run.active:
+                    self._clear_trigger(kind)
+                case _:
+                    pass
 
 
-def _place(raw: Raw) -> str:
+def _partition(raw: Raw) -> str:
     return f"{raw.topic}/{raw.partition}"

@@ -38,6 +38,7 @@ from levelwind_testing.pipeline.scripted_log import (
 )
 from streaming.group import codec as group_codec
 from streaming.group.update import TTL_MS
+from streaming.messages import packing
 from streaming.topic.state import READER_TTL
 
 DAY = 24 * 60 * 60
@@ -550,6 +551,13 @@ def test_a_groups_state_is_read_back_as_it_was_written() -> None:
     (stored,) = pipeline.groups.values()
     state = group_codec.unpack(stored)
     assert group_codec.pack(state) == stored
-    assert state.consumer["m1"].owned == {name_of(ID): (2,), name_of(OTHER): (1,)}
-    assert state.layouts["t"][0].planned
-    assert state.racks is not None
+    assert state.consumer_members["m1"].owned == {name_of(ID): (2,), name_of(OTHER): (1,)}
+    assert state.layouts["t"][0].from_plan
+    assert state.racks_trigger is not None
+
+
+@pytest.mark.parametrize("version", [4, 5, None])
+def test_a_state_of_another_version_is_refused_by_its_number(version: int | None) -> None:
+    stored = packing.pack({} if version is None else {"state": version}, {})
+    with pytest.raises(packing.PackingError, match=f"group state of version {version}, not 6"):
+        group_codec.unpack(stored)

@@ -75,6 +75,20 @@ def test_the_shape_changes_with_the_version_of_either_state() -> None:
     assert checkpoint.STATE.split(".")[-2:] == [str(topic_state.VERSION), str(group_codec.VERSION)]
 
 
+@pytest.mark.parametrize("state", ["3.2.3.4", "4.2.3.4", "4.2.3.5"])
+def test_a_checkpoint_of_an_older_codec_is_set_aside_with_both_versions_in_the_reason(
+    tmp_path: Path, state: str
+) -> None:
+    former = prepare(tmp_path, replace(SHAPE, state=state), now="t0")
+    write(former.query / "offsets" / "0", b'v1\n{"conf":{}}\n{"t":{"0":100}}')
+    found = prepare(tmp_path, SHAPE, now="t1", written={"lag/0": 7})
+    assert found.set_aside is not None
+    assert found.set_aside.reason == f"its state's version is {state!r}, not {checkpoint.STATE!r}"
+    assert (found.set_aside.moved_to / "offsets" / "0").exists()
+    assert list(found.query.iterdir()) == []
+    assert checkpoint.unverified(tmp_path) == {"lag/0": 7}
+
+
 def test_a_checkpoint_without_a_marker_is_not_guessed_at(tmp_path: Path) -> None:
     used(tmp_path)
     (tmp_path / checkpoint.MARKER).write_text("{")
