@@ -8,8 +8,8 @@ to whom; `piles` are what members have to pass on.
 
 from assignors.sticky.sticky_plan import (
     kept_claims,
-    settled,
+    sticky_owners,
     sticky_strategy,
 )
 
-__all__ = ["kept_claims", "settled", "sticky_strategy"]
+__all__ = ["kept_claims", "sticky_owners", "sticky_strategy"]

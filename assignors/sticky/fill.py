@@ -19,43 +19,51 @@ from assignors.problem.water_filling import (
     scarcest_first,
     water_fill,
 )
-from assignors.sticky.transfer_graph import Network
+from assignors.sticky.transfer_graph import TransferGraph
 
 
-def pour(group: Group, owner: Ints) -> Longs:
+def fill_least_loaded(group: Group, owner: Ints) -> Longs:
     """Give every partition that has none an owner, in place and blind to racks; the partitions that it gave one."""
     count = np.bincount(owner[owner >= 0], minlength=len(group.members))
     free = np.flatnonzero((owner < 0) & group.has_reader())
     bounds = np.searchsorted(free, group.topic_start).tolist()
     for topic in scarcest_first(group):
-        mine = free[bounds[topic] : bounds[topic + 1]]
-        if len(mine):
+        unowned = free[bounds[topic] : bounds[topic + 1]]
+        if len(unowned):
             readers = group.readers(topic)
-            gained = water_fill(count[readers], len(mine))
+            gained = water_fill(count[readers], len(unowned))
             count[readers] += gained
-            owner[mine] = np.repeat(readers, gained)
+            owner[unowned] = np.repeat(readers, gained)
     return free
 
 
-def deal_near(group: Group, network: Network, owner: Ints, free: Longs) -> None:
+def deal_rack_local(group: Group, graph: TransferGraph, owner: Ints, free: Longs) -> None:
     """Exchange these partitions within their topics, in place, so that most are near."""
-    places, topic, kind = owner[free], group.partition_topic[free], network.kind[free]
-    rack = group.member_rack[places] % network.width
-    near = ~network.far
-    to_come = np.cumsum(near[:, ::-1], axis=1)[
+    slot_owner, topic, partition_class = (
+        owner[free],
+        group.partition_topic[free],
+        graph.partition_class[free],
+    )
+    rack = group.member_rack[slot_owner] % graph.width
+    rack_local = ~graph.rack_remote
+    racks_to_come = np.cumsum(rack_local[:, ::-1], axis=1)[
         :, ::-1
     ]  # by kind and rack: near racks from there on
     dealt = np.full(len(free), NOBODY, dtype=np.int32)
-    left = np.ones(len(free), dtype=np.bool_)  # by place
-    for here in np.unique(rack).tolist():
-        wanting = np.flatnonzero((dealt == NOBODY) & near[kind, here])
-        wanting = wanting[np.lexsort((to_come[kind[wanting], here], topic[wanting]))]
-        offered = np.flatnonzero(left & (rack == here))
-        wanted = np.bincount(topic[wanting], minlength=len(group.topics))
-        there = np.bincount(topic[offered], minlength=len(group.topics))
-        wanting = wanting[within(wanted) < there[topic[wanting]]]
-        offered = offered[within(there) < wanted[topic[offered]]]
-        dealt[wanting] = places[offered]
-        left[offered] = False
-    dealt[dealt == NOBODY] = places[left]
+    free_slots = np.ones(len(free), dtype=np.bool_)  # by place
+    for current_rack in np.unique(rack).tolist():
+        candidates = np.flatnonzero((dealt == NOBODY) & rack_local[partition_class, current_rack])
+        candidates = candidates[
+            np.lexsort(
+                (racks_to_come[partition_class[candidates], current_rack], topic[candidates])
+            )
+        ]
+        slots = np.flatnonzero(free_slots & (rack == current_rack))
+        candidates_per_topic = np.bincount(topic[candidates], minlength=len(group.topics))
+        slots_per_topic = np.bincount(topic[slots], minlength=len(group.topics))
+        candidates = candidates[within(candidates_per_topic) < slots_per_topic[topic[candidates]]]
+        slots = slots[within(slots_per_topic) < candidates_per_topic[topic[slots]]]
+        dealt[candidates] = slot_owner[slots]
+        free_slots[slots] = False
+    dealt[dealt == NOBODY] = slot_owner[free_slots]
     owner[free] = dealt

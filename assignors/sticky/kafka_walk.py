@@ -11,66 +11,66 @@ from collections import deque
 from operator import itemgetter
 
 
-class Circle:
+class KafkaWalk:
     """Members below the quota by rack, and those at it in the order in which they came there."""
 
-    __slots__ = ("_arrived", "_at_quota", "_below", "_count", "_extras", "_quota", "_rack")
+    __slots__ = ("_arrivals", "_at_quota", "_below", "_count", "_extras", "_quota", "_rack")
 
     def __init__(self, rack: list[int], racks: int, quota: int, extras: int) -> None:
         """Members by id with their racks, -1 unknown; so many racks; and how many members get one more than the quota."""
         self._rack, self._quota, self._extras = rack, quota, extras
         self._count = [0] * len(rack)
-        self._arrived = 0
+        self._arrivals = 0
         self._below: list[list[int]] = [
             [] for _ in range(racks + 1)
         ]  # by rack, the unknown one last: ascending
         self._at_quota: list[deque[tuple[int, int]]] = [
             deque() for _ in range(racks + 1)
         ]  # arrivals with members
-        for member, place in enumerate(rack):
+        for member, member_rack in enumerate(rack):
             if quota:
-                self._below[place].append(member)
+                self._below[member_rack].append(member)
             else:
                 self._arrive(member)
 
-    def place_near(self, kinds: list[int], racks: list[list[int]]) -> list[int]:
+    def place_rack_local(self, rack_sets: list[int], racks: list[list[int]]) -> list[int]:
         """A member for each partition in turn, given its kind and the racks of each kind; -1 where none is near."""
-        below = [[self._below[rack] for rack in theirs] for theirs in racks]
-        size, count, quota, hand = len(self._rack), self._count, self._quota, 0
-        nobody = 2 * size
-        given = []
-        for kind in kinds:
-            onward = nobody  # members before the hand come a round later
-            for members in below[kind]:
+        below = [[self._below[rack] for rack in rack_indices] for rack_indices in racks]
+        size, count, quota, cursor = len(self._rack), self._count, self._quota, 0
+        no_member = 2 * size
+        placed = []
+        for rack_set in rack_sets:
+            next_member = no_member  # members before the hand come a round later
+            for members in below[rack_set]:
                 if members:
-                    place = bisect_left(members, hand)
-                    member = members[place] if place < len(members) else members[0] + size
-                    onward = min(onward, member)
-            if onward == nobody:
-                given.append(self._lengthened(racks[kind]))
+                    index = bisect_left(members, cursor)
+                    member = members[index] if index < len(members) else members[0] + size
+                    next_member = min(next_member, member)
+            if next_member == no_member:
+                placed.append(self._take_extra(racks[rack_set]))
                 continue
-            member = onward if onward < size else onward - size
-            hand = member + 1
+            member = next_member if next_member < size else next_member - size
+            cursor = member + 1
             count[member] += 1
             if count[member] == quota:
                 self._leave(member)
-            given.append(member)
-        return given
+            placed.append(member)
+        return placed
 
-    def places(self, number: int) -> list[int]:
+    def place_rest(self, number: int) -> list[int]:
         """The members of the next so many partitions, in turns until all are at the quota, then by arrival there."""
         below = sorted(member for members in self._below for member in members)
-        given: list[int] = []
-        while below and len(given) < number:
-            turn = below[: number - len(given)]
-            for member in turn:
+        placed: list[int] = []
+        while below and len(placed) < number:
+            round_members = below[: number - len(placed)]
+            for member in round_members:
                 self._count[member] += 1
                 if self._count[member] == self._quota:
                     self._leave(member)
-            given += turn
+            placed += round_members
             below = [member for member in below if self._count[member] < self._quota]
         arrived = sorted(pair for queue in self._at_quota for pair in queue)
-        return given + [member for _, member in arrived[: number - len(given)]]
+        return placed + [member for _, member in arrived[: number - len(placed)]]
 
     def _leave(self, member: int) -> None:
         members = self._below[self._rack[member]]
@@ -78,10 +78,10 @@ class Circle:
         self._arrive(member)
 
     def _arrive(self, member: int) -> None:
-        self._at_quota[self._rack[member]].append((self._arrived, member))
-        self._arrived += 1
+        self._at_quota[self._rack[member]].append((self._arrivals, member))
+        self._arrivals += 1
 
-    def _lengthened(self, racks: list[int]) -> int:
+    def _take_extra(self, racks: list[int]) -> int:
         """Give the first arrival in one of the racks one more than the quota."""
         waiting = [self._at_quota[rack] for rack in racks if self._at_quota[rack]]
         if not waiting or not self._extras:

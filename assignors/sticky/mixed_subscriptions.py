@@ -18,107 +18,112 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.problem.locality import racks_matter
 from assignors.sticky.fill import (
-    deal_near,
-    pour,
+    deal_rack_local,
+    fill_least_loaded,
 )
-from assignors.sticky.member_stacks import Piles
-from assignors.sticky.transfer_chains import bring_near
-from assignors.sticky.transfer_cycles import improve
-from assignors.sticky.transfer_graph import Network
+from assignors.sticky.member_stacks import MemberStacks
+from assignors.sticky.transfer_chains import bring_rack_local
+from assignors.sticky.transfer_cycles import cancel_cycles
+from assignors.sticky.transfer_graph import TransferGraph
 
 
-def unequal(group: Group, held: Ints) -> Ints:
+def mixed_subscription_owners(group: Group, held: Ints) -> Ints:
     """The owners, from what is held already."""
     owner = held.copy()
-    near = racks_matter(group)
-    network = Network.of(group)
-    free = pour(group, owner)
-    if near:
-        deal_near(group, network, owner, free)
-    _level(group, _Books(group, owner, held))
-    if near:
-        bring_near(group, network, owner, held)
-    improve(group, network, owner, held)
+    use_racks = racks_matter(group)
+    graph = TransferGraph.of(group)
+    free = fill_least_loaded(group, owner)
+    if use_racks:
+        deal_rack_local(group, graph, owner, free)
+    _level_loads(group, _PlacementState(group, owner, held))
+    if use_racks:
+        bring_rack_local(group, graph, owner, held)
+    cancel_cycles(group, graph, owner, held)
     return owner
 
 
-class _Books:
+class _PlacementState:
     """Who has how many, and which: kept up to date while partitions are passed on."""
 
-    __slots__ = ("count", "held", "owner", "piles")
+    __slots__ = ("count", "held", "owner", "stacks")
 
     def __init__(self, group: Group, owner: Ints, held: Ints) -> None:
         self.owner, self.held = owner, held
         self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
-        self.piles = Piles(owner, held, group.partition_topic, len(group.members))
+        self.stacks = MemberStacks(owner, held, group.partition_topic, len(group.members))
 
     def hand_over(self, topic: int, giver: int, taker: int) -> None:
         """One partition of a topic, best one that the taker held before."""
-        mine, theirs = self.piles[giver], self.piles[taker]
-        pile = mine[topic]
-        back = next(
-            (place for place, partition in enumerate(pile) if self.held[partition] == taker), -1
+        giver_stacks, taker_stacks = self.stacks[giver], self.stacks[taker]
+        stack = giver_stacks[topic]
+        index = next(
+            (position for position, partition in enumerate(stack) if self.held[partition] == taker),
+            -1,
         )
-        partition = pile.pop(back)
-        if not pile:
-            del mine[topic]
-        theirs.setdefault(topic, []).append(partition)
+        partition = stack.pop(index)
+        if not stack:
+            del giver_stacks[topic]
+        taker_stacks.setdefault(topic, []).append(partition)
         self.owner[partition] = taker
         self.count[giver] -= 1
         self.count[taker] += 1
 
 
-def _level(group: Group, books: _Books) -> None:
+def _level_loads(group: Group, state: _PlacementState) -> None:
     """Hand partitions along chains from the most loaded members to ones with at least two fewer."""
-    open_ = np.diff(group.subscribed_start)[group.subscription] > 0
-    while open_.any():
-        most = int(np.argmax(np.where(open_, books.count, -1)))
-        if books.count[most] - books.count[open_].min() < 2:
+    open_members = np.diff(group.subscribed_start)[group.subscription] > 0
+    while open_members.any():
+        most = int(np.argmax(np.where(open_members, state.count, -1)))
+        if state.count[most] - state.count[open_members].min() < 2:
             break
-        for topic, giver, taker in _chain(group, books, most, open_):
-            books.hand_over(topic, giver, taker)
+        for topic, giver, taker in _shortest_chain(group, state, most, open_members):
+            state.hand_over(topic, giver, taker)
 
 
-def _chain(group: Group, books: _Books, source: int, open_: Bools) -> list[tuple[int, int, int]]:
+def _shortest_chain(
+    group: Group, state: _PlacementState, source: int, open_members: Bools
+) -> list[tuple[int, int, int]]:
     """A shortest chain from a member to one with two fewer at least; closes all that are reached in vain."""
-    goal = books.count[source] - 2
-    came: dict[
+    goal = state.count[source] - 2
+    reached_from: dict[
         int, tuple[int, int]
     ] = {}  # by member: the topic and the member that it was reached through
-    fresh = open_.copy()
-    fresh[source] = False
+    unreached = open_members.copy()
+    unreached[source] = False
     reader_sets: set[int] = set()
     queue = deque([source])
     while queue:
         giver = queue.popleft()
-        for topic in books.piles[giver]:
+        for topic in state.stacks[giver]:
             reader_set = int(group.reader_set[topic])
             if reader_set in reader_sets:
                 continue
             reader_sets.add(reader_set)
             readers = group.readers(topic)
-            new = readers[fresh[readers]]
-            if not len(new):
+            new_readers = readers[unreached[readers]]
+            if not len(new_readers):
                 continue
-            loads = books.count[new]
+            loads = state.count[new_readers]
             least = int(np.argmin(loads))
             if loads[least] <= goal:
-                came[int(new[least])] = (topic, giver)
-                return _steps(came, source, int(new[least]))
-            fresh[new] = False
-            reached = new.tolist()
-            came.update(dict.fromkeys(reached, (topic, giver)))
+                reached_from[int(new_readers[least])] = (topic, giver)
+                return _chain_steps(reached_from, source, int(new_readers[least]))
+            unreached[new_readers] = False
+            reached = new_readers.tolist()
+            reached_from.update(dict.fromkeys(reached, (topic, giver)))
             queue.extend(reached)
-    open_[source] = False
-    open_[list(came)] = False
+    open_members[source] = False
+    open_members[list(reached_from)] = False
     return []
 
 
-def _steps(came: dict[int, tuple[int, int]], source: int, end: int) -> list[tuple[int, int, int]]:
+def _chain_steps(
+    reached_from: dict[int, tuple[int, int]], source: int, end: int
+) -> list[tuple[int, int, int]]:
     steps: list[tuple[int, int, int]] = []
     taker = end
     while taker != source:
-        topic, giver = came[taker]
+        topic, giver = reached_from[taker]
         steps.append((topic, giver, taker))
         taker = giver
     return steps[::-1]

@@ -18,16 +18,18 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 
 
-def classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:
+def rack_classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:
     """The class of each of some partitions, and the racks of each class; racks that are not useful do not tell apart."""
-    told = [tuple(np.flatnonzero(row).tolist()) for row in group.rack_local[:, :-1] & useful]
-    number = {racks: index for index, racks in enumerate(sorted(set(told)))}
-    kind = np.array([number[racks] for racks in told], dtype=np.int64)
-    return kind[group.rack_set[partitions]], [list(racks) for racks in number]
+    useful_racks = [
+        tuple(np.flatnonzero(row).tolist()) for row in group.rack_local[:, :-1] & useful
+    ]
+    class_number = {racks: index for index, racks in enumerate(sorted(set(useful_racks)))}
+    rack_class = np.array([class_number[racks] for racks in useful_racks], dtype=np.int64)
+    return rack_class[group.rack_set[partitions]], [list(racks) for racks in class_number]
 
 
 @dataclass(slots=True)
-class Transport:
+class RackFlow:
     """How many of each class go to each rack.
 
     A rack takes `base[r]` of its own and up to `extra[r]` more while the `pool` that all racks share lasts.
@@ -43,66 +45,74 @@ class Transport:
         """By class: how many go to which rack; as many in all as can be, and as few of them from the pool."""
         flow: list[dict[int, int]] = [{} for _ in self.supply]
         pool, self.pool = self.pool, 0
-        self._fill(flow)
+        self._fill_racks(flow)
         self.pool = pool
-        self._fill(flow)
+        self._fill_racks(flow)
         return flow
 
-    def _fill(self, flow: list[dict[int, int]]) -> None:
-        for kind in sorted(range(len(self.supply)), key=lambda k: len(self.racks[k])):
-            for rack in self.racks[kind]:
-                self._push(flow, [(kind, rack)], self.supply[kind])
-        for kind in range(len(self.supply)):
-            while self.supply[kind] and (path := self._path(flow, kind)):
-                self._push(flow, path, min([self.supply[kind], *self._rerouted(flow, path)]))
+    def _fill_racks(self, flow: list[dict[int, int]]) -> None:
+        for rack_class in sorted(range(len(self.supply)), key=lambda k: len(self.racks[k])):
+            for rack in self.racks[rack_class]:
+                self._push_flow(flow, [(rack_class, rack)], self.supply[rack_class])
+        for rack_class in range(len(self.supply)):
+            while self.supply[rack_class] and (path := self._augmenting_path(flow, rack_class)):
+                self._push_flow(
+                    flow, path, min([self.supply[rack_class], *self._rerouted(flow, path)])
+                )
 
     def _room(self, rack: int) -> int:
         return self.base[rack] + min(self.extra[rack], self.pool)
 
     @staticmethod
     def _rerouted(flow: list[dict[int, int]], path: list[tuple[int, int]]) -> list[int]:
-        return [flow[kind][before] for (_, before), (kind, _) in pairwise(path)]
+        return [flow[rack_class][previous] for (_, previous), (rack_class, _) in pairwise(path)]
 
-    def _push(self, flow: list[dict[int, int]], path: list[tuple[int, int]], amount: int) -> None:
+    def _push_flow(
+        self, flow: list[dict[int, int]], path: list[tuple[int, int]], amount: int
+    ) -> None:
         """Along (class, rack) steps: each class after the first leaves the rack that the step before enters."""
         last = path[-1][1]
         amount = min(amount, self._room(last))
         if amount <= 0:
             return
-        own = min(self.base[last], amount)
-        self.base[last] -= own
-        self.extra[last] -= amount - own
-        self.pool -= amount - own
+        from_base = min(self.base[last], amount)
+        self.base[last] -= from_base
+        self.extra[last] -= amount - from_base
+        self.pool -= amount - from_base
         self.supply[path[0][0]] -= amount
-        before = None
-        for kind, rack in path:
-            if before is not None:
-                flow[kind][before] -= amount
-            flow[kind][rack] = flow[kind].get(rack, 0) + amount
-            before = rack
+        previous = None
+        for rack_class, rack in path:
+            if previous is not None:
+                flow[rack_class][previous] -= amount
+            flow[rack_class][rack] = flow[rack_class].get(rack, 0) + amount
+            previous = rack
 
-    def _path(self, flow: list[dict[int, int]], kind: int) -> list[tuple[int, int]]:
+    def _augmenting_path(
+        self, flow: list[dict[int, int]], rack_class: int
+    ) -> list[tuple[int, int]]:
         """The shortest way from a class to a rack with room, by sending others elsewhere."""
-        came: dict[int, tuple[int, int | None]] = dict.fromkeys(self.racks[kind], (kind, None))
-        queue = deque(came)
+        reached_from: dict[int, tuple[int, int | None]] = dict.fromkeys(
+            self.racks[rack_class], (rack_class, None)
+        )
+        queue = deque(reached_from)
         while queue:
             rack = queue.popleft()
             if self._room(rack) > 0:
-                return _back(came, rack)
+                return _path_to(reached_from, rack)
             for other, sent in enumerate(flow):
                 if sent.get(rack, 0) > 0:
                     for onward in self.racks[other]:
-                        if onward not in came:
-                            came[onward] = (other, rack)
+                        if onward not in reached_from:
+                            reached_from[onward] = (other, rack)
                             queue.append(onward)
         return []
 
 
-def _back(came: dict[int, tuple[int, int | None]], rack: int) -> list[tuple[int, int]]:
+def _path_to(reached_from: dict[int, tuple[int, int | None]], rack: int) -> list[tuple[int, int]]:
     path: list[tuple[int, int]] = []
-    here: int | None = rack
-    while here is not None:
-        kind, before = came[here]
-        path.append((kind, here))
-        here = before
+    current: int | None = rack
+    while current is not None:
+        rack_class, previous = reached_from[current]
+        path.append((rack_class, current))
+        current = previous
     return path[::-1]

@@ -11,8 +11,8 @@ from assignors.problem.assignment import (
 )
 from assignors.problem.columns import Ints
 from assignors.problem.group import Group
-from assignors.sticky.equal_subscriptions import equal
-from assignors.sticky.mixed_subscriptions import unequal
+from assignors.sticky.equal_subscriptions import equal_subscription_owners
+from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def sticky_strategy(group: Group) -> Assignment:
@@ -26,12 +26,16 @@ def sticky_strategy(group: Group) -> Assignment:
     Cost: O(P log P) with equal subscriptions, and O(S) for each chain of hand-overs otherwise; groups so large that
     `cycles.LABOUR` cuts the search short get an even plan that is nearly the best in the rest.
     """
-    return Assignment(settled(group, kept_claims(group)))
+    return Assignment(sticky_owners(group, kept_claims(group)))
 
 
-def settled(group: Group, held: Ints) -> Ints:
+def sticky_owners(group: Group, held: Ints) -> Ints:
     """The owners, where these members hold these partitions."""
-    return equal(group, held) if group.equal_subscriptions else unequal(group, held)
+    return (
+        equal_subscription_owners(group, held)
+        if group.equal_subscriptions
+        else mixed_subscription_owners(group, held)
+    )
 
 
 def kept_claims(group: Group) -> Ints:

@@ -18,163 +18,199 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_remote_at
-from assignors.sticky.member_stacks import Piles
-from assignors.sticky.transfer_graph import Network
+from assignors.sticky.member_stacks import MemberStacks
+from assignors.sticky.transfer_graph import TransferGraph
 
-LONGEST = 24  # hand-overs in a chain: what is still far then is left to the search for circles
+MAX_CHAIN_LENGTH = (
+    24  # hand-overs in a chain: what is still far then is left to the search for circles
+)
 
 
-def bring_near(group: Group, network: Network, owner: Ints, held: Ints) -> None:
+def bring_rack_local(group: Group, graph: TransferGraph, owner: Ints, held: Ints) -> None:
     """Improve the locality of the owners in place."""
-    far = np.flatnonzero(rack_remote_at(group, owner))
-    if not len(far):
+    remote = np.flatnonzero(rack_remote_at(group, owner))
+    if not len(remote):
         return
-    desk = _Desk(network, owner.copy(), held, far)
-    while desk.phase(~network.far, claims_stay=True) or desk.phase(~network.far):
+    relocation = _Relocation(graph, owner.copy(), held, remote)
+    while relocation.run_phase(~graph.rack_remote, claims_stay=True) or relocation.run_phase(
+        ~graph.rack_remote
+    ):
         pass
-    desk.put_back()
-    while desk.phase(np.ones_like(network.far)):
+    relocation.return_released()
+    while relocation.run_phase(np.ones_like(graph.rack_remote)):
         pass
-    if not desk.up:
-        owner[:] = desk.owner
+    if not relocation.released:
+        owner[:] = relocation.owner
 
 
-class _Desk:
+class _Relocation:
     """The partitions that are taken up, and the places that they left."""
 
-    __slots__ = ("_before", "_network", "count", "held", "left", "owner", "piles", "up")
+    __slots__ = (
+        "_former_owners",
+        "_graph",
+        "count",
+        "held",
+        "owner",
+        "released",
+        "slots",
+        "stacks",
+    )
 
-    def __init__(self, network: Network, owner: Ints, held: Ints, partitions: Longs) -> None:
-        self._network, self.owner, self.held = network, owner, held
-        self.up = partitions.tolist()
-        self._before = owner[partitions].tolist()
-        members = int(network.sitting.max()) + 1
+    def __init__(self, graph: TransferGraph, owner: Ints, held: Ints, partitions: Longs) -> None:
+        self._graph, self.owner, self.held = graph, owner, held
+        self.released = partitions.tolist()
+        self._former_owners = owner[partitions].tolist()
+        members = int(graph.reader.max()) + 1
         loads = np.bincount(owner[owner >= 0], minlength=members)
         owner[partitions] = NOBODY
         self.count = np.bincount(owner[owner >= 0], minlength=members)
-        self.left = np.zeros(
+        self.slots = np.zeros(
             int(loads.max()) + 2, dtype=np.int64
         )  # by load: members that may have it again
         highest = np.repeat(loads, loads - self.count)
-        np.add.at(self.left, highest - within(loads - self.count), 1)
-        self.piles = Piles(owner, held, network.kind, members)
+        np.add.at(self.slots, highest - within(loads - self.count), 1)
+        self.stacks = MemberStacks(owner, held, graph.partition_class, members)
 
-    def takes(self, member: int) -> bool:
+    def take_slot(self, member: int) -> bool:
         """Take a place of a member, if it has one."""
         load = self.count[member] + 1
-        if not self.left[load]:
+        if not self.slots[load]:
             return False
-        self.left[load] -= 1
+        self.slots[load] -= 1
         self.count[member] = load
         return True
 
-    def put_back(self) -> None:
+    def return_released(self) -> None:
         """To whom it was taken from, where that has a place still."""
-        left = []
-        for partition, member in zip(self.up, self._before, strict=True):
-            if self.takes(member):
+        remaining = []
+        for partition, member in zip(self.released, self._former_owners, strict=True):
+            if self.take_slot(member):
                 self.owner[partition] = member
-                self.piles[member].setdefault(int(self._network.kind[partition]), []).append(
-                    partition
-                )
+                self.stacks[member].setdefault(
+                    int(self._graph.partition_class[partition]), []
+                ).append(partition)
             else:
-                left.append((partition, member))
-        self.up, self._before = [pair[0] for pair in left], [pair[1] for pair in left]
+                remaining.append((partition, member))
+        self.released, self._former_owners = (
+            [pair[0] for pair in remaining],
+            [pair[1] for pair in remaining],
+        )
 
-    def phase(self, near: Bools, *, claims_stay: bool = False) -> bool:
+    def run_phase(self, allowed: Bools, *, claims_stay: bool = False) -> bool:
         """Carry out the shortest chains over seats that are near; whether there was one."""
-        if not self.up:
+        if not self.released:
             return False
-        chains = _Chains(self, self._network, near, claims_stay=claims_stay)
-        kinds = self._network.kind[self.up].tolist()
+        levels = _LevelGraph(self, self._graph, allowed, claims_stay=claims_stay)
+        partition_classes = self._graph.partition_class[self.released].tolist()
         stays = [
-            not chains.place(partition, kind)
-            for partition, kind in zip(self.up, kinds, strict=True)
+            not levels.assign(partition, partition_class)
+            for partition, partition_class in zip(self.released, partition_classes, strict=True)
         ]
         found = not all(stays)
-        self.up = [partition for partition, stay in zip(self.up, stays, strict=True) if stay]
-        self._before = [member for member, stay in zip(self._before, stays, strict=True) if stay]
+        self.released = [
+            partition for partition, stay in zip(self.released, stays, strict=True) if stay
+        ]
+        self._former_owners = [
+            member for member, stay in zip(self._former_owners, stays, strict=True) if stay
+        ]
         return found
 
 
-class _Chains:
+class _LevelGraph:
     """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
 
     __slots__ = (
         "_claims_stay",
-        "_desk",
-        "_kind",
-        "_member",
-        "_network",
-        "_seats",
+        "_class_level",
+        "_descends",
+        "_graph",
+        "_member_level",
+        "_next_classes",
+        "_relocation",
         "_takers",
-        "_ways",
     )
 
-    def __init__(self, desk: _Desk, network: Network, near: Bools, *, claims_stay: bool) -> None:
-        self._desk, self._network, self._claims_stay = desk, network, claims_stay
-        kinds = len(network.seats)
-        placed = np.flatnonzero((desk.owner >= 0) & ((desk.owner != desk.held) | (not claims_stay)))
-        passing = desk.owner[placed].astype(np.int64) * kinds + network.kind[placed]
-        keys = distinct(passing, len(desk.count) * kinds)
-        passer, passed = np.divmod(keys, kinds)
-        self._member = np.where(desk.left[desk.count + 1] > 0, 0, NOBODY)
-        seat = np.full(len(network.seat_start) - 1, NOBODY)
-        self._kind = np.full(kinds, NOBODY)
-        wanted = distinct(network.kind[desk.up], kinds)
-        for level in range(LONGEST):
-            reached = network.seat[self._member[network.sitting] == level]
-            seat[reached[seat[reached] < 0]] = level
-            new = (self._kind < 0) & (near & (seat[network.seats] == level)).any(axis=1)
-            self._kind[new] = level
-            if not new.any() or (self._kind[wanted] >= 0).all():
+    def __init__(
+        self, relocation: _Relocation, graph: TransferGraph, allowed: Bools, *, claims_stay: bool
+    ) -> None:
+        self._relocation, self._graph, self._claims_stay = relocation, graph, claims_stay
+        partition_classes = len(graph.reader_classes)
+        placed = np.flatnonzero(
+            (relocation.owner >= 0) & ((relocation.owner != relocation.held) | (not claims_stay))
+        )
+        passing = (
+            relocation.owner[placed].astype(np.int64) * partition_classes
+            + graph.partition_class[placed]
+        )
+        keys = distinct(passing, len(relocation.count) * partition_classes)
+        passer, passed = np.divmod(keys, partition_classes)
+        self._member_level = np.where(relocation.slots[relocation.count + 1] > 0, 0, NOBODY)
+        reader_class_level = np.full(len(graph.reader_class_start) - 1, NOBODY)
+        self._class_level = np.full(partition_classes, NOBODY)
+        released_classes = distinct(graph.partition_class[relocation.released], partition_classes)
+        for level in range(MAX_CHAIN_LENGTH):
+            reached = graph.reader_class[self._member_level[graph.reader] == level]
+            reader_class_level[reached[reader_class_level[reached] < 0]] = level
+            new = (self._class_level < 0) & (
+                allowed & (reader_class_level[graph.reader_classes] == level)
+            ).any(axis=1)
+            self._class_level[new] = level
+            if not new.any() or (self._class_level[released_classes] >= 0).all():
                 break
             onward = passer[new[passed]]
-            self._member[onward[self._member[onward] < 0]] = level + 1
-        self._ways = near & (seat[network.seats] == self._kind[:, None])
-        self._seats: dict[int, list[int]] = {}  # by kind: the seats on its ways
+            self._member_level[onward[self._member_level[onward] < 0]] = level + 1
+        self._descends = allowed & (
+            reader_class_level[graph.reader_classes] == self._class_level[:, None]
+        )
+        self._next_classes: dict[int, list[int]] = {}  # by kind: the seats on its ways
         self._takers: dict[
             int, list[int]
         ] = {}  # by seat: the members of its level that are still to be tried
 
-    def place(self, partition: int, kind: int) -> bool:
+    def assign(self, partition: int, partition_class: int) -> bool:
         """To a member on a seat of the kind, which has a place or passes something on; whether there is one."""
-        level = int(self._kind[kind])
+        level = int(self._class_level[partition_class])
         if level < 0:
             return False
-        if kind not in self._seats:
-            self._seats[kind] = self._network.seats[kind][self._ways[kind]].tolist()
-        for seat in self._seats[kind]:
-            takers = self._on(seat, level)
+        if partition_class not in self._next_classes:
+            self._next_classes[partition_class] = self._graph.reader_classes[partition_class][
+                self._descends[partition_class]
+            ].tolist()
+        for reader_class in self._next_classes[partition_class]:
+            takers = self._takers_in(reader_class, level)
             while takers:
-                if self._makes_place(takers[-1], level):
-                    self._desk.owner[partition] = takers[-1]
-                    self._desk.piles[takers[-1]].setdefault(kind, []).append(partition)
+                if self._free_slot(takers[-1], level):
+                    self._relocation.owner[partition] = takers[-1]
+                    self._relocation.stacks[takers[-1]].setdefault(partition_class, []).append(
+                        partition
+                    )
                     return True
                 takers.pop()
-        self._kind[kind] = NOBODY  # no way down from here in this phase
+        self._class_level[partition_class] = NOBODY  # no way down from here in this phase
         return False
 
-    def _on(self, seat: int, level: int) -> list[int]:
-        if seat not in self._takers:
-            there = self._network.sitting[
-                self._network.seat_start[seat] : self._network.seat_start[seat + 1]
-            ]
-            self._takers[seat] = there[self._member[there] == level].tolist()
-        return self._takers[seat]
+    def _takers_in(self, reader_class: int, level: int) -> list[int]:
+        if reader_class not in self._takers:
+            start, end = self._graph.reader_class_start[reader_class : reader_class + 2]
+            readers = self._graph.reader[start:end]
+            self._takers[reader_class] = readers[self._member_level[readers] == level].tolist()
+        return self._takers[reader_class]
 
-    def _makes_place(self, member: int, level: int) -> bool:
+    def _free_slot(self, member: int, level: int) -> bool:
         if level == 0:
-            return self._desk.takes(member)
-        for kind, mine in self._desk.piles[member].items():
+            return self._relocation.take_slot(member)
+        for partition_class, stack in self._relocation.stacks[member].items():
             if (
-                self._kind[kind] == level - 1
-                and self._passes(member, mine)
-                and self.place(mine[-1], kind)
+                self._class_level[partition_class] == level - 1
+                and self._may_pass_on(member, stack)
+                and self.assign(stack[-1], partition_class)
             ):
-                mine.pop()
+                stack.pop()
                 return True
         return False
 
-    def _passes(self, member: int, mine: list[int]) -> bool:
-        return bool(mine) and not (self._claims_stay and self._desk.held[mine[-1]] == member)
+    def _may_pass_on(self, member: int, stack: list[int]) -> bool:
+        return bool(stack) and not (
+            self._claims_stay and self._relocation.held[stack[-1]] == member
+        )

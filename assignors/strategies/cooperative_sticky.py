@@ -14,7 +14,7 @@ from assignors.problem.columns import (
     Ints,
 )
 from assignors.problem.group import Group
-from assignors.sticky import kept_claims, settled
+from assignors.sticky import kept_claims, sticky_owners
 
 LOOK_AHEAD = 6  # targets that are tried for one that the next round leaves alone; the second nearly always is
 
@@ -28,13 +28,13 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
     now: so one further round settles the group.
     Ties and cost: as `sticky`'s, twice where something is withheld.
     """
-    target = settled(group, kept_claims(group))
+    target = sticky_owners(group, kept_claims(group))
     waits = _claimed_by_others(group, target)
     for _ in range(LOOK_AHEAD):
         if not waits.any():
             return Assignment(target)
         released = np.where(waits, NOBODY, target).astype(np.int32)
-        following = settled(group, released)
+        following = sticky_owners(group, released)
         if not ((released >= 0) & (following != released)).any():
             break
         target = following

@@ -6,8 +6,8 @@ Source: the UniformAssignor of Kafka's group coordinator (KIP-848), with KIP-881
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims
-from assignors.sticky.equal_subscriptions import equal
-from assignors.sticky.mixed_subscriptions import unequal
+from assignors.sticky.equal_subscriptions import equal_subscription_owners
+from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def uniform_strategy(group: Group) -> Assignment:
@@ -20,5 +20,7 @@ def uniform_strategy(group: Group) -> Assignment:
     """
     held = kept_claims(group)
     return Assignment(
-        equal(group, held, together=True) if group.equal_subscriptions else unequal(group, held)
+        equal_subscription_owners(group, held, fill_by_member=True)
+        if group.equal_subscriptions
+        else mixed_subscription_owners(group, held)
     )

@@ -9,10 +9,10 @@ from assignors.problem.inputs import (
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky import kept_claims
 from assignors.sticky.fill import (
-    deal_near,
-    pour,
+    deal_rack_local,
+    fill_least_loaded,
 )
-from assignors.sticky.transfer_graph import Network
+from assignors.sticky.transfer_graph import TransferGraph
 from levelwind_testing.groups.random_groups import (
     ProblemShape,
     problems,
@@ -24,10 +24,10 @@ def test_dealing_changes_no_load_of_any_topic(problem):
     group = problem.group
     owner = kept_claims(group).copy()
     held = owner.copy()
-    free = pour(group, owner)
+    free = fill_least_loaded(group, owner)
     assert ((owner >= 0) == group.has_reader()).all()
     blind = owner.copy()
-    deal_near(group, Network.of(group), owner, free)
+    deal_rack_local(group, TransferGraph.of(group), owner, free)
     assert np.array_equal(owner[held >= 0], held[held >= 0])
     assert pairs(group, owner) == pairs(group, blind)
 
@@ -42,6 +42,6 @@ def test_those_with_the_fewest_racks_to_come_are_dealt_first():
     members = [Member(id="x", topics="*", rack="a"), Member(id="y", topics="*", rack="b")]
     group = Group.build(topics, members)
     owner = np.full(2, -1, dtype=np.int32)
-    deal_near(group, Network.of(group), owner, pour(group, owner))
+    deal_rack_local(group, TransferGraph.of(group), owner, fill_least_loaded(group, owner))
     assert owner.tolist() == [1, 0]
     assert not rack_remote_at(group, owner).any()
