@@ -58,20 +58,20 @@ def compare(
 
 def _row(group: Group, name: str, options: Mapping[str, Any]) -> ComparisonRow:
     strategy = strategy_named(name, options)
-    first, _ = _timed(strategy, group)  # which may have to load a solver before
-    again, assignment = _timed(strategy, group)
+    first_micros, _ = _timed(strategy, group)  # which may have to load a solver before
+    second_micros, assignment = _timed(strategy, group)
     return ComparisonRow(
         strategy=name,
         score=score(group, assignment),
-        plan_micros=min(first, again),
+        plan_micros=min(first_micros, second_micros),
         violations=violations(group, assignment),
     )
 
 
 def _timed(strategy: Strategy, group: Group) -> tuple[int, Assignment]:
-    begun = perf_counter_ns()
+    started = perf_counter_ns()
     assignment = strategy(group)
-    return (perf_counter_ns() - begun) // 1000, assignment
+    return (perf_counter_ns() - started) // 1000, assignment
 
 
 def table(rows: Sequence[ComparisonRow]) -> str:
@@ -96,8 +96,8 @@ def table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _best(rows: Sequence[ComparisonRow], figure: str) -> float | None:
-    known = [value for row in rows if (value := row.score.as_json()[figure]) is not None]
-    return min(known) if known and min(known) < max(known) else None
+    values = [value for row in rows if (value := row.score.as_json()[figure]) is not None]
+    return min(values) if values and min(values) < max(values) else None
 
 
 def _cell(value: float | None, best: float | None) -> str:

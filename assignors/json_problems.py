@@ -64,8 +64,8 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
         strategies = _strategies(fields)
         # A line with tasks alone has neither members nor topics to read.
         problem = None if all(name == STREAMS for name in strategies) else parse_problem(fields)
-    except ProblemError as wrong:
-        yield {"id": identity, "error": str(wrong)}
+    except ProblemError as error:
+        yield {"id": identity, "error": str(error)}
         return
     for name in strategies:
         try:
@@ -74,8 +74,8 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
             else:
                 answer = solve_problem(problem, certified_strategy(name, problem.options))
             yield {"id": identity, "strategy": name} | answer
-        except (ProblemError, SolverMissingError) as wrong:
-            yield {"id": identity, "strategy": name, "error": str(wrong)}
+        except (ProblemError, SolverMissingError) as error:
+            yield {"id": identity, "strategy": name, "error": str(error)}
 
 
 def parse_line(line: str | bytes) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def parse_line(line: str | bytes) -> dict[str, Any]:
             f"line: {len(line)} characters are more than {MAX_LINE}; cut the problem"
         )
     try:
-        fields = json.loads(line, parse_constant=_no_number)
+        fields = json.loads(line, parse_constant=_reject_constant)
     except ProblemError:
         raise
-    except (ValueError, RecursionError) as wrong:
-        raise ProblemError(f"line: not valid JSON: {wrong}") from wrong
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(f"line: not valid JSON: {error}") from error
     return _object("line", fields)
 
 
@@ -110,11 +110,12 @@ def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
         id=_identity(fields),
         strategies=_strategies(fields),
         topics={
-            name: _topic(name, said, lags.get(name), rates.get(name), traffic.get(name))
-            for name, said in _object("topics", fields.get("topics")).items()
+            name: _topic(name, value, lags.get(name), rates.get(name), traffic.get(name))
+            for name, value in _object("topics", fields.get("topics")).items()
         },
         members=[
-            _member(name, said) for name, said in _object("members", fields.get("members")).items()
+            _member(name, value)
+            for name, value in _object("members", fields.get("members")).items()
         ],
         repeat=_repeat(fields),
         options=_object("options", fields.get("options") or {}),
@@ -123,10 +124,10 @@ def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
 
 def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str, Any]:
     """The answer of one strategy, with the time that it took."""
-    plan: list[float] = []
-    total: list[float] = []
+    plan_micros: list[float] = []
+    total_micros: list[float] = []
     for _ in range(problem.repeat):
-        begun = perf_counter_ns()
+        started = perf_counter_ns()
         group = Group.build(problem.topics, problem.members)
         built = perf_counter_ns()
         assignment, certificate = strategy(group)
@@ -134,35 +135,35 @@ def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str
         names = assignment.to_names(group)
         withheld = assignment.withheld_names(group)
         done = perf_counter_ns()
-        plan.append((planned - built) / 1000)
-        total.append((done - begun) / 1000)
+        plan_micros.append((planned - built) / 1000)
+        total_micros.append((done - started) / 1000)
     return {
-        "assignment": _in_order(problem, names),
-        "withheld": _in_order(problem, withheld),
+        "assignment": _in_problem_order(problem, names),
+        "withheld": _in_problem_order(problem, withheld),
         "score": score(group, assignment).as_json(),
         **({} if certificate is None else {"certificate": certificate.as_json()}),
-    } | _times(plan, total)
+    } | _times(plan_micros, total_micros)
 
 
-def _times(plan: list[float], total: list[float]) -> dict[str, int]:
-    times = {"plan_micros": plan[0], "total_micros": total[0]}
-    if len(plan) > 1:
+def _times(plan_micros: list[float], total_micros: list[float]) -> dict[str, int]:
+    times = {"plan_micros": plan_micros[0], "total_micros": total_micros[0]}
+    if len(plan_micros) > 1:
         figures: dict[str, Callable[[list[float]], float]] = {"min": min, "median": median}
         for name, figure in figures.items():
-            times[f"{name}_plan_micros"] = figure(plan)
-            times[f"{name}_total_micros"] = figure(total)
+            times[f"{name}_plan_micros"] = figure(plan_micros)
+            times[f"{name}_total_micros"] = figure(total_micros)
     return {name: round(micros) for name, micros in times.items()}
 
 
-def _in_order(
+def _in_problem_order(
     problem: JsonProblem, names: dict[str, dict[str, list[int]]]
 ) -> dict[str, dict[str, list[int]]]:
     return {member.id: names[member.id] for member in problem.members if member.id in names}
 
 
 def _strategies(fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    wanted = fields.get("strategy", [])
-    strategies = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+    given = fields.get("strategy", [])
+    strategies = tuple(given) if isinstance(given, list) else (given,)
     if not strategies:
         raise ProblemError("strategy: name one, or a list of them")
     return strategies
@@ -178,14 +179,14 @@ def _repeat(fields: Mapping[str, Any]) -> int:
 def _identity(fields: Mapping[str, Any]) -> str | float | None:
     """What a line calls itself; anything but a string or a finite number is not repeated back."""
     identity = fields.get("id")
-    sound = isinstance(identity, str | int) or (
+    valid = isinstance(identity, str | int) or (
         isinstance(identity, float) and math.isfinite(identity)
     )
-    return identity if sound else None
+    return identity if valid else None
 
 
-def _topic(name: str, said: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
-    fields = _object(f"topic {name!r}", said)
+def _topic(name: str, value: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
+    fields = _object(f"topic {name!r}", value)
     if "partitions" not in fields:
         raise ProblemError(f"topic {name!r}: partitions is missing; say how many it has")
     return Topic(
@@ -197,8 +198,8 @@ def _topic(name: str, said: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
     )
 
 
-def _member(name: str, said: Any) -> Member:
-    fields = _object(f"member {name!r}", said)
+def _member(name: str, value: Any) -> Member:
+    fields = _object(f"member {name!r}", value)
     topics = fields.get("topics")
     if topics != "*" and not isinstance(topics, list):
         raise ProblemError(
@@ -209,34 +210,34 @@ def _member(name: str, said: Any) -> Member:
         for topic, partitions in _object(f"member {name!r}: owned", owned).items():
             _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
     optional = ("rack", "instance_id", "container", "generation", "priority", "capacity")
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         field: fields[field] for field in optional if fields.get(field) is not None
     }
-    return Member(id=name, topics=topics, owned=owned, **given)
+    return Member(id=name, topics=topics, owned=owned, **options)
 
 
-def _object(what: str, value: Any) -> dict[str, Any]:
+def _object(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ProblemError(f"{what}: must be an object, not {_kind(value)}")
+        raise ProblemError(f"{where}: must be an object, not {_json_type(value)}")
     return value
 
 
-def _list_or_none(what: str, value: Any) -> list[Any] | None:
+def _list_or_none(where: str, value: Any) -> list[Any] | None:
     if value is not None and not isinstance(value, list):
-        raise ProblemError(f"{what}: must be a list, not {_kind(value)}")
+        raise ProblemError(f"{where}: must be a list, not {_json_type(value)}")
     return value
 
 
-def _kind(value: Any) -> str:
-    kinds = {
+def _json_type(value: Any) -> str:
+    names = {
         dict: "an object",
         list: "a list",
         str: "a string",
         bool: "a boolean",
         type(None): "missing or null",
     }
-    return kinds.get(type(value), "a number")
+    return names.get(type(value), "a number")
 
 
-def _no_number(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ProblemError(f"line: {constant} is no JSON number")

@@ -70,16 +70,16 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
     """
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        near = get_close_matches(str(name), STRATEGIES, n=1, cutoff=0.0)
+        nearest = get_close_matches(str(name), STRATEGIES, n=1, cutoff=0.0)
         raise ProblemError(
-            f"strategy {name!r} is unknown; the nearest is {near[0]!r}, all are {', '.join(STRATEGIES)}"
+            f"strategy {name!r} is unknown; the nearest is {nearest[0]!r}, all are {', '.join(STRATEGIES)}"
         )
-    known = {
+    accepted = {
         option: check(option, options[option])
         for option, check in OPTIONS.get(str(name), {}).items()
         if option in options
     }
-    return partial(strategy, **known) if known else strategy
+    return partial(strategy, **accepted) if accepted else strategy
 
 
 CertifiedStrategy: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]

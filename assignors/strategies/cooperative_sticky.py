@@ -16,7 +16,7 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims, sticky_owners
 
-LOOK_AHEAD = 6  # targets that are tried for one that the next round leaves alone; the second nearly always is
+MAX_LOOK_AHEAD = 6  # targets that are tried for one that the next round leaves alone; the second nearly always is
 
 
 def cooperative_sticky_strategy(group: Group) -> Assignment:
@@ -30,14 +30,14 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
     """
     target = sticky_owners(group, kept_claims(group))
     waits = _claimed_by_others(group, target)
-    for _ in range(LOOK_AHEAD):
+    for _ in range(MAX_LOOK_AHEAD):
         if not waits.any():
             return Assignment(target)
         released = np.where(waits, NOBODY, target).astype(np.int32)
-        following = sticky_owners(group, released)
-        if not ((released >= 0) & (following != released)).any():
+        next_target = sticky_owners(group, released)
+        if not ((released >= 0) & (next_target != released)).any():
             break
-        target = following
+        target = next_target
         waits = _claimed_by_others(group, target)
     owner = np.where(waits, NOBODY, target).astype(np.int32)
     withheld = np.where(waits, target, NOBODY).astype(np.int32)

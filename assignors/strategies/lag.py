@@ -31,16 +31,16 @@ def lag_strategy(group: Group) -> Assignment:
     order = np.lexsort(
         (-group.lag, group.partition_topic)
     )  # stable: equal lags stay in order of their numbers
-    place = within(np.diff(group.topic_start))
+    position = within(np.diff(group.topic_start))
     reader_set = group.reader_set[group.partition_topic]
     readers = np.diff(group.reader_start)[reader_set]  # by place in order: its topic's readers
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     # Nobody has lag before the first round, so it goes by member id: at once for all topics.
-    first = np.flatnonzero(place < readers)
-    owner[order[first]] = group.reader[group.reader_start[reader_set[first]] + place[first]]
+    first = np.flatnonzero(position < readers)
+    owner[order[first]] = group.reader[group.reader_start[reader_set[first]] + position[first]]
     for topic in _topics_of_more_rounds(group):
-        mine = order[group.topic_start[topic] : group.topic_start[topic + 1]]
-        owner[mine] = _deal(group.readers(topic), group.lag[mine])
+        partitions = order[group.topic_start[topic] : group.topic_start[topic + 1]]
+        owner[partitions] = _deal(group.readers(topic), group.lag[partitions])
     return Assignment(owner)
 
 
@@ -68,8 +68,8 @@ def _deal_to_few(readers: int, lags: list[int]) -> list[int]:
     total = [0] * readers
     dealt: list[int] = []
     for begin in range(0, len(lags), readers):
-        turn = sorted(range(readers), key=total.__getitem__)
-        for member, gained in zip(turn, lags[begin : begin + readers], strict=False):
+        round_members = sorted(range(readers), key=total.__getitem__)
+        for member, gained in zip(round_members, lags[begin : begin + readers], strict=False):
             total[member] += gained
             dealt.append(member)
     return dealt

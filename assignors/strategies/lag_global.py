@@ -22,9 +22,9 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims
 
-WIDEST = 64  # partitions of a member that are tried in exchanges: the heaviest of the giver, the lightest of the taker
+MAX_EXCHANGE_CANDIDATES = 64  # partitions of a member that are tried in exchanges: the heaviest of the giver, the lightest of the taker
 FEW_MEMBERS = 64  # below it a heap beats an array's sort of each round
-TAKERS = 8  # members that are tried as takers: the least loaded ones
+MAX_TAKERS = 8  # members that are tried as takers: the least loaded ones
 
 
 def lag_global_strategy(
@@ -39,17 +39,17 @@ def lag_global_strategy(
     Ties: partitions of equal lag by topic and number; members of equal load by count, then id.
     Cost: O(P log M) with equal subscriptions, O(S x partitions) otherwise; and O(M + widest²) a move.
     """
-    desk = _Desk(group, kept_claims(group), max_count_skew)
-    free = np.flatnonzero((desk.owner < 0) & group.has_reader())
+    placement = _LagPlacement(group, kept_claims(group), max_count_skew)
+    free = np.flatnonzero((placement.owner < 0) & group.has_reader())
     free = free[np.argsort(-group.lag[free], kind="stable")]
     if group.equal_subscriptions:
-        desk.deal(free)
+        placement.deal(free)
     else:
-        desk.deal_to_readers(free)
-    desk.dealt()
-    desk.narrow_counts()
-    desk.level(stick_within)
-    return Assignment(desk.owner)
+        placement.deal_to_readers(free)
+    placement.index_partitions()
+    placement.narrow_counts()
+    placement.level_loads(stick_within)
+    return Assignment(placement.owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ class _Move:
     peak: float  # what the more loaded of the two has then
     taker: int
     partition: int
-    back: int = NOBODY
+    returned: int = NOBODY
 
 
-class _Desk:
+class _LagPlacement:
     """Who has what while it is dealt and moved."""
 
-    __slots__ = ("count", "group", "load", "mine", "owner", "reading", "skew")
+    __slots__ = ("count", "group", "load", "max_count_skew", "owner", "partitions_of", "subscribed")
 
-    def __init__(self, group: Group, owner: Ints, skew: int) -> None:
-        self.group, self.owner, self.skew = group, owner, skew
-        self.mine: list[Longs] = []  # by member, once all is dealt: its partitions
-        self.reading = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
+    def __init__(self, group: Group, owner: Ints, max_count_skew: int) -> None:
+        self.group, self.owner, self.max_count_skew = group, owner, max_count_skew
+        self.partitions_of: list[Longs] = []  # by member, once all is dealt: its partitions
+        self.subscribed = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
         owned = owner >= 0
         members = len(group.members)
         self.count: Longs = np.bincount(owner[owned], minlength=members)
@@ -78,47 +78,51 @@ class _Desk:
             np.bincount(owner[owned], weights=group.lag[owned], minlength=members) / group.capacity
         )
 
-    def _put(self, partition: int, member: int) -> None:
-        before = self.owner[partition]
-        if before >= 0:
-            self.count[before] -= 1
-            self.load[before] -= self.group.lag[partition] / self.group.capacity[before]
+    def _assign(self, partition: int, member: int) -> None:
+        former_owner = self.owner[partition]
+        if former_owner >= 0:
+            self.count[former_owner] -= 1
+            self.load[former_owner] -= self.group.lag[partition] / self.group.capacity[former_owner]
         self.owner[partition] = member
         self.count[member] += 1
         self.load[member] += self.group.lag[partition] / self.group.capacity[member]
 
     def _hand_over(self, partition: int, member: int) -> None:
-        before = int(self.owner[partition])
-        self.mine[before] = self.mine[before][self.mine[before] != partition]
-        self.mine[member] = np.append(self.mine[member], partition)
-        self._put(partition, member)
+        former_owner = int(self.owner[partition])
+        self.partitions_of[former_owner] = self.partitions_of[former_owner][
+            self.partitions_of[former_owner] != partition
+        ]
+        self.partitions_of[member] = np.append(self.partitions_of[member], partition)
+        self._assign(partition, member)
 
-    def dealt(self) -> None:
+    def index_partitions(self) -> None:
         """Sort the partitions by their owners, for what moves them."""
         order = radix(self.owner, len(self.count))
         order = order[np.searchsorted(self.owner[order], 0) :]
-        self.mine = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
+        self.partitions_of = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
 
     def deal(self, partitions: Longs) -> None:
         """Where everybody reads everything."""
-        if self.skew == 1 and len(self.count) >= FEW_MEMBERS:
+        if self.max_count_skew == 1 and len(self.count) >= FEW_MEMBERS:
             self._deal_in_rounds(partitions)
         else:
-            self._deal_one_by_one(partitions)
+            self._deal_by_heap(partitions)
 
     def _deal_in_rounds(self, partitions: Longs) -> None:
         """Nobody may get ahead, so a round goes to all that have the fewest, the least loaded first."""
         begin, gained = 0, self.group.lag[partitions]
         while begin < len(partitions):
-            able = np.flatnonzero(self.count == self.count.min())
-            able = able[np.argsort(self.load[able], kind="stable")][: len(partitions) - begin]
-            end = begin + len(able)
-            self.owner[partitions[begin:end]] = able
-            self.load[able] += gained[begin:end] / self.group.capacity[able]
-            self.count[able] += 1
+            eligible = np.flatnonzero(self.count == self.count.min())
+            eligible = eligible[np.argsort(self.load[eligible], kind="stable")][
+                : len(partitions) - begin
+            ]
+            end = begin + len(eligible)
+            self.owner[partitions[begin:end]] = eligible
+            self.load[eligible] += gained[begin:end] / self.group.capacity[eligible]
+            self.count[eligible] += 1
             begin = end
 
-    def _deal_one_by_one(self, partitions: Longs) -> None:
+    def _deal_by_heap(self, partitions: Longs) -> None:
         """A heap of those that may get one, the others parked by their counts."""
         count, load, capacity = (
             self.count.tolist(),
@@ -127,28 +131,32 @@ class _Desk:
         )
         fewest = min(count, default=0)
         parked: dict[int, list[int]] = {}
-        at: dict[int, int] = {}
-        for member, has in enumerate(count):
-            at[has] = at.get(has, 0) + 1
-            if has >= fewest + self.skew:
-                parked.setdefault(has, []).append(member)
-        heap = [(load[m], count[m], m) for m in range(len(count)) if count[m] < fewest + self.skew]
+        members_with_count: dict[int, int] = {}
+        for member, member_count in enumerate(count):
+            members_with_count[member_count] = members_with_count.get(member_count, 0) + 1
+            if member_count >= fewest + self.max_count_skew:
+                parked.setdefault(member_count, []).append(member)
+        heap = [
+            (load[m], count[m], m)
+            for m in range(len(count))
+            if count[m] < fewest + self.max_count_skew
+        ]
         heapify(heap)
         for partition, lag in zip(
             partitions.tolist(), self.group.lag[partitions].tolist(), strict=True
         ):
-            _, has, member = heappop(heap)
+            _, member_count, member = heappop(heap)
             self.owner[partition] = member
             load[member] += lag / capacity[member]
-            count[member] = has + 1
-            at[has] -= 1
-            at[has + 1] = at.get(has + 1, 0) + 1
-            if has + 1 < fewest + self.skew:
-                heappush(heap, (load[member], has + 1, member))
+            count[member] = member_count + 1
+            members_with_count[member_count] -= 1
+            members_with_count[member_count + 1] = members_with_count.get(member_count + 1, 0) + 1
+            if member_count + 1 < fewest + self.max_count_skew:
+                heappush(heap, (load[member], member_count + 1, member))
             else:
-                parked.setdefault(has + 1, []).append(member)
-            while not at[fewest]:
-                for freed in parked.pop(fewest + self.skew, ()):
+                parked.setdefault(member_count + 1, []).append(member)
+            while not members_with_count[fewest]:
+                for freed in parked.pop(fewest + self.max_count_skew, ()):
                     heappush(heap, (load[freed], count[freed], freed))
                 fewest += 1
         self.count[:], self.load[:] = count, load
@@ -158,34 +166,36 @@ class _Desk:
         for partition in partitions.tolist():
             readers = self.group.readers(int(self.group.partition_topic[partition]))
             count = self.count[readers]
-            able = readers[count < count.min() + self.skew]
-            load = self.load[able]
-            least = able[load == load.min()]
-            self._put(partition, int(least[np.argmin(self.count[least])]))
+            eligible = readers[count < count.min() + self.max_count_skew]
+            load = self.load[eligible]
+            least = eligible[load == load.min()]
+            self._assign(partition, int(least[np.argmin(self.count[least])]))
 
     def narrow_counts(self) -> None:
         """Move the least lag from who has too many to who has too few."""
-        settled = np.zeros(len(self.count), dtype=np.bool_)
-        while not settled.all():
-            giver = int(np.argmax(np.where(settled, -1, self.count)))
+        stuck = np.zeros(len(self.count), dtype=np.bool_)
+        while not stuck.all():
+            giver = int(np.argmax(np.where(stuck, -1, self.count)))
             if (
-                self.count[giver] - self.count[self.reading].min(initial=self.count[giver])
-                <= self.skew
+                self.count[giver] - self.count[self.subscribed].min(initial=self.count[giver])
+                <= self.max_count_skew
             ):
                 break
-            mine = np.sort(self.mine[giver])
-            step = self._lightest(giver, mine[np.argsort(self.group.lag[mine], kind="stable")])
-            if step is None:
-                settled[giver] = True
+            candidates = np.sort(self.partitions_of[giver])
+            transfer = self._lightest_transfer(
+                giver, candidates[np.argsort(self.group.lag[candidates], kind="stable")]
+            )
+            if transfer is None:
+                stuck[giver] = True
             else:
-                self._hand_over(*step)
-                settled &= (
-                    self.count <= self.count[giver] + self.skew
+                self._hand_over(*transfer)
+                stuck &= (
+                    self.count <= self.count[giver] + self.max_count_skew
                 )  # others may give to this one now
 
-    def _lightest(self, giver: int, mine: Longs) -> tuple[int, int] | None:
+    def _lightest_transfer(self, giver: int, candidates: Longs) -> tuple[int, int] | None:
         seen: set[int] = set()
-        for partition in mine.tolist():
+        for partition in candidates.tolist():
             topic = int(self.group.partition_topic[partition])
             reader_set = int(self.group.reader_set[topic])
             if reader_set in seen:
@@ -194,34 +204,40 @@ class _Desk:
             readers = self.group.readers(topic)
             fewest = readers[self.count[readers] == self.count[readers].min()]
             taker = int(fewest[np.argmin(self.load[fewest])])
-            if self.count[giver] - self.count[taker] > self.skew:
+            if self.count[giver] - self.count[taker] > self.max_count_skew:
                 return partition, taker
         return None
 
-    def level(self, within: float) -> None:
+    def level_loads(self, stick_within: float) -> None:
         """Lower the most loaded member until it has no more than so many times the mean, or nothing lowers it."""
-        while len(self.reading):
-            giver = int(self.reading[np.argmax(self.load[self.reading])])
-            if self.load[giver] <= within * self.load[self.reading].mean():
+        while len(self.subscribed):
+            giver = int(self.subscribed[np.argmax(self.load[self.subscribed])])
+            if self.load[giver] <= stick_within * self.load[self.subscribed].mean():
                 break
-            move = self._best(giver)
+            move = self._best_move(giver)
             if move is None:
                 break
             self._hand_over(move.partition, move.taker)
-            if move.back != NOBODY:
-                self._hand_over(move.back, giver)
+            if move.returned != NOBODY:
+                self._hand_over(move.returned, giver)
 
-    def _best(self, giver: int) -> _Move | None:
-        mine = np.sort(self.mine[giver])
-        mine = mine[np.argsort(-self.group.lag[mine], kind="stable")][:WIDEST]
-        mine = mine[self.group.lag[mine] > 0]
-        takers = self.reading[np.argsort(self.load[self.reading], kind="stable")][: TAKERS + 1]
+    def _best_move(self, giver: int) -> _Move | None:
+        candidates = np.sort(self.partitions_of[giver])
+        candidates = candidates[np.argsort(-self.group.lag[candidates], kind="stable")][
+            :MAX_EXCHANGE_CANDIDATES
+        ]
+        candidates = candidates[self.group.lag[candidates] > 0]
+        takers = self.subscribed[np.argsort(self.load[self.subscribed], kind="stable")][
+            : MAX_TAKERS + 1
+        ]
         found: list[_Move] = []
         for taker in takers[takers != giver].tolist():
-            theirs = mine[self._readable(taker, mine)]
-            if len(theirs):
-                found += self._moves(giver, taker, theirs)
-        found.sort(key=lambda move: (move.peak, move.back != NOBODY, move.partition, move.taker))
+            readable = candidates[self._readable(taker, candidates)]
+            if len(readable):
+                found += self._candidate_moves(giver, taker, readable)
+        found.sort(
+            key=lambda move: (move.peak, move.returned != NOBODY, move.partition, move.taker)
+        )
         for move in found:
             if move.peak >= self.load[giver] * (1 - 1e-9):
                 break
@@ -231,14 +247,14 @@ class _Desk:
 
     def _keeps_counts(self, giver: int, move: _Move) -> bool:
         """Whether nobody could then narrow counts: else the next plan would move what this one has just placed."""
-        shift = int(move.back == NOBODY)
+        shift = int(move.returned == NOBODY)
         count = self.count.copy()
         count[giver] -= shift
         count[move.taker] += shift
         owner = self.owner.copy()
         owner[move.partition] = move.taker
         if not shift:
-            owner[move.back] = giver
+            owner[move.returned] = giver
         fewest = np.array(
             [
                 count[readers].min() if len(readers) else 0
@@ -247,34 +263,47 @@ class _Desk:
         )
         owned = np.flatnonzero(owner >= 0)
         lowest = fewest[self.group.reader_set[self.group.partition_topic[owned]]]
-        return bool((count[owner[owned]] - lowest <= self.skew).all())
+        return bool((count[owner[owned]] - lowest <= self.max_count_skew).all())
 
-    def _moves(self, giver: int, taker: int, mine: Longs) -> list[_Move]:
+    def _candidate_moves(self, giver: int, taker: int, candidates: Longs) -> list[_Move]:
         """The best shift and the best exchange with one taker."""
-        own, other = self.group.capacity[giver], self.group.capacity[taker]
-        lag = self.group.lag[mine].astype(np.float64)
+        giver_capacity, taker_capacity = self.group.capacity[giver], self.group.capacity[taker]
+        lag = self.group.lag[candidates].astype(np.float64)
         moves = []
-        if self._may_shift(giver, taker):
-            peak = np.maximum(self.load[giver] - lag / own, self.load[taker] + lag / other)
-            at = int(np.argmin(peak))
-            moves.append(_Move(float(peak[at]), taker, int(mine[at])))
-        back = np.sort(self.mine[taker])
-        back = back[self._readable(giver, back)]
-        back = back[np.argsort(self.group.lag[back], kind="stable")][:WIDEST]
-        if len(back):
-            gain = lag[:, None] - self.group.lag[back][None, :]
-            peaks = np.maximum(self.load[giver] - gain / own, self.load[taker] + gain / other)
-            best = int(np.argmin(peaks))
-            row, column = divmod(best, len(back))
-            moves.append(_Move(float(peaks.flat[best]), taker, int(mine[row]), int(back[column])))
+        if self._keeps_count_skew(giver, taker):
+            peak = np.maximum(
+                self.load[giver] - lag / giver_capacity, self.load[taker] + lag / taker_capacity
+            )
+            best_shift = int(np.argmin(peak))
+            moves.append(_Move(float(peak[best_shift]), taker, int(candidates[best_shift])))
+        returned = np.sort(self.partitions_of[taker])
+        returned = returned[self._readable(giver, returned)]
+        returned = returned[np.argsort(self.group.lag[returned], kind="stable")][
+            :MAX_EXCHANGE_CANDIDATES
+        ]
+        if len(returned):
+            gain = lag[:, None] - self.group.lag[returned][None, :]
+            peaks = np.maximum(
+                self.load[giver] - gain / giver_capacity, self.load[taker] + gain / taker_capacity
+            )
+            best_exchange = int(np.argmin(peaks))
+            row, column = divmod(best_exchange, len(returned))
+            moves.append(
+                _Move(
+                    float(peaks.flat[best_exchange]),
+                    taker,
+                    int(candidates[row]),
+                    int(returned[column]),
+                )
+            )
         return moves
 
-    def _may_shift(self, giver: int, taker: int) -> bool:
+    def _keeps_count_skew(self, giver: int, taker: int) -> bool:
         """Whether the counts of those that read differ by no more afterwards than they may, or than they do."""
-        count = self.count[self.reading]
+        count = self.count[self.subscribed]
         most, fewest = count.max(), count.min()
         after = max(most, self.count[taker] + 1) - min(fewest, self.count[giver] - 1)
-        return bool(after <= max(most - fewest, self.skew))
+        return bool(after <= max(most - fewest, self.max_count_skew))
 
     def _readable(self, member: int, partitions: Longs) -> Bools:
         return np.isin(self.group.partition_topic[partitions], self.group.subscribed(member))

@@ -14,7 +14,7 @@ from assignors.problem.columns import (
     within,
 )
 from assignors.problem.group import Group
-from assignors.strategies.range import seated
+from assignors.strategies.range import reader_ranks
 
 
 def roundrobin_strategy(group: Group) -> Assignment:
@@ -24,32 +24,34 @@ def roundrobin_strategy(group: Group) -> Assignment:
     Ties: the circle has static members first by instance id, then the others by member id.
     Cost: O(P) with equal subscriptions, O(P + T log M) otherwise.
     """
-    circle = group.members_in_kafka_order
+    kafka_order = group.members_in_kafka_order
     if group.equal_subscriptions:
         topics_read = group.subscribed_topic
-        if len(topics_read) == len(group.topics) and len(circle):
-            return Assignment(circle[np.arange(group.partition_count) % len(circle)])
-    return Assignment(_unequal(group, circle))
+        if len(topics_read) == len(group.topics) and len(kafka_order):
+            return Assignment(kafka_order[np.arange(group.partition_count) % len(kafka_order)])
+    return Assignment(_mixed_subscriptions(group, kafka_order))
 
 
-def _unequal(group: Group, circle: Ints) -> Ints:
+def _mixed_subscriptions(group: Group, kafka_order: Ints) -> Ints:
     """Each topic's readers are a smaller circle; only where it is entered depends on the topic before."""
-    seats, bounds = seated(group), group.reader_start.tolist()
+    ranks, bounds = reader_ranks(group), group.reader_start.tolist()
     sizes = np.diff(group.topic_start)
-    entries = np.zeros(len(sizes), dtype=np.int64)
-    hand = 0
+    start_index = np.zeros(len(sizes), dtype=np.int64)
+    cursor = 0
     for topic, (reader_set, size) in enumerate(
         zip(group.reader_set.tolist(), sizes.tolist(), strict=True)
     ):
-        theirs = seats[bounds[reader_set] : bounds[reader_set + 1]]
-        if len(theirs) and size:
-            entry = int(theirs.searchsorted(hand))
-            entries[topic] = entry
-            hand = int(theirs[(entry + size - 1) % len(theirs)]) + 1
+        own_ranks = ranks[bounds[reader_set] : bounds[reader_set + 1]]
+        if len(own_ranks) and size:
+            start = int(own_ranks.searchsorted(cursor))
+            start_index[topic] = start
+            cursor = int(own_ranks[(start + size - 1) % len(own_ranks)]) + 1
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     readers = np.diff(group.reader_start)[group.reader_set]
-    turn = (np.repeat(entries, sizes) + within(sizes)) % np.repeat(np.maximum(readers, 1), sizes)
+    reader_index = (np.repeat(start_index, sizes) + within(sizes)) % np.repeat(
+        np.maximum(readers, 1), sizes
+    )
     read = np.repeat(readers > 0, sizes)
-    seat = np.repeat(group.reader_start[group.reader_set], sizes) + turn
-    owner[read] = circle[seats[seat[read]]]
+    position = np.repeat(group.reader_start[group.reader_set], sizes) + reader_index
+    owner[read] = kafka_order[ranks[position[read]]]
     return owner

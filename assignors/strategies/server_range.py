@@ -6,8 +6,8 @@ Source: the RangeAssignor of Kafka's group coordinator (KIP-848).
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.strategies.range import (
-    by_number,
-    queues,
+    consecutive_ranges,
+    readers_in_kafka_order,
 )
 
 
@@ -19,4 +19,4 @@ def server_range_strategy(group: Group) -> Assignment:
     Ties: static members first by instance id, then the others by member id.
     Cost: O(P + S).
     """
-    return Assignment(by_number(group, queues(group)))
+    return Assignment(consecutive_ranges(group, readers_in_kafka_order(group)))

@@ -25,16 +25,16 @@ def topic_roundrobin_strategy(group: Group) -> Assignment:
     Cost: O(P + T x containers x log M).
     """
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-    seats = _seats(group)
-    hands: dict[int, int] = defaultdict(int)  # by container: where its circle goes on
+    ranks_by_container = _ranks_by_container(group)
+    cursors: dict[int, int] = defaultdict(int)  # by container: where its circle goes on
     bounds = group.topic_start.tolist()
     for topic, reader_set in enumerate(group.reader_set.tolist()):
         size = bounds[topic + 1] - bounds[topic]
         takers = []
-        for container, places in seats[reader_set][:size]:
-            taken = places[int(np.searchsorted(places, hands[container])) % len(places)]
-            hands[container] = int(taken) + 1
-            takers.append(group.members_in_kafka_order[taken])
+        for container, ranks in ranks_by_container[reader_set][:size]:
+            rank = ranks[int(np.searchsorted(ranks, cursors[container])) % len(ranks)]
+            cursors[container] = int(rank) + 1
+            takers.append(group.members_in_kafka_order[rank])
         if takers:
             owner[bounds[topic] : bounds[topic + 1]] = np.array(takers)[
                 np.arange(size) % len(takers)
@@ -42,17 +42,17 @@ def topic_roundrobin_strategy(group: Group) -> Assignment:
     return Assignment(owner)
 
 
-def _seats(group: Group) -> list[list[tuple[int, Ints]]]:
+def _ranks_by_container(group: Group) -> list[list[tuple[int, Ints]]]:
     """By audience: its containers, each with its readers' places in the circle, ascending."""
-    place = np.empty_like(group.members_in_kafka_order)
-    place[group.members_in_kafka_order] = np.arange(
+    rank_of = np.empty_like(group.members_in_kafka_order)
+    rank_of[group.members_in_kafka_order] = np.arange(
         len(group.members_in_kafka_order), dtype=np.int32
     )
     nameless = len(group.containers)
     of_member = np.where(group.container < 0, nameless, group.container)
-    seats = []
+    ranks_by_container = []
     for start, end in zip(group.reader_start[:-1], group.reader_start[1:], strict=True):
-        places = np.sort(place[group.reader[start:end]])
-        containers = of_member[group.members_in_kafka_order[places]]
-        seats.append([(int(c), places[containers == c]) for c in np.unique(containers)])
-    return seats
+        ranks = np.sort(rank_of[group.reader[start:end]])
+        containers = of_member[group.members_in_kafka_order[ranks]]
+        ranks_by_container.append([(int(c), ranks[containers == c]) for c in np.unique(containers)])
+    return ranks_by_container

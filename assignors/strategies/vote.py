@@ -26,11 +26,11 @@ def elect_strategy(offers: Iterable[Sequence[str]]) -> str:
     common = set(offered[0]).intersection(*offered[1:]) if offered else set()
     if not common:
         counts = Counter(name for offer in offered for name in set(offer))
-        nearest = (
+        offered_names = (
             ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())) or "nothing"
         )
         raise InconsistentGroupProtocolError(
-            f"strategies: none is offered by all {len(offered)} members (offered: {nearest}); give them one in common"
+            f"strategies: none is offered by all {len(offered)} members (offered: {offered_names}); give them one in common"
         )
     votes = Counter(next(name for name in offer if name in common) for offer in offered)
     return min(votes, key=lambda name: (-votes[name], name))

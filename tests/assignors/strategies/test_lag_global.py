@@ -18,7 +18,7 @@ from assignors.problem.score import (
 from assignors.problem.validity import violations
 from assignors.sticky import kept_claims
 from assignors.strategies.lag_global import (
-    _Desk,
+    _LagPlacement,
     lag_global_strategy,
 )
 from levelwind_testing.groups.random_groups import (
@@ -178,16 +178,16 @@ def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
     free = np.flatnonzero((held < 0) & group.has_reader())
     free = free[np.argsort(-group.lag[free], kind="stable")]
     expected = dealt_one_by_one(group, held, free.tolist(), skew)
-    ways = [_Desk._deal_one_by_one, _Desk.deal, _Desk.deal_to_readers]
+    ways = [_LagPlacement._deal_by_heap, _LagPlacement.deal, _LagPlacement.deal_to_readers]
     if skew == 1:
-        ways.insert(0, _Desk._deal_in_rounds)
+        ways.insert(0, _LagPlacement._deal_in_rounds)
     for deal in ways if group.equal_subscriptions else ways[-1:]:
-        desk = _Desk(group, held.copy(), skew)
-        deal(desk, free)
-        assert desk.owner.tolist() == expected
+        placement = _LagPlacement(group, held.copy(), skew)
+        deal(placement, free)
+        assert placement.owner.tolist() == expected
 
 
-@pytest.mark.parametrize("deal", [_Desk.deal, _Desk.deal_to_readers])
+@pytest.mark.parametrize("deal", [_LagPlacement.deal, _LagPlacement.deal_to_readers])
 @pytest.mark.parametrize(
     ("lags", "held", "taker"),
     [
@@ -200,9 +200,9 @@ def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
         {"t": Topic(partitions=len(lags), lags=lags)},
         [Member(id=name, topics="*") for name in "ab"],
     )
-    desk = _Desk(group, np.array(held, dtype=np.int32), 2)
-    deal(desk, np.array([len(lags) - 1]))
-    assert desk.owner[-1] == taker
+    placement = _LagPlacement(group, np.array(held, dtype=np.int32), 2)
+    deal(placement, np.array([len(lags) - 1]))
+    assert placement.owner[-1] == taker
 
 
 def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
