@@ -1,1 +1,1 @@
-"""The observer publishes what the brokers answer: layouts, racks and offsets. It knows no group and no plan."""
+"""The observer publishes layouts, racks and offsets of the cluster; it knows no group or plan."""

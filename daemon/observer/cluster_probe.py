@@ -1,11 +1,13 @@
-"""Looks at the cluster: what the brokers answer, as values of ours.
+"""Cluster probe: the answers of the brokers as plain values.
 
-The cost of a look is fixed: three requests for brokers and topics, whatever their number, and for each kind of offset one
-request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. At rest it is little, since what cannot have changed is not
-asked for: a topic is described where the list, which costs a tenth, shows another layout than the known one, and a stable
-offset is read where the high watermark has moved or was above it. librdkafka groups partitions by leader itself; while it
-waits for a broker that is gone it tries to connect without pause, so nothing is asked of partitions that are known to have
-no leader, and time-outs are short.
+The cost of a probe is fixed: three requests for brokers and topics, whatever their number, and for
+each kind of offset one request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions
+or fewer. An idle cluster costs little, because the probe asks only for what can have changed: it
+describes a topic if the topic list, which costs a tenth of a description, shows another layout than
+the last one, and it reads a stable offset if the high watermark has moved or stood above it.
+librdkafka groups partitions by leader itself; while it waits for a dead broker it reconnects
+without pause, so the probe asks nothing about partitions without a leader and keeps its time-outs
+short.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from confluent_kafka.admin import OffsetSpec
 from daemon.kafka import clients
 from daemon.observer.cluster_state import (
     UNKNOWN,
-    Observation,
+    ClusterSnapshot,
     ObservedTopic,
 )
 
@@ -40,45 +42,49 @@ if TYPE_CHECKING:
         Selection,
     )
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
+"""A topic name and a partition number."""
 
-COMMITS = "__consumer_offsets"
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class UnansweredError(Exception):
-    """The cluster as a whole did not answer: to be tried again later."""
+    """The cluster as a whole did not answer; the caller retries later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """The begin, stable and high offsets that were read, by topic and partition; why others were not."""
+    """Begin offsets, stable offsets and high watermarks by partition; errors of the others."""
 
-    begin: Mapping[Place, int]
-    stable: Mapping[Place, int]
-    high: Mapping[Place, int]
-    failed: Mapping[Place, str]
+    begin: Mapping[Partition, int]
+    stable: Mapping[Partition, int]
+    high: Mapping[Partition, int]
+    failed: Mapping[Partition, str]
     commits: Mapping[int, int] = field(default_factory=dict)
-    """The stable offsets of the offsets topic, by partition; those that could be read."""
+    """Stable offsets of `__consumer_offsets` by partition number; unreadable partitions are left
+    out."""
 
 
-def look(
+def probe_cluster(
     client: AdminClient,
     selection: Selection,
-    known: ClusterState,
+    previous: ClusterState,
     at: int,
     timeout: float,
     *,
-    whole: bool = True,
-) -> Observation:
-    """Describe the brokers and those of the selected topics that are not as they are known.
+    full: bool = True,
+) -> ClusterSnapshot:
+    """Describe the brokers, and the selected topics whose layout is not the previous one.
 
     Args:
         client: the admin client.
-        selection: which topics matter.
-        known: what was there before: topics asked for by name are told apart from those that may not be seen.
-        at: the time of the look.
+        selection: the topics to observe.
+        previous: the last published state. Its topics are asked for by name, so that a deleted
+            topic differs from one that the observer may not see.
+        at: the time of the probe, milliseconds since the epoch.
         timeout: seconds for each request.
-        whole: describe all topics; the list does not tell a topic from one of the same name and layout made anew.
+        full: describe every topic. The topic list cannot distinguish a topic from a re-created one
+            of the same name and layout.
 
     Raises:
         UnansweredError: the cluster did not answer.
@@ -86,16 +92,18 @@ def look(
     try:
         listed, cluster = _listed(client, timeout)
         brokers = {node.id: node.rack for node in cluster.nodes}
-        if brokers != {number: one.rack for number, one in known.brokers.items() if one.online}:
-            whole = True  # a topic's record names the racks of its replicas
-        asked = _to_describe(listed, selection, known, whole=whole)
+        if brokers != {
+            number: broker.rack for number, broker in previous.brokers.items() if broker.online
+        }:
+            full = True  # a topic's record names the racks of its replicas
+        asked = _to_describe(listed, selection, previous, full=full)
         described = (
             client.describe_topics(TopicCollection(asked), request_timeout=timeout) if asked else {}
         )
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     topics: dict[str, ObservedTopic] = {}
-    gone = {name for name in known.topics if name not in selection}
+    removed = {name for name in previous.topics if name not in selection}
     unreadable: dict[str, str] = {}
     for name, answer in described.items():
         try:
@@ -103,7 +111,7 @@ def look(
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                gone.add(name)
+                removed.add(name)
             elif error.code() in clients.AUTHORIZATION_ERRORS:
                 unreadable[name] = error.str()
             else:
@@ -111,28 +119,28 @@ def look(
         else:
             topics[name] = _topic(description)
             for partition in description.partitions:
-                # A broker that came between the two answers: its rack is not to be missed.
+                # A broker that joined between the two answers: its rack must not be missed.
                 brokers |= {
                     node.id: node.rack
                     for node in partition.replicas
                     if node.host and node.id not in brokers
                 }
-    return Observation(
+    return ClusterSnapshot(
         at=at,
         brokers=brokers,
         topics=topics,
-        gone=frozenset(gone),
+        removed=frozenset(removed),
         unreadable=unreadable,
-        commit_partitions=len(listed[COMMITS].partitions) if COMMITS in listed else 0,
+        commit_partitions=len(listed[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in listed else 0,
     )
 
 
 def _listed(client: AdminClient, timeout: float) -> tuple[Mapping[str, Any], Any]:
-    """The topics by name as any broker lists them, and the cluster as its controller describes it.
+    """Topics by name, as any broker lists them, and the cluster, as its controller describes it.
 
-    librdkafka sends the latter to the broker that the newest list of topics, which any broker may answer, names as
-    controller. Brokers name any that they believe alive: the one that has just died too, for seconds, so a second list may
-    do better.
+    librdkafka sends the second request to the broker that the newest topic list, which any broker
+    may answer, names as the controller. For some seconds brokers may still name one that has just
+    died, so a second list can succeed where the first failed.
     """
     for last in (False, True):
         listed = client.list_topics(timeout=timeout).topics
@@ -145,32 +153,32 @@ def _listed(client: AdminClient, timeout: float) -> tuple[Mapping[str, Any], Any
 
 
 def _to_describe(
-    listed: Mapping[str, Any], selection: Selection, known: ClusterState, *, whole: bool
+    listed: Mapping[str, Any], selection: Selection, previous: ClusterState, *, full: bool
 ) -> list[str]:
-    """The selected topics of which the list says something else than what is known, or nothing; or all of them."""
-    names = sorted({name for name in (*listed, *known.topics) if name in selection})
-    if whole:
+    """Selected topics whose listed layout is new, changed or missing; all if `full`."""
+    names = sorted({name for name in (*listed, *previous.topics) if name in selection})
+    if full:
         return names
     return [
         name
         for name in names
         if name not in listed
-        or name not in known.topics
-        or not _same(listed[name], known.topics[name])
+        or name not in previous.topics
+        or not _same_layout(listed[name], previous.topics[name])
     ]
 
 
-def _same(listed: Any, known: TopicRecord) -> bool:
-    """Whether a list shows a topic's layout as it is known."""
+def _same_layout(listed: Any, previous: TopicRecord) -> bool:
+    """Whether the topic list shows the previous layout of a topic."""
     return (
         listed.error is None
-        and len(listed.partitions) == known.partitions
+        and len(listed.partitions) == previous.partitions
         and all(
-            (one := listed.partitions.get(number)) is not None
-            and one.leader == known.leader[number]
-            and tuple(one.replicas) == known.replicas[number]
-            and tuple(sorted(one.isrs)) == known.isr[number]
-            for number in range(known.partitions)
+            (partition := listed.partitions.get(number)) is not None
+            and partition.leader == previous.leader[number]
+            and tuple(partition.replicas) == previous.replicas[number]
+            and tuple(sorted(partition.isrs)) == previous.isr[number]
+            for number in range(previous.partitions)
         )
     )
 
@@ -190,49 +198,61 @@ def _topic(description: Any) -> ObservedTopic:
 
 def read_offsets(
     client: AdminClient,
-    places: Iterable[Place],
-    begins: Iterable[Place],
+    partitions: Iterable[Partition],
+    begins: Iterable[Partition],
     timeout: float,
     *,
-    settled: Mapping[Place, int] | None = None,
+    stable_at_high_watermark: Mapping[Partition, int] | None = None,
     commit_partitions: int = 0,
 ) -> Offsets:
-    """Ask for the ends of some partitions and of the offsets topic's, and for the begins of some.
+    """Read the ends of some partitions and of the offsets topic, and the begins of some.
 
-    Partitions that are given one after another, by their leaders, need the fewest requests.
+    Partitions given in the order of their leaders need the fewest requests.
 
     Args:
         client: the admin client.
-        places: the partitions whose ends are read.
-        begins: those whose begins are read.
+        partitions: the partitions whose ends are read.
+        begins: the partitions whose begin offsets are read.
         timeout: seconds for each request.
-        settled: where the stable offset last stood at the high watermark. It is there as long as that has not moved: no
-            transaction can have begun or ended meanwhile.
-        commit_partitions: how many partitions the offsets topic has.
+        stable_at_high_watermark: offsets at which the stable offset last equalled the high
+            watermark. It still does while the high watermark has not moved: no transaction can have
+            begun or ended meanwhile.
+        commit_partitions: number of partitions of the offsets topic.
 
     Raises:
-        UnansweredError: not one partition could be read, and not for want of a right.
+        UnansweredError: no partition could be read, and missing permissions are not the reason.
     """
-    settled = settled or {}
+    stable_at_high_watermark = stable_at_high_watermark or {}
     latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()
-    wanted = {TopicPartition(*place): latest for place in places}
-    commits = {TopicPartition(COMMITS, number): latest for number in range(commit_partitions)}
+    wanted = {TopicPartition(*log_partition): latest for log_partition in partitions}
+    commits = {TopicPartition(OFFSETS_TOPIC, number): latest for number in range(commit_partitions)}
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-    failed: dict[Place, str] = {}
-    # All three are under way before the first answer is waited for.
+    failed: dict[Partition, str] = {}
+    # All three requests are sent before the first answer is awaited.
     commits_asked = clients.list_offsets(client, commits, committed, timeout)
     high_asked = clients.list_offsets(client, wanted, uncommitted, timeout)
     begin_asked = clients.list_offsets(
-        client, {TopicPartition(*place): earliest for place in begins}, uncommitted, timeout
+        client,
+        {TopicPartition(*log_partition): earliest for log_partition in begins},
+        uncommitted,
+        timeout,
     )
     high, refused = _answers(high_asked, failed)
     if wanted and not high and not refused:
         raise UnansweredError(next(iter(failed.values())))
-    stable = {place: end for place, end in high.items() if settled.get(place) == end}
-    moved = {TopicPartition(*place): latest for place in high if place not in stable}
+    stable = {
+        log_partition: end
+        for log_partition, end in high.items()
+        if stable_at_high_watermark.get(log_partition) == end
+    }
+    moved = {
+        TopicPartition(*log_partition): latest
+        for log_partition in high
+        if log_partition not in stable
+    }
     stable |= _answers(clients.list_offsets(client, moved, committed, timeout), failed)[0]
     begin, _ = _answers(begin_asked, failed)
-    # To read the offsets topic is a right that an observer may lack.
+    # The observer may lack the permission to read the offsets topic.
     ends, _ = _answers(commits_asked, {})
     return Offsets(
         begin=begin,
@@ -244,34 +264,34 @@ def read_offsets(
 
 
 def _answers(
-    asked: Mapping[TopicPartition, Any], failed: dict[Place, str]
-) -> tuple[dict[Place, int], bool]:
-    """The offsets as they come, and whether any was refused; why there is none for the others goes into `failed`."""
-    offsets: dict[Place, int] = {}
+    asked: Mapping[TopicPartition, Any], failed: dict[Partition, str]
+) -> tuple[dict[Partition, int], bool]:
+    """Offsets by partition, and whether permission was refused for any; errors go into `failed`."""
+    offsets: dict[Partition, int] = {}
     refused = False
     for partition, answer in asked.items():
-        place = (partition.topic, partition.partition)
+        log_partition = (partition.topic, partition.partition)
         try:
             offset = answer.result().offset
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             refused = refused or error.code() in clients.AUTHORIZATION_ERRORS
-            failed[place] = error.str()
+            failed[log_partition] = error.str()
         else:
             if offset < 0:
-                failed[place] = "the leader did not answer in time"
+                failed[log_partition] = "the leader did not answer in time"
             else:
-                offsets[place] = offset
+                offsets[log_partition] = offset
     return offsets, refused
 
 
 def begins_due(
-    topics: Iterable[TopicRecord], known: Mapping[tuple[str, int], int], *, all_: bool
-) -> set[Place]:
-    """The partitions whose begin offset has to be asked for: those not known by topic id, or all that can be asked."""
+    topics: Iterable[TopicRecord], previous: Mapping[tuple[str, int], int], *, all_due: bool
+) -> set[Partition]:
+    """Partitions with a leader whose begin offset is unknown by topic id; all if `all_due`."""
     return {
         (topic.topic, number)
         for topic in topics
         for number in range(topic.partitions)
-        if topic.leader[number] != UNKNOWN and (all_ or (topic.id, number) not in known)
+        if topic.leader[number] != UNKNOWN and (all_due or (topic.id, number) not in previous)
     }

@@ -1,9 +1,11 @@
-"""What is known of the cluster, and what of it is news.
+"""Cluster state: the published layout of the cluster, and the changes that a snapshot makes to it.
 
-The state is what has been published, so that a restart reads it back and publishes nothing twice. Two laws. An offline
-broker vanishes from the cluster's answers, yet its replicas are where they were: it keeps its last known rack, for good
-(to forget a broker that is away would move racks, and a move of racks moves partitions). And a topic is gone only when
-the cluster says so of that very topic: not when it was left out of an answer, which a lost right does too.
+The state is what has been published, so that a restart reads it back and publishes nothing twice.
+Guarantees: an offline broker vanishes from the cluster's answers, yet its replicas stay where they
+were, so the broker keeps its last known rack for good (forgetting an offline broker would change
+racks, and changed racks move partitions). A topic counts as deleted only when the cluster reports
+that very topic as unknown; a topic missing from a response is not deleted, since revoked
+permissions hide it as well.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     Change: TypeAlias = BrokerRecord | TopicRecord | Tombstone
 
 Name = TypeVar("Name", int, str)
-Seen = TypeVar("Seen", BrokerRecord, TopicRecord)
+Published = TypeVar("Published", BrokerRecord, TopicRecord)
 
 UNKNOWN = -1
-"""Stands for an offset that could not be read, and for the leader of a partition without one."""
+"""An offset that could not be read, and the leader of a partition without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +42,21 @@ class ObservedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """One look at the cluster."""
+class ClusterSnapshot:
+    """The cluster as one probe saw it."""
 
     at: int
+    """Time of the probe, milliseconds since the epoch."""
     brokers: Mapping[int, str | None]
-    """The racks of those that are online."""
+    """Racks of the online brokers, by broker id; None for a broker without a rack."""
     topics: Mapping[str, ObservedTopic]
-    gone: frozenset[str] = frozenset()
-    """Topics that do not exist, or no longer concern us. What is in neither was not seen, and stays as it was."""
+    removed: frozenset[str] = frozenset()
+    """Topics that do not exist or are no longer selected. A topic that is neither here nor in
+    `topics` was not seen and keeps its state."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Why a topic that was asked for was not seen."""
+    """Error by topic that was asked for and could not be described."""
     commit_partitions: int = 0
-    """How many partitions the offsets topic has; 0 before it is there."""
+    """Number of partitions of `__consumer_offsets`; 0 before the topic exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +69,19 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which topics are observed: those that an inclusion matches in full, and no exclusion."""
+    """Observed topics: those that an inclusion matches in full and no exclusion does."""
 
     include: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...]
 
     @classmethod
     def of(cls, include: Iterable[str], exclude: Iterable[str]) -> Selection:
-        """Compile the expressions; raises `ConfigurationError` for one that is none."""
+        """Compile the expressions; raise `ConfigurationError` for an invalid one."""
         return cls(_compiled("include", include), _compiled("exclude", exclude))
 
     def __contains__(self, topic: str) -> bool:
-        return any(one.fullmatch(topic) for one in self.include) and not any(
-            one.fullmatch(topic) for one in self.exclude
+        return any(pattern.fullmatch(topic) for pattern in self.include) and not any(
+            pattern.fullmatch(topic) for pattern in self.exclude
         )
 
 
@@ -88,13 +92,15 @@ def _compiled(name: str, expressions: Iterable[str]) -> tuple[re.Pattern[str], .
             compiled.append(re.compile(expression))
         except re.error as error:
             raise ConfigurationError(
-                f"observer.{name}: {expression!r} is no regular expression: {error}"
+                f"observer.{name}: {expression!r} is not a regular expression: {error}"
             ) from error
     return tuple(compiled)
 
 
-def diff(previous: ClusterState, observed: Observation) -> tuple[ClusterState, tuple[Change, ...]]:
-    """Fold a look at the cluster into what was known; also, what has to be published for it."""
+def diff(
+    previous: ClusterState, observed: ClusterSnapshot
+) -> tuple[ClusterState, tuple[Change, ...]]:
+    """Apply a snapshot to the previous state; return the new state and the records to publish."""
     brokers = {
         **{number: replace(known, online=False) for number, known in previous.brokers.items()},
         **{
@@ -103,18 +109,22 @@ def diff(previous: ClusterState, observed: Observation) -> tuple[ClusterState, t
         },
     }
     topics = {
-        **{name: known for name, known in previous.topics.items() if name not in observed.gone},
+        **{name: known for name, known in previous.topics.items() if name not in observed.removed},
         **{
             name: _record(name, topic, observed.at, brokers)
             for name, topic in observed.topics.items()
         },
     }
-    brokers = _settled(previous.brokers, brokers, observed.at)
-    topics = _settled(previous.topics, topics, observed.at)
+    brokers = _with_published_times(previous.brokers, brokers, observed.at)
+    topics = _with_published_times(previous.topics, topics, observed.at)
     removed = sorted(previous.topics.keys() - topics.keys())
     news: tuple[Change, ...] = (
-        *(one for number, one in brokers.items() if one is not previous.brokers.get(number)),
-        *(one for name, one in topics.items() if one is not previous.topics.get(name)),
+        *(
+            broker
+            for number, broker in brokers.items()
+            if broker is not previous.brokers.get(number)
+        ),
+        *(topic for name, topic in topics.items() if topic is not previous.topics.get(name)),
         *(Tombstone((kind, name)) for name in removed for kind in ("topic", "offsets")),
     )
     return ClusterState(brokers=brokers, topics=topics), news
@@ -139,26 +149,28 @@ def _racks(replicas: Iterable[int], brokers: Mapping[int, BrokerRecord]) -> tupl
     return tuple(sorted(rack for rack in racks if rack is not None))
 
 
-def _settled(
-    previous: Mapping[Name, Seen], records: Mapping[Name, Seen], at: int
-) -> dict[Name, Seen]:
-    """Put records in order; one that only says again what was published stays the published one, with its time.
+def _with_published_times(
+    previous: Mapping[Name, Published], records: Mapping[Name, Published], at: int
+) -> dict[Name, Published]:
+    """Sort records by name, and keep the published record of whatever has not changed.
 
-    What differs is later than what it follows, though the clock was set back: plans and the pipeline tell by these times
-    which layout is the newer one.
+    A changed record is always later than the one that it follows, even if the clock was set back:
+    plans and the pipeline decide by these times which layout is the newer one.
     """
-    settled = {}
+    stable_at_high_watermark = {}
     for name, record in sorted(records.items()):
         known = previous.get(name)
         if known is not None and known == replace(record, at=known.at):
-            settled[name] = known
+            stable_at_high_watermark[name] = known
         else:
-            settled[name] = replace(record, at=at if known is None else max(at, known.at + 1))
-    return settled
+            stable_at_high_watermark[name] = replace(
+                record, at=at if known is None else max(at, known.at + 1)
+            )
+    return stable_at_high_watermark
 
 
 def recovered(items: Iterable[Record | Tombstone]) -> ClusterState:
-    """The state that was last published, from the records of the metadata topic in their order."""
+    """The last published state, from the records of the metadata topic in their order."""
     brokers: dict[int, BrokerRecord] = {}
     topics: dict[str, TopicRecord] = {}
     for item in items:
@@ -176,16 +188,18 @@ def recovered(items: Iterable[Record | Tombstone]) -> ClusterState:
     return ClusterState(brokers=brokers, topics=topics)
 
 
-def moved_racks(before: TopicRecord | None, topic: TopicRecord) -> set[tuple[str, int]]:
-    """The partitions whose set of racks is another one than before; none of a topic that was not there, or was another."""
+def partitions_with_moved_racks(
+    before: TopicRecord | None, topic: TopicRecord
+) -> set[tuple[str, int]]:
+    """Partitions whose set of racks changed; none of a topic that is new or was re-created."""
     if before is None or before.id != topic.id:
         return set()
-    pairs = zip(before.racks, topic.racks, strict=False)  # a topic may have grown
+    pairs = zip(before.racks, topic.racks, strict=False)  # the topic may have more partitions now
     return {(topic.topic, number) for number, (old, new) in enumerate(pairs) if old != new}
 
 
-def never_seen(state: ClusterState) -> frozenset[int]:
-    """Brokers that hold replicas but were away whenever we looked: nothing is known of their racks."""
+def unseen_brokers(state: ClusterState) -> frozenset[int]:
+    """Brokers with replicas that were offline in every probe, so that their racks are unknown."""
     holders = {
         number
         for topic in state.topics.values()
@@ -201,15 +215,16 @@ def sample(
     begin: Sequence[int],
     stable: Sequence[int],
     high: Sequence[int],
-    data: Sequence[int] = (),
-    commits: Sequence[int] = (),
+    data_ends: Sequence[int] = (),
+    offsets_topic_ends: Sequence[int] = (),
 ) -> OffsetsRecord:
     """A sample of a topic's offsets, indexed by partition.
 
-    The three are asked for one after the other while records arrive, so that one may come out below another that it can
-    never be below: a known high watermark is at least the stable offset.
+    The three offsets are read one after the other while records arrive, so a high watermark may be
+    read below the stable offset, which it never is: a known high watermark is raised to the stable
+    offset.
 
-    Where the records end is said for those partitions only where they end below the stable offset.
+    `data_ends` holds an offset only for partitions whose records end below the stable offset.
     """
     return OffsetsRecord(
         topic=topic.topic,
@@ -218,38 +233,44 @@ def sample(
         begin=tuple(begin),
         stable=tuple(stable),
         high=tuple(
-            max(one, least) if one != UNKNOWN else UNKNOWN
-            for one, least in zip(high, stable, strict=True)
+            max(watermark, lowest) if watermark != UNKNOWN else UNKNOWN
+            for watermark, lowest in zip(high, stable, strict=True)
         ),
-        data_end=tuple(data) if any(end != UNKNOWN for end in data) else None,
-        offsets_topic_ends=tuple(commits) or None,
+        data_end=tuple(data_ends) if any(end != UNKNOWN for end in data_ends) else None,
+        offsets_topic_ends=tuple(offsets_topic_ends) or None,
     )
 
 
-def moved_since(
-    told: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]
+def changed_samples(
+    published: Mapping[str, OffsetsRecord], samples: Iterable[OffsetsRecord]
 ) -> list[OffsetsRecord]:
-    """The samples that say more than that time has passed since the last ones, by topic."""
+    """Samples that differ from the last published ones in more than their time."""
     return [
-        one
-        for one in samples
-        if (before := told.get(one.topic)) is None or replace(before, at=one.at) != one
+        sample
+        for sample in samples
+        if (before := published.get(sample.topic)) is None
+        or replace(before, at=sample.at) != sample
     ]
 
 
-def settled(
-    told: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]
+def stable_at_high_watermark(
+    published: Mapping[str, OffsetsRecord], topics: Iterable[TopicRecord]
 ) -> dict[tuple[str, int], int]:
-    """Where the last samples of these very topics saw the stable offset at the high watermark, by topic and partition."""
+    """Offsets by partition where the last sample had the stable offset at the high watermark.
+
+    Only samples of the same topic id count.
+    """
     return {
         (topic.topic, number): high
         for topic in topics
-        if (last := told.get(topic.topic)) is not None and last.id == topic.id
+        if (last := published.get(topic.topic)) is not None and last.id == topic.id
         for number, (stable, high) in enumerate(zip(last.stable, last.high, strict=True))
         if stable == high != UNKNOWN
     }
 
 
-def went_back(before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]) -> bool:
-    """Whether the end of any partition did: its topic may be another one of the same name."""
-    return any(after.get(place, end) < end for place, end in before.items())
+def end_offset_regressed(
+    before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]
+) -> bool:
+    """Whether the end of any partition went back: its topic may have been re-created."""
+    return any(after.get(partition, end) < end for partition, end in before.items())

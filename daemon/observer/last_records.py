@@ -1,14 +1,17 @@
-"""Where the records of a log really end: at its end there may stand what no consumer is ever given.
+"""Last records: the offset at which the readable records of a log end.
 
-A transaction leaves a marker, and an aborted one its records too; a consumer whose client counts from the last record that
-it was given stands below them for ever, with nothing left to read. So once a partition's stable end has stood still for
-`STILL` samples, its last offsets are read, as a read_committed consumer would, and what is found holds until the end moves.
-Looked at first are the last `WINDOWS[0]` offsets, then, as long as they hold no record, the next larger window; beyond the
-last nobody knows, and the end is taken for the records' end.
+The end of a log may hold control records and aborted records, which no consumer is given: a
+transaction leaves a marker, and an aborted one its records too. A consumer whose client counts from
+the last record that it was given stays below them for ever, with nothing left to read. Therefore,
+once the stable end of a partition has not moved for `STILL_SAMPLES` samples, its last offsets are
+read as a read_committed consumer would read them, and the result holds until the end moves. The
+last `WINDOWS[0]` offsets are read first, then, while no record is found, the next larger window;
+after the last window the end of the log is taken as the end of its records.
 
-A consumer's client fetches whole batches: a look costs about one batch a partition, and at most `AT_ONCE` partitions are looked
-at with one sample. A partition whose end was found to be a record's waits twice as long the next time, up to `STILL_MAX`
-samples, a partition with markers never longer than `STILL`: topics without transactions cost next to nothing.
+A client fetches whole batches: a read costs about one batch a partition, and at most
+`PARTITIONS_AT_ONCE` partitions are read with one sample. A partition whose log ends with a record
+waits twice as long the next time, up to `MAX_STILL_SAMPLES` samples; a partition with markers never
+waits longer than `STILL_SAMPLES`. Topics without transactions cost next to nothing.
 """
 
 from __future__ import annotations
@@ -27,100 +30,116 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from daemon.observer.cluster_probe import Place
+    from daemon.observer.cluster_probe import Partition
 
-Key: TypeAlias = "tuple[str, int]"
-"""A topic's id, and a partition."""
+LogKey: TypeAlias = "tuple[str, int]"
+"""A topic id and a partition number."""
 
-STILL = 5
-STILL_MAX = 20
+STILL_SAMPLES = 5
+MAX_STILL_SAMPLES = 20
 WINDOWS = (8, 64, 512, 4096)
-AT_ONCE = 64
+PARTITIONS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
-    """What is known of one partition's end."""
+class LogTail:
+    """The end of one partition's log, as far as it is known."""
 
     end: int
+    """Stable end of the last sample."""
     still: int = 0
-    """Samples since it moved."""
-    patience: int = STILL
-    """So many it must stand still to be looked at."""
-    looked: int = 0
-    """So many windows were looked into."""
-    data: int = UNKNOWN
-    """Where the records end."""
+    """Samples since the end moved."""
+    still_needed: int = STILL_SAMPLES
+    """Samples without a move after which the last records are read."""
+    windows_read: int = 0
+    """Windows read since the end moved."""
+    data_end: int = UNKNOWN
+    """Offset after the last record; UNKNOWN before it was found."""
 
-    def sampled(self, end: int) -> Tail:
-        """After one sample more."""
+    def sampled(self, end: int) -> LogTail:
+        """The tail after one more sample."""
         if end == self.end:
-            return replace(self, still=min(self.still + 1, STILL_MAX))
-        return Tail(end=end, patience=self.patience)
+            return replace(self, still=min(self.still + 1, MAX_STILL_SAMPLES))
+        return LogTail(end=end, still_needed=self.still_needed)
 
     @property
     def due(self) -> bool:
-        """Whether it is to be looked at."""
-        return self.data == UNKNOWN and self.looked < len(WINDOWS) and self.still >= self.patience
+        """Whether the last records have to be read."""
+        return (
+            self.data_end == UNKNOWN
+            and self.windows_read < len(WINDOWS)
+            and self.still >= self.still_needed
+        )
 
     def start(self, begin: int) -> int:
-        """Where to look from; `begin` is the log's."""
-        return max(self.end - WINDOWS[self.looked], begin)
+        """First offset to read; `begin` is the begin offset of the log."""
+        return max(self.end - WINDOWS[self.windows_read], begin)
 
-    def found(self, last: int | None, begin: int) -> Tail:
-        """After a look that found its last record at an offset, or none."""
+    def after_read(self, last: int | None, begin: int) -> LogTail:
+        """The tail after a read that found the last record at offset `last`, or no record."""
         if last is not None:
             plain = last + 1 >= self.end
-            patience = min(2 * self.patience, STILL_MAX) if plain else STILL
-            return replace(self, data=min(last + 1, self.end), patience=patience)
-        if self.start(begin) <= begin:  # the log holds none at all
-            return replace(self, data=begin, patience=STILL)
-        return replace(self, looked=self.looked + 1)
+            still_needed = min(2 * self.still_needed, MAX_STILL_SAMPLES) if plain else STILL_SAMPLES
+            return replace(self, data_end=min(last + 1, self.end), still_needed=still_needed)
+        if self.start(begin) <= begin:  # the log holds no record at all
+            return replace(self, data_end=begin, still_needed=STILL_SAMPLES)
+        return replace(self, windows_read=self.windows_read + 1)
 
 
-class Tails:
-    """The tails of all partitions that are sampled, and the consumer that looks at them; of the samples' job alone."""
+class LogTails:
+    """Tails of all sampled partitions, and the consumer that reads them.
+
+    Only the samples' job uses them.
+    """
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._config = client_config
         self._consumer: Consumer | None = None
-        self._tails: dict[Key, Tail] = {}
+        self._tails: dict[LogKey, LogTail] = {}
 
     def close(self) -> None:
-        """Let go of the consumer."""
+        """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
-    def sampled(self, ends: Mapping[Key, int]) -> None:
-        """Take in one sample: the stable ends that could be read."""
+    def sampled(self, ends: Mapping[LogKey, int]) -> None:
+        """Apply one sample: the stable ends that could be read."""
         self._tails = {
-            key: tail.sampled(end) if (tail := self._tails.get(key)) is not None else Tail(end=end)
+            key: tail.sampled(end)
+            if (tail := self._tails.get(key)) is not None
+            else LogTail(end=end)
             for key, end in ends.items()
         }
 
-    def data(self, key: Key) -> int:
-        """Where the records end, if that is known to be below the stable end."""
+    def data_end(self, key: LogKey) -> int:
+        """Offset after the last record if it is known to be below the stable end, else UNKNOWN."""
         tail = self._tails.get(key)
-        return tail.data if tail is not None and tail.data != tail.end else UNKNOWN
+        return tail.data_end if tail is not None and tail.data_end != tail.end else UNKNOWN
 
-    def look(self, places: Mapping[Key, Place], begins: Mapping[Key, int], timeout: float) -> None:
-        """Look at the partitions that are due, in so many seconds at most.
+    def read_due(
+        self, partitions: Mapping[LogKey, Partition], begins: Mapping[LogKey, int], timeout: float
+    ) -> None:
+        """Read the last records of the partitions that are due, for at most `timeout` seconds.
 
-        What cannot be read in that time is looked at again with a later sample.
+        A partition that could not be read in that time is read with a later sample.
         """
-        due = [key for key, tail in self._tails.items() if tail.due and key in places][:AT_ONCE]
+        due = [key for key, tail in self._tails.items() if tail.due and key in partitions][
+            :PARTITIONS_AT_ONCE
+        ]
         if not due:
             return
-        starts = {places[key]: self._tails[key].start(begins.get(key, 0)) for key in due}
-        found = last_records(self._client(), starts, timeout)
+        starts = {partitions[key]: self._tails[key].start(begins.get(key, 0)) for key in due}
+        after_read = last_records(self._reader(), starts, timeout)
         for key in due:
-            if places[key] in found:
-                self._tails[key] = self._tails[key].found(found[places[key]], begins.get(key, 0))
-            else:  # after the others
+            if partitions[key] in after_read:
+                self._tails[key] = self._tails[key].after_read(
+                    after_read[partitions[key]], begins.get(key, 0)
+                )
+            else:  # to the end of the queue
                 self._tails[key] = self._tails.pop(key)
 
-    def _client(self) -> Consumer:
+    def _reader(self) -> Consumer:
         if self._consumer is None:
             self._consumer = clients.consumer(
                 self._config,
@@ -131,7 +150,7 @@ class Tails:
                     "enable.partition.eof": True,
                     "auto.offset.reset": "error",
                     "fetch.wait.max.ms": 20,
-                    "fetch.message.max.bytes": 65536,  # a larger batch comes whole all the same
+                    "fetch.message.max.bytes": 65536,  # a larger batch still arrives whole
                     "queued.max.messages.kbytes": 16384,
                 },
             )
@@ -139,34 +158,39 @@ class Tails:
 
 
 def last_records(
-    consumer: Consumer, starts: Mapping[Place, int], timeout: float
-) -> dict[Place, int | None]:
-    """By partition the offset of the last record at or after a start, None for none; those that could be read to their end."""
+    consumer: Consumer, starts: Mapping[Partition, int], timeout: float
+) -> dict[Partition, int | None]:
+    """Offset of the last record at or after each start, or None for no record.
+
+    Partitions that could not be read to their end in `timeout` seconds are left out.
+    """
     until = time.monotonic() + timeout
-    last: dict[Place, int | None] = {}
-    found: dict[Place, int | None] = {}
+    last: dict[Partition, int | None] = {}
+    after_read: dict[Partition, int | None] = {}
     try:
-        consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
-        while len(found) < len(starts) and (left := until - time.monotonic()) > 0:
+        consumer.assign(
+            [TopicPartition(*partition, offset) for partition, offset in starts.items()]
+        )
+        while len(after_read) < len(starts) and (left := until - time.monotonic()) > 0:
             for message in consumer.consume(1000, min(left, 0.1)):
-                place = (message.topic(), message.partition())
+                partition = (message.topic(), message.partition())
                 if message.error() is None:
-                    last[place] = message.offset()
+                    last[partition] = message.offset()
                 elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                    found[place] = last.get(place)
+                    after_read[partition] = last.get(partition)
     finally:
-        _let_go(consumer)
-    return {place: offset for place, offset in found.items() if place in starts}
+        _stop_fetching(consumer)
+    return {partition: offset for partition, offset in after_read.items() if partition in starts}
 
 
-def _let_go(consumer: Consumer) -> None:
-    """Fetch no more."""
+def _stop_fetching(consumer: Consumer) -> None:
+    """Unassign all partitions, so that the consumer fetches nothing more."""
     try:
         consumer.unassign()
     except KafkaException:  # the client is ending
         return
 
 
-def places_of(topics: Iterable[tuple[str, str, int]]) -> dict[Key, Place]:
-    """By topic id and partition the topic's name and partition, of some topics' id, name and number of partitions."""
+def partitions_by_id(topics: Iterable[tuple[str, str, int]]) -> dict[LogKey, Partition]:
+    """Partitions by topic name, keyed by topic id, from (id, name, partition count) of topics."""
     return {(id_, number): (name, number) for id_, name, count in topics for number in range(count)}

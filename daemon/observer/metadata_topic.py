@@ -1,6 +1,7 @@
-"""The observer's topic: its state is read back from it, changes are published to it and acknowledged, samples offered.
+"""Metadata topic: the observer publishes changes and samples, and reads its state back.
 
-The producer is idempotent, so that the records of one key keep their order whatever is sent again.
+Changes are acknowledged before they count; samples are sent without waiting. The producer is
+idempotent, so that the records of one key keep their order whatever is retried.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,
     "linger.ms": 5,
-    # A sample this old is of no use any more, and a change is found anew by the next tick.
+    # A sample this old is useless, and the next tick finds a change again.
     "message.timeout.ms": 10_000,
 }
 ACKNOWLEDGED_WITHIN = 12.0
 
 
 class MetadataTopic:
-    """Where the observer publishes, and what it remembers by."""
+    """Writer of the metadata topic, and reader of the state published before."""
 
     def __init__(self, client_config: Mapping[str, Any], topics: Topics, log: Any) -> None:
         self._config = client_config
@@ -54,17 +55,17 @@ class MetadataTopic:
         self._lost_sample: str | None = None
 
     def recover(self) -> ClusterState:
-        """Read back what was published.
+        """Read back the published state.
 
         Raises:
-            NotFoundError: there is no such topic.
-            ClusterUnavailableError: no answer in time.
+            NotFoundError: the topic does not exist.
+            ClusterUnavailableError: the cluster did not answer in time.
         """
         items = read_to_end(self._config, self._topics, ("metadata",))
         return recovered(item.record for item in items if isinstance(item, ConsumedRecord))
 
     def publish(self, changes: Sequence[Change]) -> None:
-        """Publish changes and wait until all are acknowledged; raises `UnansweredError` otherwise."""
+        """Publish changes and wait for acknowledgement; raise `UnansweredError` without it."""
         outcomes: list[KafkaError | None] = []
         for change in changes:
             if isinstance(change, Tombstone):
@@ -86,7 +87,7 @@ class MetadataTopic:
             )
 
     def offer(self, samples: Iterable[OffsetsRecord]) -> None:
-        """Send samples without waiting; raises `UnansweredError` if one of those before them was lost."""
+        """Send samples without waiting; raise `UnansweredError` if an earlier sample was lost."""
         self._lost_sample = None
         self._producer.poll(0)
         for record in samples:
@@ -96,7 +97,7 @@ class MetadataTopic:
             raise UnansweredError(self._lost_sample)
 
     def close(self) -> None:
-        """Send what is still to be sent, for a few seconds at most."""
+        """Send the pending records, for a few seconds at most."""
         self._producer.flush(5)
 
     def _sampled(self, error: KafkaError | None, _message: Message) -> None:
@@ -121,7 +122,7 @@ class MetadataTopic:
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             if error.fatal():
-                # Such a producer never works again: the next tick has a new one.
+                # A producer with a fatal error never works again: the next tick uses a new one.
                 self._producer = self._new_producer()
                 self._log.warning("observer.producer_renewed", error=error.str())
             raise UnansweredError(error.str()) from exception

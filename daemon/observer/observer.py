@@ -1,9 +1,10 @@
-"""Observes the cluster: changes of its layout and samples of its offsets, published to the metadata topic.
+"""Observer: publishes layout changes and offset samples of the cluster to the metadata topic.
 
-Two jobs of a scheduler, each with one instance at most: a tick that is still at work when the next is due makes that one
-drop out, which is said, and never piles up. The layout's job owns the published state; the samples' job reads it. A
-change counts as published once the brokers have acknowledged it; until then every tick finds it anew. A sample that is
-lost is replaced by the next.
+Two jobs of a scheduler run with at most one instance each: a tick that is still running when the
+next one is due makes the next one drop out, which is logged, so ticks never pile up. The layout job
+owns the published state; the samples' job reads it. A change counts as published once the brokers
+have acknowledged it; until then every tick finds it again. A lost sample is replaced by the next
+one.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from daemon.kafka import clients
 from daemon.observer.cluster_probe import (
     UnansweredError,
     begins_due,
-    look,
+    probe_cluster,
     read_offsets,
 )
 from daemon.observer.cluster_state import (
     UNKNOWN,
     ClusterState,
     Selection,
+    changed_samples,
     diff,
-    moved_racks,
-    moved_since,
-    never_seen,
+    end_offset_regressed,
+    partitions_with_moved_racks,
     sample,
-    settled,
-    went_back,
+    stable_at_high_watermark,
+    unseen_brokers,
 )
 from daemon.observer.last_records import (
-    Tails,
-    places_of,
+    LogTails,
+    partitions_by_id,
 )
 from daemon.observer.metadata_topic import MetadataTopic
 from daemon.telemetry.throttle import (
@@ -59,23 +60,25 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from daemon.observer.cluster_probe import (
         Offsets,
-        Place,
+        Partition,
     )
     from daemon.observer.cluster_state import (
         Change,
-        Observation,
+        ClusterSnapshot,
     )
     from daemon.observer.settings import ObserverSettings
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
 EXAMPLES = 5
-LONGEST_REST = 10.0
-"""Seconds. What else the process does meanwhile counts as a tick's work, so there is an end to it."""
+"""Topics that a log line names."""
+LONGEST_REST_SECONDS = 10.0
+"""Longest pause after an expensive tick. The CPU time of a tick includes other work of the process,
+so the pause needs a bound."""
 
 
 class Observer:
-    """Both jobs, and what they know."""
+    """The layout job and the samples' job, and their state."""
 
     def __init__(
         self,
@@ -85,7 +88,16 @@ class Observer:
         log: Any = None,
         ticked: Callable[[str, float, bool], None] = lambda *_: None,
     ) -> None:
-        """`ticked` is told of each tick, its seconds and whether the cluster answered."""
+        """Make an observer.
+
+        Args:
+            client_config: settings of the Kafka clients.
+            topics: names of levelwind's topics.
+            settings: intervals and selection.
+            log: the logger; None for structlog's.
+            ticked: called after each tick with its name, its seconds and whether the cluster
+            answered.
+        """
         self._ticked = ticked
         self._settings = settings
         self._log = log or structlog.get_logger()
@@ -96,29 +108,30 @@ class Observer:
         self._topic = MetadataTopic(client_config, topics, self._log)
         self._scheduler: BaseScheduler | None = None
         self._skips: Throttle[str] = Throttle(interval=30.0)
-        # Of the layout's job alone; the samples' job reads the state, which is replaced and never changed.
+        # Written by the layout job alone; the samples' job reads the state, which is replaced,
+        # never changed.
         self._state: ClusterState | None = None
-        self._looks = 0
+        self._probes = 0
         self._unreadable: Mapping[str, str] = {}
-        self._never_seen: frozenset[int] = frozenset()
+        self._unseen_brokers: frozenset[int] = frozenset()
         self._commit_partitions = 0
-        # Of both: the samples' job raises it, the layout's lowers it.
-        self._shrunk = False
-        # Of the samples' job alone.
+        # Set by the samples' job, cleared by the layout job.
+        self._end_regressed = False
+        # Used by the samples' job alone. Offsets are by topic id and partition.
         self._samples = 0
-        self._begins: Mapping[tuple[str, int], int] = {}  # by topic id and partition
-        self._highs: Mapping[tuple[str, int], int] = {}  # likewise
-        self._missed: frozenset[Place] = frozenset()  # not read the last time
-        self._unknown: Mapping[str, tuple[int, ...]] = {}  # not read at least twice, by topic
-        self._commits: dict[int, int] = {}  # the last known stable ends of the offsets topic
-        self._tails = Tails(client_config)
-        self._told: Mapping[str, OffsetsRecord] = {}  # the last samples, by topic
-        # One for each job, written by it alone.
+        self._begins: Mapping[tuple[str, int], int] = {}
+        self._highs: Mapping[tuple[str, int], int] = {}
+        self._missed: frozenset[Partition] = frozenset()  # unread in the last sample
+        self._unknown: Mapping[str, tuple[int, ...]] = {}  # unread in two samples or more
+        self._commits: dict[int, int] = {}  # stable ends of the offsets topic
+        self._tails = LogTails(client_config)
+        self._published_samples: Mapping[str, OffsetsRecord] = {}  # last samples by topic
+        # By job; each entry is written by its job alone.
         self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
         self._rested_at = {METADATA_JOB: 0.0, OFFSETS_JOB: 0.0}
 
     def schedule(self, scheduler: BaseScheduler) -> None:
-        """Put both jobs into a scheduler; the first ticks are due at once."""
+        """Add both jobs to a scheduler; the first ticks are due at once."""
         self._scheduler = scheduler
         scheduler.add_listener(
             self._on_job, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED | EVENT_JOB_ERROR
@@ -140,7 +153,7 @@ class Observer:
             )
 
     def close(self) -> None:
-        """Take the jobs out again and send what is still to be sent."""
+        """Remove the jobs, send the pending records and close the clients."""
         if self._scheduler is not None:
             self._scheduler.remove_listener(self._on_job)
             for job in (METADATA_JOB, OFFSETS_JOB):
@@ -150,20 +163,22 @@ class Observer:
         self._topic.close()
 
     def _when_rested(self, job: str, tick: Callable[[], None]) -> None:
-        """Tick, unless the last one was so much work that it is too early."""
+        """Tick, unless the last tick took so much CPU that the next one has to wait."""
         begun, worked = time.monotonic(), time.process_time()
         if begun < self._rested_at[job]:
             return
         tick()
-        worked = time.process_time() - worked  # the library's own threads do most of it
-        self._rested_at[job] = begun + min(worked / self._settings.max_cpu_share, LONGEST_REST)
+        worked = time.process_time() - worked  # mostly spent in librdkafka's threads
+        self._rested_at[job] = begun + min(
+            worked / self._settings.max_cpu_share, LONGEST_REST_SECONDS
+        )
 
     def tick_metadata(self) -> None:
-        """Look at the cluster's layout and publish what is new."""
+        """Probe the layout of the cluster and publish its changes."""
         self._attempt(METADATA_JOB, self._observe)
 
     def tick_offsets(self) -> None:
-        """Publish a sample of the offsets of each topic known; none before the first look at the layout."""
+        """Publish an offset sample of each known topic; none before the first layout probe."""
         if self._state is not None:
             self._attempt(OFFSETS_JOB, self._sample)
 
@@ -172,7 +187,7 @@ class Observer:
         tick = job.rpartition(".")[2]
         if outage.pausing(time.monotonic()):
             return
-        self._client.poll(0)  # hands on what the library has logged
+        self._client.poll(0)  # delivers librdkafka's log lines
         begun = time.monotonic()
         try:
             act()
@@ -194,22 +209,22 @@ class Observer:
             )
         else:
             recovered = self._state
-        whole = self._shrunk or self._looks % self._settings.full_describe_every == 0
-        self._shrunk = False
-        observed = look(
-            self._client, self._selection, recovered, _now(), self._settings.timeout, whole=whole
+        full = self._end_regressed or self._probes % self._settings.full_describe_every == 0
+        self._end_regressed = False
+        observed = probe_cluster(
+            self._client, self._selection, recovered, _now(), self._settings.timeout, full=full
         )
-        self._looks += 1
+        self._probes += 1
         state, news = diff(recovered, observed)
         if news:
             self._topic.publish(news)
         self._state = state
         self._commit_partitions = observed.commit_partitions
-        self._tell(recovered, news)
-        self._tell_of_the_unseen(observed, state)
+        self._log_changes(recovered, news)
+        self._log_unreadable(observed, state)
 
-    def _tell(self, before: ClusterState, news: Iterable[Change]) -> None:
-        moved: set[Place] = set()
+    def _log_changes(self, before: ClusterState, news: Iterable[Change]) -> None:
+        moved: set[Partition] = set()
         for change in news:
             match change:
                 case BrokerRecord(online=True):
@@ -225,23 +240,23 @@ class Observer:
                         id=change.id,
                         partitions=change.partitions,
                     )
-                    moved |= moved_racks(before.topics.get(change.topic), change)
+                    moved |= partitions_with_moved_racks(before.topics.get(change.topic), change)
                 case Tombstone(key=("topic", name)):
                     self._log.info("observer.topic_deleted", topic=name)
         if moved:
             self._log.info("observer.racks_changed", **_summary(ranges.by_topic(moved)))
 
-    def _tell_of_the_unseen(self, observed: Observation, state: ClusterState) -> None:
+    def _log_unreadable(self, observed: ClusterSnapshot, state: ClusterState) -> None:
         begun, ended = changes(self._unreadable, observed.unreadable)
         for topic, error in sorted(begun.items()):
             self._log.warning("observer.topic_unreadable", topic=topic, error=error)
         for topic in sorted(ended):
             self._log.info("observer.topic_readable", topic=topic)
         self._unreadable = observed.unreadable
-        unseen = never_seen(state)
-        if new := sorted(unseen - self._never_seen):
+        unseen = unseen_brokers(state)
+        if new := sorted(unseen - self._unseen_brokers):
             self._log.warning("observer.racks_unknown", brokers=new)
-        self._never_seen = unseen
+        self._unseen_brokers = unseen
 
     def _sample(self) -> None:
         state = self._state or ClusterState()
@@ -249,7 +264,7 @@ class Observer:
         readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
         self._samples += 1
         due = begins_due(
-            readable, self._begins, all_=self._samples % self._settings.begin_offsets_every == 0
+            readable, self._begins, all_due=self._samples % self._settings.begin_offsets_every == 0
         )
         led = [
             (leader, topic.topic, number)
@@ -257,36 +272,39 @@ class Observer:
             for number, leader in enumerate(topic.leader)
             if leader != UNKNOWN
         ]
-        places = [(name, number) for _, name, number in sorted(led)]
+        partitions = [(name, number) for _, name, number in sorted(led)]
         at = _now()
         count = self._commit_partitions
         offsets = read_offsets(
             self._client,
-            places,
+            partitions,
             due,
             self._settings.timeout,
-            settled=settled(self._told, readable),
+            stable_at_high_watermark=stable_at_high_watermark(self._published_samples, readable),
             commit_partitions=count,
         )
         self._begins = _known(state.topics, self._begins, offsets.begin)
         highs = _known(state.topics, self._highs, offsets.high)
-        self._shrunk = self._shrunk or went_back(self._highs, highs)
+        self._end_regressed = self._end_regressed or end_offset_regressed(self._highs, highs)
         self._highs = highs
         known = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**known, **offsets.commits}
         self._tails.sampled(
             {(state.topics[name].id, number): end for (name, number), end in offsets.stable.items()}
         )
-        self._tell_of_unknown(readable, offsets)
+        self._log_unknown_offsets(readable, offsets)
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
-        all_ = self._samples % self._settings.unchanged_sample_every == 0
-        self._topic.offer(samples if all_ else moved_since(self._told, samples))
-        self._told = {one.topic: one for one in samples}
-        if (
-            self._settings.detect_control_records
-        ):  # what is found goes with the next sample: none waits for it
-            named = places_of((topic.id, topic.topic, topic.partitions) for topic in readable)
-            self._tails.look(named, self._begins, self._settings.timeout)
+        publish_all = self._samples % self._settings.unchanged_sample_every == 0
+        self._topic.offer(
+            samples if publish_all else changed_samples(self._published_samples, samples)
+        )
+        self._published_samples = {record.topic: record for record in samples}
+        if self._settings.detect_control_records:
+            # The result goes into the next sample, so that no sample waits for it.
+            readable_partitions = partitions_by_id(
+                (topic.id, topic.topic, topic.partitions) for topic in readable
+            )
+            self._tails.read_due(readable_partitions, self._begins, self._settings.timeout)
 
     def _sampled(self, topic: TopicRecord, at: int, offsets: Offsets) -> OffsetsRecord:
         numbers = range(topic.partitions)
@@ -296,14 +314,14 @@ class Observer:
             [self._begins.get((topic.id, number), UNKNOWN) for number in numbers],
             [offsets.stable.get((topic.topic, number), UNKNOWN) for number in numbers],
             [offsets.high.get((topic.topic, number), UNKNOWN) for number in numbers],
-            [self._tails.data((topic.id, number)) for number in numbers],
+            [self._tails.data_end((topic.id, number)) for number in numbers],
             [self._commits[number] for number in sorted(self._commits)]
             if len(self._commits) == self._commit_partitions
             else (),
         )
 
-    def _tell_of_unknown(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:
-        """Say what could not be read twice in a row: an election is over by the second time, and no news."""
+    def _log_unknown_offsets(self, topics: Iterable[TopicRecord], offsets: Offsets) -> None:
+        """Log partitions unread in two samples in a row: an election is over by then."""
         missed = {
             (topic.topic, number): "no leader"
             if leader == UNKNOWN
@@ -335,12 +353,15 @@ class Observer:
                 traceback=event.traceback,
             )
             return
-        # While the cluster is away a tick takes as long as its time-out: that has been said.
+        # While the cluster is unreachable a tick takes as long as its time-out, which was logged
+        # already.
         if self._outages[event.job_id].since is None:
             held = self._skips.allows(tick, time.monotonic())
             if held is not None:
                 reason = (
-                    "late" if event.code == EVENT_JOB_MISSED else "the one before is still at work"
+                    "late"
+                    if event.code == EVENT_JOB_MISSED
+                    else "the previous tick is still running"
                 )
                 self._log.warning(
                     "observer.tick_skipped", tick=tick, reason=reason, suppressed=held
@@ -350,16 +371,19 @@ class Observer:
 def _known(
     topics: Mapping[str, TopicRecord],
     before: Mapping[tuple[str, int], int],
-    read: Mapping[Place, int],
+    read: Mapping[Partition, int],
 ) -> dict[tuple[str, int], int]:
-    """The offsets that are known after a reading, of the topics that there are."""
+    """Offsets known after a read, by topic id and partition, of the topics that exist."""
     ids = {topic.id for topic in topics.values()}
     now = {(topics[name].id, number): offset for (name, number), offset in read.items()}
-    return {**{place: offset for place, offset in before.items() if place[0] in ids}, **now}
+    return {
+        **{partition: offset for partition, offset in before.items() if partition[0] in ids},
+        **now,
+    }
 
 
 def _summary(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """What a line says of any number of topics: how many, and the first few by name."""
+    """Fields of a log line about any number of topics: counts, and the first few by name."""
     return {
         "topics": len(by_topic),
         "partitions": sum(map(len, by_topic.values())),

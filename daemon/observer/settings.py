@@ -1,4 +1,4 @@
-"""What the observer is told at its start."""
+"""Settings of the observer."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSettings:
-    """What is observed, and how often; times in seconds."""
+    """Observed topics and intervals; times in seconds."""
 
     metadata_interval: float = 0.5
+    """Seconds between two probes of the cluster's layout."""
     offsets_interval: float = 1.0
+    """Seconds between two samples of the offsets."""
     unchanged_sample_every: int = 10
-    """A sample that says what the last one said is published with each so-manieth only: a cluster at rest costs little."""
+    """Publish an unchanged sample only every Nth tick, so that an idle cluster stays cheap."""
     max_cpu_share: float = 0.05
-    """Of a core, what either tick may take: of a cluster that is too large for its interval it comes more seldom."""
+    """Share of a core that either tick may take; beyond it the ticks come less often."""
     full_describe_every: int = 10
-    """All topics are described with each so-manieth look at the layout; with the others those whose layout has changed."""
+    """Describe every topic on each Nth probe; in between, only topics whose layout changed."""
     begin_offsets_every: int = 10
-    """Begin offsets move seldom: they are read again with each so-manieth sample."""
+    """Read begin offsets, which rarely move, with each Nth sample."""
     timeout: float = 2.0
-    """For each request. A partition whose leader has just died holds a sample up for so long."""
+    """Seconds for each request. A partition whose leader has just died delays a sample by this
+    long."""
     include: tuple[str, ...] = (".*",)
-    """Topics are observed that one of these regular expressions matches in full, …"""
+    """Regular expressions; a topic is observed if one of them matches its whole name."""
     exclude: tuple[str, ...] = ("__.*",)
-    """… and none of these. Our own are not observed."""
+    """Regular expressions of topics that are not observed. levelwind's own topics never are."""
     detect_control_records: bool = True
-    """Whether the last records of partitions that stand still are read, to tell transaction markers from lag."""
+    """Whether to read the last records of idle partitions, to tell control records from lag."""

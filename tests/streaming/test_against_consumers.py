@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
-from daemon.observer.last_records import STILL
+from daemon.observer.last_records import STILL_SAMPLES
 from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
@@ -165,7 +165,7 @@ class World:
     def observe(self) -> None:
         """Tick until all that stands still is seen to do so."""
         self.observer.tick_metadata()
-        for _ in range(4 * STILL + 4):
+        for _ in range(4 * STILL_SAMPLES + 4):
             self.observer.tick_offsets()
         self.observer._topic._producer.flush(10)
 

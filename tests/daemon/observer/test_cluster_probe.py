@@ -7,7 +7,7 @@ from confluent_kafka import Uuid
 from assignors.protocol.records import TopicRecord
 from daemon.kafka.clients import PARTITIONS_PER_REQUEST
 from daemon.observer.cluster_probe import (
-    COMMITS,
+    OFFSETS_TOPIC,
     _to_describe,
     _topic,
     begins_due,
@@ -28,8 +28,8 @@ def partition(number, leader, replicas, isr):
     return SimpleNamespace(
         id=number,
         leader=leader and node(leader),
-        replicas=[node(one) for one in replicas],
-        isr=[node(one) for one in isr],
+        replicas=[node(broker) for broker in replicas],
+        isr=[node(broker) for broker in isr],
     )
 
 
@@ -59,10 +59,10 @@ def test_begins_are_asked_for_where_they_are_not_known_and_there_is_somebody_to_
         isr=((1,), (), (2,)),
         racks=((), (), ()),
     )
-    assert begins_due([topic], {}, all_=False) == {("t", 0), ("t", 2)}
-    assert begins_due([topic], {("new", 0): 5, ("old", 2): 5}, all_=False) == {("t", 2)}
-    assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_=False) == set()
-    assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_=True) == {("t", 0), ("t", 2)}
+    assert begins_due([topic], {}, all_due=False) == {("t", 0), ("t", 2)}
+    assert begins_due([topic], {("new", 0): 5, ("old", 2): 5}, all_due=False) == {("t", 2)}
+    assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_due=False) == set()
+    assert begins_due([topic], {("new", 0): 5, ("new", 2): 5}, all_due=True) == {("t", 0), ("t", 2)}
 
 
 class Answering:
@@ -72,13 +72,13 @@ class Answering:
         self.calls = []
 
     def list_offsets(self, wanted, **_):
-        self.calls.append([(place.topic, place.partition) for place in wanted])
-        return {place: Answer(place) for place in wanted}
+        self.calls.append([(partition.topic, partition.partition) for partition in wanted])
+        return {partition: Answer(partition) for partition in wanted}
 
 
 class Answer:
-    def __init__(self, place):
-        self.offset = place.partition
+    def __init__(self, partition):
+        self.offset = partition.partition
 
     def result(self):
         return self
@@ -96,16 +96,16 @@ def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():
         {0: 0, 1: 1},
     )
     assert max(map(len, client.calls)) == PARTITIONS_PER_REQUEST
-    asked = [place for call in client.calls for place in call]
-    assert asked == [(COMMITS, 0), (COMMITS, 1), *places, ("t", 0), *places]
+    asked = [partition for call in client.calls for partition in call]
+    assert asked == [(OFFSETS_TOPIC, 0), (OFFSETS_TOPIC, 1), *places, ("t", 0), *places]
 
 
 def test_a_stable_offset_is_asked_for_only_where_the_high_watermark_moved_or_stood_above_it():
     client = Answering()
     places = [("t", number) for number in range(4)]
     # The last has moved since; of ("t", 3) nothing is known.
-    settled = {("t", 0): 0, ("t", 1): 1, ("t", 2): 1}
-    found = read_offsets(client, places, (), 1.0, settled=settled)
+    stable_at_high_watermark = {("t", 0): 0, ("t", 1): 1, ("t", 2): 1}
+    found = read_offsets(client, places, (), 1.0, stable_at_high_watermark=stable_at_high_watermark)
     assert found.stable == found.high == dict(zip(places, range(4), strict=True))
     assert client.calls == [places, places[2:]]
 
@@ -143,6 +143,6 @@ def test_a_topic_is_described_when_the_list_shows_another_layout_than_is_known_o
         other=[same],
     )
     selection = Selection.of([".*"], ["other"])
-    some = _to_describe(now, selection, state, whole=False)
+    some = _to_describe(now, selection, state, full=False)
     assert some == ["grown", "hid", "led", "moved", "new", "out"]
-    assert _to_describe(now, selection, state, whole=True) == sorted([*some, "same"])
+    assert _to_describe(now, selection, state, full=True) == sorted([*some, "same"])

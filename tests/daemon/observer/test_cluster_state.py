@@ -17,18 +17,18 @@ from assignors.protocol.records import (
 )
 from daemon.errors import ConfigurationError
 from daemon.observer.cluster_state import (
+    ClusterSnapshot,
     ClusterState,
-    Observation,
     ObservedTopic,
     Selection,
+    changed_samples,
     diff,
-    moved_racks,
-    moved_since,
-    never_seen,
+    end_offset_regressed,
+    partitions_with_moved_racks,
     recovered,
     sample,
-    settled,
-    went_back,
+    stable_at_high_watermark,
+    unseen_brokers,
 )
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -43,8 +43,8 @@ def topic(*replicas, topic_id="one", leader=None, isr=None):
     )
 
 
-def seen(at, brokers=RACKS, gone=(), **topics):
-    return Observation(at=at, brokers=brokers, topics=topics, gone=frozenset(gone))
+def seen(at, brokers=RACKS, removed=(), **topics):
+    return ClusterSnapshot(at=at, brokers=brokers, topics=topics, removed=frozenset(removed))
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_replicas_of_one_rack_count_once_and_brokers_without_a_rack_not_at_all()
 
 
 def test_a_topic_that_is_gone_leaves_tombstones_for_layout_and_offsets(known):
-    state, news = diff(known, seen(2, gone=["orders", "never-was"]))
+    state, news = diff(known, seen(2, removed=["orders", "never-was"]))
     assert news == (Tombstone(("topic", "orders")), Tombstone(("offsets", "orders")))
     assert state.topics == {}
 
@@ -129,23 +129,23 @@ def test_a_topic_that_was_merely_not_seen_stays_as_it_was(known):
 
 def test_a_topic_made_anew_is_news_by_its_id_alone(known):
     _, news = diff(known, seen(2, orders=topic((1, 2), (2, 3), topic_id="two")))
-    assert [(one.id, one.at) for one in news] == [("two", 2)]
+    assert [(record.id, record.at) for record in news] == [("two", 2)]
 
 
 def test_an_offline_broker_that_was_never_seen_is_told(known):
     state, _ = diff(known, seen(2, orders=topic((1, 2), (2, 9))))
-    assert never_seen(known) == frozenset()
-    assert never_seen(state) == {9}
+    assert unseen_brokers(known) == frozenset()
+    assert unseen_brokers(state) == {9}
     assert state.topics["orders"].racks[1] == ("b",)
 
 
 def test_racks_have_moved_where_the_set_is_another_and_the_topic_the_same(known):
     before = known.topics["orders"]
     state, _ = diff(known, seen(2, orders=topic((2, 1), (2, 1), (1, 2))))
-    assert moved_racks(before, state.topics["orders"]) == {("orders", 1)}
+    assert partitions_with_moved_racks(before, state.topics["orders"]) == {("orders", 1)}
     anew, _ = diff(known, seen(2, orders=topic((3, 1), (3, 1), topic_id="two")))
-    assert moved_racks(before, anew.topics["orders"]) == set()
-    assert moved_racks(None, before) == set()
+    assert partitions_with_moved_racks(before, anew.topics["orders"]) == set()
+    assert partitions_with_moved_racks(None, before) == set()
 
 
 brokers = st.integers(0, 4)
@@ -153,7 +153,7 @@ replica_lists = st.lists(
     st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=3
 ).map(tuple)
 observations = st.builds(
-    Observation,
+    ClusterSnapshot,
     at=st.integers(0, 2**40),
     brokers=st.dictionaries(brokers, st.none() | st.sampled_from("abc")),
     topics=st.dictionaries(
@@ -162,18 +162,19 @@ observations = st.builds(
             lambda rows, which: topic(*rows, topic_id=which), replica_lists, st.sampled_from("xy")
         ),
     ),
-    gone=st.frozensets(st.sampled_from(["t0", "t1", "t2"])),
-).map(lambda one: replace(one, gone=one.gone - one.topics.keys()))
+    removed=st.frozensets(st.sampled_from(["t0", "t1", "t2"])),
+).map(lambda record: replace(record, removed=record.removed - record.topics.keys()))
 
 
 @given(st.lists(observations, max_size=6))
 def test_what_is_read_back_from_the_topic_is_the_state(looks):
     state, log = ClusterState(), []
-    for look in looks:
-        state, news = diff(state, look)
+    for probe_cluster in looks:
+        state, news = diff(state, probe_cluster)
         log += news
     wire = [
-        (encode_key(one.key), None) if isinstance(one, Tombstone) else encode(one) for one in log
+        (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+        for record in log
     ]
     assert recovered(decode("metadata", *message) for message in wire) == state
 
@@ -181,10 +182,10 @@ def test_what_is_read_back_from_the_topic_is_the_state(looks):
 @given(st.lists(observations, max_size=6))
 def test_compaction_takes_nothing_from_the_state(looks):
     state, log = ClusterState(), []
-    for look in looks:
-        state, news = diff(state, look)
+    for probe_cluster in looks:
+        state, news = diff(state, probe_cluster)
         log += news
-    latest = {one.key: one for one in log}
+    latest = {record.key: record for record in log}
     assert recovered(latest.values()) == ClusterState(
         brokers=dict(sorted(state.brokers.items())), topics=state.topics
     )
@@ -199,10 +200,14 @@ def test_saying_the_same_again_is_never_news(first, second):
 @given(st.lists(observations, min_size=1, max_size=6))
 def test_no_broker_that_had_a_rack_is_ever_forgotten(looks):
     state = ClusterState()
-    for look in looks:
-        state, _ = diff(state, look)
-    for number in {number for look in looks for number in look.brokers}:
-        last = [look.brokers[number] for look in looks if number in look.brokers][-1]
+    for probe_cluster in looks:
+        state, _ = diff(state, probe_cluster)
+    for number in {number for probe_cluster in looks for number in probe_cluster.brokers}:
+        last = [
+            probe_cluster.brokers[number]
+            for probe_cluster in looks
+            if number in probe_cluster.brokers
+        ][-1]
         assert state.brokers[number].rack == last
         assert state.brokers[number].online == (number in looks[-1].brokers)
 
@@ -222,7 +227,7 @@ def test_topics_are_selected_by_whole_names_and_exclusion_wins():
 
 def test_a_broken_expression_says_where_it_stands():
     with pytest.raises(
-        ConfigurationError, match=r"observer\.exclude: '\(' is no regular expression"
+        ConfigurationError, match=r"observer\.exclude: '\(' is not a regular expression"
     ):
         Selection.of([".*"], ["("])
 
@@ -236,26 +241,26 @@ def test_a_sample_never_has_its_high_watermark_below_the_stable_offset(known):
 
 def test_a_sample_that_says_only_that_time_has_passed_is_no_news(known):
     first = sample(known.topics["orders"], 5, [0, 0], [10, 7], [10, 7])
-    assert moved_since({}, [first]) == [first]
-    told = {"orders": first}
-    assert moved_since(told, [replace(first, at=6)]) == []
+    assert changed_samples({}, [first]) == [first]
+    published = {"orders": first}
+    assert changed_samples(published, [replace(first, at=6)]) == []
     for change in ({"stable": (10, 8)}, {"begin": (1, 0)}, {"id": "two"}):
         other = replace(first, at=6, **change)
-        assert moved_since(told, [other]) == [other]
+        assert changed_samples(published, [other]) == [other]
 
 
 def test_a_stable_offset_is_settled_where_it_stood_at_the_high_watermark_of_this_very_topic(known):
     orders = known.topics["orders"]
-    told = {"orders": sample(orders, 5, [0, 0], [10, 7], [10, 8])}
-    assert settled(told, [orders]) == {("orders", 0): 10}
-    assert settled(told, [replace(orders, id="two")]) == {}
-    assert settled({}, [orders]) == {}
+    published = {"orders": sample(orders, 5, [0, 0], [10, 7], [10, 8])}
+    assert stable_at_high_watermark(published, [orders]) == {("orders", 0): 10}
+    assert stable_at_high_watermark(published, [replace(orders, id="two")]) == {}
+    assert stable_at_high_watermark({}, [orders]) == {}
     unread = {"orders": sample(orders, 5, [0, 0], [-1, 7], [-1, 7])}
-    assert settled(unread, [orders]) == {("orders", 1): 7}
+    assert stable_at_high_watermark(unread, [orders]) == {("orders", 1): 7}
 
 
 def test_an_end_that_went_back_is_seen():
     before = {("one", 0): 10, ("one", 1): 7}
-    assert went_back(before, before | {("one", 1): 6})
-    assert not went_back(before, before | {("one", 1): 8})
-    assert not went_back(before, {("two", 0): 0})
+    assert end_offset_regressed(before, before | {("one", 1): 6})
+    assert not end_offset_regressed(before, before | {("one", 1): 8})
+    assert not end_offset_regressed(before, {("two", 0): 0})

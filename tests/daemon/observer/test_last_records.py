@@ -5,59 +5,59 @@ from confluent_kafka import Consumer, Producer
 
 from daemon.observer.cluster_state import UNKNOWN
 from daemon.observer.last_records import (
-    STILL,
-    STILL_MAX,
+    MAX_STILL_SAMPLES,
+    STILL_SAMPLES,
     WINDOWS,
-    Tail,
+    LogTail,
     last_records,
 )
 
 
 def stood(end, samples, tail=None):
-    tail = tail or Tail(end=end)
+    tail = tail or LogTail(end=end)
     for _ in range(samples):
         tail = tail.sampled(end)
     return tail
 
 
 def test_a_partition_is_looked_at_once_its_end_has_stood_still():
-    assert not stood(10, STILL - 1).due
-    assert stood(10, STILL).due
-    assert not stood(10, STILL).sampled(11).due
+    assert not stood(10, STILL_SAMPLES - 1).due
+    assert stood(10, STILL_SAMPLES).due
+    assert not stood(10, STILL_SAMPLES).sampled(11).due
 
 
 def test_what_was_found_holds_until_the_end_moves():
-    found = stood(10, STILL).found(8, 0)
-    assert found.data == 9
-    assert not stood(10, 100, found).due
-    assert found.sampled(11).data == UNKNOWN
+    after_read = stood(10, STILL_SAMPLES).after_read(8, 0)
+    assert after_read.data_end == 9
+    assert not stood(10, 100, after_read).due
+    assert after_read.sampled(11).data_end == UNKNOWN
 
 
 def test_a_window_without_records_makes_the_next_one_larger_and_the_last_one_ends_the_search():
-    tail = stood(100_000, STILL)
+    tail = stood(100_000, STILL_SAMPLES)
     for window in WINDOWS:
         assert tail.due
         assert tail.start(0) == 100_000 - window
-        tail = tail.found(None, 0)
+        tail = tail.after_read(None, 0)
     assert not tail.due
-    assert tail.data == UNKNOWN
+    assert tail.data_end == UNKNOWN
 
 
 def test_a_log_without_any_record_ends_where_it_begins():
-    assert stood(10, STILL).found(None, 7).data == 7
-    assert stood(10, STILL).start(7) == 7
+    assert stood(10, STILL_SAMPLES).after_read(None, 7).data_end == 7
+    assert stood(10, STILL_SAMPLES).start(7) == 7
 
 
 def test_who_ends_with_a_record_is_looked_at_less_often_and_who_ends_with_a_marker_is_not():
-    tail = stood(10, STILL).found(9, 0)
-    assert tail.data == 10
-    assert not stood(11, 2 * STILL - 1, tail.sampled(11)).due
-    assert stood(11, 2 * STILL, tail.sampled(11)).due
-    marker = stood(11, 2 * STILL, tail.sampled(11)).found(9, 0)
-    assert stood(12, STILL, marker.sampled(12)).due
+    tail = stood(10, STILL_SAMPLES).after_read(9, 0)
+    assert tail.data_end == 10
+    assert not stood(11, 2 * STILL_SAMPLES - 1, tail.sampled(11)).due
+    assert stood(11, 2 * STILL_SAMPLES, tail.sampled(11)).due
+    marker = stood(11, 2 * STILL_SAMPLES, tail.sampled(11)).after_read(9, 0)
+    assert stood(12, STILL_SAMPLES, marker.sampled(12)).due
     for end in range(20, 40):
-        tail = stood(end, STILL_MAX, tail.sampled(end)).found(end - 1, 0)
-    assert tail.patience == STILL_MAX
+        tail = stood(end, MAX_STILL_SAMPLES, tail.sampled(end)).after_read(end - 1, 0)
+    assert tail.still_needed == MAX_STILL_SAMPLES
 
 
 @pytest.mark.integration
@@ -87,10 +87,10 @@ def test_the_last_records_of_real_logs(kafka, fresh, client_config):
             "auto.offset.reset": "error",
         }
     )
-    found = last_records(consumer, {(topic, number): 0 for number in range(5)}, 30)
+    after_read = last_records(consumer, {(topic, number): 0 for number in range(5)}, 30)
     producer.abort_transaction(20)
     consumer.close()
-    assert found == {
+    assert after_read == {
         (topic, 0): 0,
         (topic, 1): 3,  # and a marker at 4
         (topic, 2): 0,  # three records that never were, and a marker

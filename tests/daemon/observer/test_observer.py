@@ -31,7 +31,7 @@ from daemon.observer.cluster_probe import (
     read_offsets,
 )
 from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.last_records import STILL
+from daemon.observer.last_records import STILL_SAMPLES
 from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
@@ -40,15 +40,15 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def mine(fresh):
+def own_prefix(fresh):
     """The beginning of the names of the topics that this test's observer is to see."""
     return fresh("seen")
 
 
 @pytest.fixture
-def observe(client_config, topics, mine, log):
+def observe(client_config, topics, own_prefix, log):
     """Makes observers of this test's topics."""
-    settings = ObserverSettings(include=(re.escape(mine) + ".*",), timeout=10.0)
+    settings = ObserverSettings(include=(re.escape(own_prefix) + ".*",), timeout=10.0)
     made = []
 
     def observe(**changes):
@@ -70,22 +70,22 @@ def published(client_config, topics):
 
 
 def of(kind, records):
-    return [one for one in records if isinstance(one, kind)]
+    return [record for record in records if isinstance(record, kind)]
 
 
 def test_brokers_and_topics_are_published_with_their_racks(
-    observe, published, kafka, mine, reassign
+    observe, published, kafka, own_prefix, reassign
 ):
-    kafka.create(mine, 2, 2)
-    reassign(mine, {0: [1, 2], 1: [3, 1]})
+    kafka.create(own_prefix, 2, 2)
+    reassign(own_prefix, {0: [1, 2], 1: [3, 1]})
     observe().tick_metadata()
     brokers, (topic,) = of(BrokerRecord, published()), of(TopicRecord, published())
-    assert {(one.broker, one.rack, one.online) for one in brokers} == {
+    assert {(record.broker, record.rack, record.online) for record in brokers} == {
         (1, "a", True),
         (2, "b", True),
         (3, "c", True),
     }
-    assert topic.topic == mine
+    assert topic.topic == own_prefix
     assert topic.replicas == ((1, 2), (3, 1))
     assert topic.isr == ((1, 2), (1, 3))
     assert topic.racks == (("a", "b"), ("a", "c"))
@@ -93,45 +93,52 @@ def test_brokers_and_topics_are_published_with_their_racks(
 
 
 def test_a_reassignment_is_news_and_standing_still_is_none(
-    observe, published, kafka, mine, reassign, log, eventually
+    observe, published, kafka, own_prefix, reassign, log, eventually
 ):
-    kafka.create(mine, 2, 2)
-    reassign(mine, {0: [1, 2], 1: [2, 3]})
+    kafka.create(own_prefix, 2, 2)
+    reassign(own_prefix, {0: [1, 2], 1: [2, 3]})
     observer = observe()
     observer.tick_metadata()
     observer.tick_metadata()
     assert len(published()) == 4
-    reassign(mine, {1: [1, 3]})
+    reassign(own_prefix, {1: [1, 3]})
     eventually(lambda: observer.tick_metadata() or log.of("observer.racks_changed"))
-    assert [one.racks for one in of(TopicRecord, published())][:1] == [(("a", "b"), ("b", "c"))]
+    assert [record.racks for record in of(TopicRecord, published())][:1] == [
+        (("a", "b"), ("b", "c"))
+    ]
     assert of(TopicRecord, published())[-1].racks == (("a", "b"), ("a", "c"))
     assert len(of(BrokerRecord, published())) == 3
-    assert [one["examples"] for one in log.of("observer.racks_changed")] == [{mine: "1"}]
+    assert [event["examples"] for event in log.of("observer.racks_changed")] == [{own_prefix: "1"}]
 
 
 def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
-    observe, published, kafka, mine, log
+    observe, published, kafka, own_prefix, log
 ):
-    kafka.create(mine, 3, 2)
+    kafka.create(own_prefix, 3, 2)
     observe().tick_metadata()
     before = published()
     observe().tick_metadata()
     assert Counter(map(repr, published())) == Counter(map(repr, before))
-    assert [(one["brokers"], one["topics"]) for one in log.of("observer.recovered")] == [
+    assert [(event["brokers"], event["topics"]) for event in log.of("observer.recovered")] == [
         (0, 0),
         (3, 1),
     ]
 
 
-def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, log, eventually):
-    kafka.create(mine, 1, 1)
+def test_a_topic_that_is_deleted_and_made_anew(
+    observe, published, kafka, own_prefix, log, eventually
+):
+    kafka.create(own_prefix, 1, 1)
     observer = observe()
     observer.tick_metadata()
     observer.tick_offsets()
-    kafka.delete(mine)
+    kafka.delete(own_prefix)
     eventually(lambda: observer.tick_metadata() or log.of("observer.topic_deleted"))
-    assert {one.key for one in of(Tombstone, published())} == {("topic", mine), ("offsets", mine)}
-    kafka.create(mine, 2, 1)
+    assert {record.key for record in of(Tombstone, published())} == {
+        ("topic", own_prefix),
+        ("offsets", own_prefix),
+    }
+    kafka.create(own_prefix, 2, 1)
     observer.tick_metadata()
     old, new = of(TopicRecord, published())
     assert old.id != new.id
@@ -144,23 +151,23 @@ def test_a_topic_that_is_deleted_and_made_anew(observe, published, kafka, mine, 
     "filled", [True, False], ids=["its end goes back", "it is empty as before"]
 )
 def test_a_topic_made_anew_between_two_looks_in_the_same_place(
-    observe, published, kafka, mine, client_config, reassign, eventually, filled
+    observe, published, kafka, own_prefix, client_config, reassign, eventually, filled
 ):
     def seen_twice():
         return len(of(TopicRecord, published())) == 2
 
-    kafka.create(mine, 1, 1)
-    reassign(mine, {0: [2]})
+    kafka.create(own_prefix, 1, 1)
+    reassign(own_prefix, {0: [2]})
     if filled:
         producer = Producer(client_config)
-        producer.produce(mine, b"x", partition=0)
+        producer.produce(own_prefix, b"x", partition=0)
         producer.flush(20)
     observer = observe(full_describe_every=10**6) if filled else observe()
     observer.tick_metadata()
     observer.tick_offsets()
-    kafka.delete(mine)
-    kafka.create(mine, 1, 1)
-    reassign(mine, {0: [2]})
+    kafka.delete(own_prefix)
+    kafka.create(own_prefix, 1, 1)
+    reassign(own_prefix, {0: [2]})
     # Brokers hear of the topic one after another, so that the first answers may tell nothing.
     eventually(lambda: observer.tick_offsets() or observer.tick_metadata() or seen_twice())
     old, new = of(TopicRecord, published())
@@ -176,18 +183,20 @@ def test_our_own_and_the_clusters_own_topics_are_not_observed(
     observer = Observer(client_config, topics, ObserverSettings(timeout=10.0), log)
     observer.tick_metadata()
     observer.close()
-    names = {one.topic for one in of(TopicRecord, published())}
+    names = {record.topic for record in of(TopicRecord, published())}
     assert name in names
-    assert not [one for one in names if one.startswith(("__", topics.prefix))]
+    assert not [name for name in names if name.startswith(("__", topics.prefix))]
 
 
-def test_samples_tell_begin_stable_and_high_apart(observe, published, kafka, mine, client_config):
-    kafka.create(mine, 2, 1)
-    producer = Producer({**client_config, "transactional.id": mine})
+def test_samples_tell_begin_stable_and_high_apart(
+    observe, published, kafka, own_prefix, client_config
+):
+    kafka.create(own_prefix, 2, 1)
+    producer = Producer({**client_config, "transactional.id": own_prefix})
     producer.init_transactions(20)
     producer.begin_transaction()
     for _ in range(5):
-        producer.produce(mine, b"x", partition=1)
+        producer.produce(own_prefix, b"x", partition=1)
     producer.flush(20)
     observer = observe()
     observer.tick_metadata()
@@ -199,17 +208,17 @@ def test_samples_tell_begin_stable_and_high_apart(observe, published, kafka, min
 
 
 def test_a_sample_tells_where_the_records_end_below_a_marker(
-    observe, published, kafka, mine, client_config
+    observe, published, kafka, own_prefix, client_config
 ):
-    kafka.create(mine, 2, 1)
-    producer = Producer({**client_config, "transactional.id": mine})
+    kafka.create(own_prefix, 2, 1)
+    producer = Producer({**client_config, "transactional.id": own_prefix})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(mine, b"x", partition=1)
+    producer.produce(own_prefix, b"x", partition=1)
     producer.commit_transaction(20)
     observer = observe()
     observer.tick_metadata()
-    for _ in range(STILL + 4):  # the marker may come a tick late
+    for _ in range(STILL_SAMPLES + 4):  # the marker may come a tick late
         observer.tick_offsets()
     observer._topic._producer.flush(10)
     first, *_, last = of(OffsetsRecord, published())
@@ -218,15 +227,15 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(
 
 
 def test_a_sample_tells_how_far_the_commits_had_come(
-    observe, published, kafka, mine, client_config
+    observe, published, kafka, own_prefix, client_config
 ):
-    kafka.create(mine, 1, 1)
-    consumer = Consumer({**client_config, "group.id": mine})
-    consumer.commit(offsets=[TopicPartition(mine, 0, 1)], asynchronous=False)
+    kafka.create(own_prefix, 1, 1)
+    consumer = Consumer({**client_config, "group.id": own_prefix})
+    consumer.commit(offsets=[TopicPartition(own_prefix, 0, 1)], asynchronous=False)
     observer = observe()
     observer.tick_metadata()
     observer.tick_offsets()
-    consumer.commit(offsets=[TopicPartition(mine, 0, 2)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition(own_prefix, 0, 2)], asynchronous=False)
     observer.tick_offsets()
     observer._topic._producer.flush(10)
     consumer.close()
@@ -237,26 +246,28 @@ def test_a_sample_tells_how_far_the_commits_had_come(
 
 
 def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
-    observe, published, kafka, mine, client_config
+    observe, published, kafka, own_prefix, client_config
 ):
-    kafka.create(mine, 1, 1)
+    kafka.create(own_prefix, 1, 1)
     producer = Producer(client_config)
     for _ in range(10):
-        producer.produce(mine, b"x", partition=0)
+        producer.produce(own_prefix, b"x", partition=0)
     producer.flush(20)
     observer = observe(begin_offsets_every=3)
     observer.tick_metadata()
     observer.tick_offsets()
-    (answer,) = kafka.admin.delete_records([TopicPartition(mine, 0, 4)]).values()
+    (answer,) = kafka.admin.delete_records([TopicPartition(own_prefix, 0, 4)]).values()
     answer.result()
     observer.tick_offsets()
     observer.tick_offsets()
     observer._topic._producer.flush(10)
-    assert [one.begin for one in of(OffsetsRecord, published())] == [(0,), (4,)]
+    assert [record.begin for record in of(OffsetsRecord, published())] == [(0,), (4,)]
 
 
-def test_a_sample_of_what_stands_still_is_repeated_now_and_then(observe, published, kafka, mine):
-    kafka.create(mine, 1, 1)
+def test_a_sample_of_what_stands_still_is_repeated_now_and_then(
+    observe, published, kafka, own_prefix
+):
+    kafka.create(own_prefix, 1, 1)
     observer = observe(unchanged_sample_every=3, detect_control_records=False)
     observer.tick_metadata()
     for _ in range(6):
@@ -264,13 +275,15 @@ def test_a_sample_of_what_stands_still_is_repeated_now_and_then(observe, publish
     observer._topic._producer.flush(10)
     # The commits of other tests move what a sample says of them.
     samples = of(OffsetsRecord, published())
-    standing = [two for one, two in pairwise(samples) if replace(one, at=two.at) == two]
+    standing = [
+        later for earlier, later in pairwise(samples) if replace(earlier, at=later.at) == later
+    ]
     assert len(standing) <= 2
     assert len(samples) >= 3
 
 
-def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, mine):
-    kafka.create(mine, 1, 1)
+def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, own_prefix):
+    kafka.create(own_prefix, 1, 1)
     observer = observe(max_cpu_share=1e-9)
     ticks = []
     for _ in range(3):
@@ -281,9 +294,9 @@ def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, mine):
 
 
 def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partitions(
-    kafka, mine, client_config, eventually
+    kafka, own_prefix, client_config, eventually
 ):
-    kafka.create(mine, 60, 1)
+    kafka.create(own_prefix, 60, 1)
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())
@@ -291,7 +304,7 @@ def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partiti
     logger.setLevel(logging.DEBUG)
     logger.addHandler(handler)
     client = AdminClient({**client_config, "debug": "protocol"}, logger=logger)
-    places = [(mine, number) for number in range(60)]
+    places = [(own_prefix, number) for number in range(60)]
     # Connects and learns the leaders, and waits until every broker knows what it leads.
     eventually(lambda: not read_offsets(client, places, places, 10).failed)
     client.poll(0.5)
@@ -305,7 +318,7 @@ def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partiti
 
 def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, log, monkeypatch):
     observer = observe()
-    look = observer._observe
+    probe_cluster = observer._observe
     outage = observer._outages["observer.metadata"]
 
     def away():
@@ -315,11 +328,11 @@ def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, log, 
     for _ in range(3):
         observer.tick_metadata()
         outage._retry_at = 0.0  # as if the pause were over
-    monkeypatch.setattr(observer, "_observe", look)
+    monkeypatch.setattr(observer, "_observe", probe_cluster)
     observer.tick_metadata()
     observer.tick_metadata()
-    told = [(one["event"], one["tick"]) for one in log.events if "tick" in one]
-    assert told == [("observer.unreachable", "metadata"), ("observer.resumed", "metadata")]
+    logged = [(event["event"], event["tick"]) for event in log.events if "tick" in event]
+    assert logged == [("observer.unreachable", "metadata"), ("observer.resumed", "metadata")]
 
 
 def test_brokers_that_do_not_answer_are_an_outage_and_no_crash(client_config, topics, log):
@@ -328,7 +341,7 @@ def test_brokers_that_do_not_answer_are_an_outage_and_no_crash(client_config, to
     observer.tick_metadata()
     observer.tick_metadata()  # in the pause: nothing is asked
     observer.close()
-    assert [(one["event"], one["level"]) for one in log.events if "tick" in one] == [
+    assert [(event["event"], event["level"]) for event in log.events if "tick" in event] == [
         ("observer.unreachable", "warning")
     ]
 
@@ -401,18 +414,18 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(log, eventual
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
         ]
         # The one who comes after it has never seen broker 2, and knows its rack all the same.
-        heir = Observer(client_config, topics, ObserverSettings(), log)
-        heir.tick_metadata()
-        heir.close()
-        assert heir._state.brokers[2].rack == "b"
-    broker = [one for one in of(BrokerRecord, records) if one.broker == 2][-1]
+        successor = Observer(client_config, topics, ObserverSettings(), log)
+        successor.tick_metadata()
+        successor.close()
+        assert successor._state.brokers[2].rack == "b"
+    broker = [record for record in of(BrokerRecord, records) if record.broker == 2][-1]
     assert (broker.rack, broker.online) == ("b", False)
     first, *_, last = of(TopicRecord, records)
     assert last.racks == first.racks == (("b",), ("a",), ("c",))
     assert last.leader == (-1, 1, 3)
     assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
-    told = log.of("observer.offsets_unknown")[-1]
-    assert (told["level"], told["error"], told["examples"]) == (
+    event = log.of("observer.offsets_unknown")[-1]
+    assert (event["level"], event["error"], event["examples"]) == (
         "warning",
         "no leader",
         {"orders": "0"},
@@ -455,8 +468,8 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(log, eventuall
         records = [
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
         ]
-    assert [one["topic"] for one in log.of("observer.topic_unreadable")] == ["secret"]
+    assert [event["topic"] for event in log.of("observer.topic_unreadable")] == ["secret"]
     assert of(Tombstone, records) == []
-    samples = {one.topic: one for one in of(OffsetsRecord, records)}
+    samples = {record.topic: record for record in of(OffsetsRecord, records)}
     assert samples["secret"].stable == (-1, -1)
     assert samples["open"].stable == (0,)
