@@ -1,27 +1,79 @@
 """The command line. Results go to standard output, logs and progress to standard error.
 
+A command's module is imported when the command runs or its own help is asked for: `levelwind --help` must not wait for
+the libraries of Kafka, of Spark or of arrays.
+
 Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available · 4 another planner took over ·
 5 the pipeline gave up · 6 not found · 130 interrupted.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from typing import Any
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from daemon.cli import inspect as asking
-from daemon.cli import plan as trying
-from daemon.cli import run as running
 from daemon.errors import LevelwindError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-class Interruptible(click.Group):
-    """Ends with the exit code of a `LevelwindError` and its text, and with 130 on Ctrl-C."""
+
+class LazyCommand(NamedTuple):
+    """Where a command is defined, and its line in the list of commands."""
+
+    module: str
+    """Name of a module of `daemon.cli`."""
+    attribute: str
+    """Name of the command in that module."""
+    short_help: str
+    """Equal to the command's own short help; a test compares the two."""
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "run": LazyCommand("run", "run", "Run the daemon."),
+    "demo": LazyCommand("run", "demo", "Show it all, on this machine."),
+    "cluster": LazyCommand("run", "cluster", "Run brokers on this machine."),
+    "groups": LazyCommand("inspect", "groups", "List the groups."),
+    "describe": LazyCommand("inspect", "describe", "Show one group."),
+    "rebalance": LazyCommand("inspect", "rebalance", "Ask for a plan for a group, now."),
+    "dead-letters": LazyCommand("inspect", "dead_letters", "List what could not be read."),
+    "record": LazyCommand("inspect", "record", "Record lag for a simulation."),
+    "assign": LazyCommand("plan", "assign", "Solve assignment problems."),
+    "compare": LazyCommand("plan", "compare", "Score strategies side by side."),
+    "explain": LazyCommand("plan", "explain", "Say why a partition is where it is."),
+    "simulate": LazyCommand("plan", "simulate", "Play a day under several strategies."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is run or its own help is asked for.
+
+    A `LevelwindError` ends the process with the error's text and exit code, Ctrl-C with 130.
+    """
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is no such command."""
+        del ctx
+        if (lazy := COMMANDS.get(cmd_name)) is None:
+            return None
+        module = import_module(f"daemon.cli.{lazy.module}")
+        command: click.Command = getattr(module, lazy.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any of them."""
+        names = self.list_commands(ctx)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].short_help) for name in names])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
+        # Otherwise importing NumPy starts a BLAS thread for each core, which costs 50 ms of CPU
+        # with two cores; levelwind's matrix products are too small to gain from threads.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             return super().invoke(ctx)
         except LevelwindError as error:
@@ -31,27 +83,14 @@ class Interruptible(click.Group):
             ctx.exit(130)
 
 
-@click.group(cls=Interruptible, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("levelwind"), prog_name="levelwind")
+@click.group(
+    cls=LazyGroup,
+    commands={name: click.Command(name) for name in COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="levelwind", prog_name="levelwind")
 def main() -> None:
     """Plan Kafka consumer groups by lag and rack, from outside."""
-
-
-for _command in (
-    running.run,
-    running.demo,
-    running.cluster,
-    asking.groups,
-    asking.describe,
-    asking.rebalance,
-    asking.dead_letters,
-    asking.record,
-    trying.assign,
-    trying.compare,
-    trying.explain,
-    trying.simulate,
-):
-    main.add_command(_command)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from daemon.cli.options import (
     read_settings,
     with_settings,
 )
-from daemon.telemetry import log_config as logs
 
 
 @click.command(short_help="Run the daemon.")
@@ -33,10 +32,11 @@ def run(
 ) -> None:
     """Run the daemon: observer, pipeline and control."""
     from daemon.service.daemon import run as run_daemon  # noqa: PLC0415 - see the package
+    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
     settings = read_settings(config, bootstrap, pairs, log=log or None)
-    logs.configure(level=settings.log.level, form=settings.log.format)
+    log_config.configure(level=settings.log.level, form=settings.log.format)
     run_daemon(settings)
 
 
@@ -87,8 +87,9 @@ def demo(
         TUNING,
         run_demo,
     )
+    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
-    logs.configure(
+    log_config.configure(
         level="error"
     )  # the daemon's own log is in a file of its own; this process tells the story
     pairs = (*TUNING, f"state_dir={directory / 'state'}", *pairs)

@@ -1,9 +1,11 @@
 import json
+from importlib.metadata import version
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from daemon.cli.main import main
+from daemon.cli.main import COMMANDS, main
 from daemon.cli.options import read_settings
 
 
@@ -11,13 +13,27 @@ def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
 
 
-@pytest.mark.parametrize(
-    "command", [name for name, command in main.commands.items() if not command.hidden]
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command):
     result = levelwind(command, "--help")
     assert result.exit_code == 0
     assert result.output.startswith("Usage:")
+
+
+def test_the_list_of_commands_has_each_commands_own_name_and_short_help():
+    with click.Context(main) as context:
+        commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    assert commands.keys() == COMMANDS.keys()
+    for name, command in commands.items():
+        assert (command.name, command.short_help) == (name, COMMANDS[name].short_help)
+        assert not command.hidden
+
+
+def test_a_command_that_does_not_exist_is_wrong_usage_and_the_version_is_the_packages():
+    result = levelwind("grops")
+    assert result.exit_code == 2
+    assert "No such command 'grops'" in result.output
+    assert levelwind("--version").output == f"levelwind, version {version('levelwind')}\n"
 
 
 def test_assign_answers_a_line_for_each_strategy_and_goes_on_after_a_broken_one():
