@@ -122,14 +122,12 @@ def record(
 
     They are appended to FILE, or go to standard output: first what levelwind.lag still holds, then what is published.
     """
-    from rich.console import Console  # noqa: PLC0415 - see the package
-    from rich.text import Text  # noqa: PLC0415 - see the package
-
+    from daemon.console import status  # noqa: PLC0415 - see the package
     from daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
     from daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    with stop_on_signals() as stop, Console(stderr=True).status("recording") as status:
+    with stop_on_signals() as stop, status("recording") as show:
         stop.polled = True  # Ctrl-C is how a recording ends
         done = record_lag(
             settings,
@@ -137,7 +135,7 @@ def record(
             file,
             seconds=seconds,
             stop=stop,
-            tell=lambda so_far: status.update(Text(f"recording: {so_far.text}")),
+            tell=lambda so_far: show(f"recording: {so_far.text}"),
         )
     click.echo(done.text, err=True)
     if not done.samples:

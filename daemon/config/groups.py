@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from assignors.problem.inputs import ProblemError
-from assignors.registry import OPTIONS
 from daemon.control.settings import (
     EVERY,
     Count,
@@ -20,6 +18,8 @@ from daemon.control.settings import (
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from daemon.control.settings import PlanSettings
 
 
@@ -84,12 +84,38 @@ OPTION_NAMES = tuple(
 )
 
 
+def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
+    """Check the default strategy, and each group's strategy and options.
+
+    Imports every strategy, and NumPy with them: `load` calls this only where the settings name a strategy or a group.
+
+    Raises:
+        ConfigurationError: names the setting, and what to do.
+    """
+    from assignors.registry import STRATEGIES  # noqa: PLC0415 - see the docstring
+
+    named = {"control": default} | {
+        f"groups.{group}": planning.strategy for group, planning in groups.items()
+    }
+    for table, strategy in named.items():
+        if strategy not in STRATEGIES:
+            raise ConfigurationError(
+                f"{table}.strategy: {strategy!r} is no strategy"
+                f"; there are {', '.join(sorted(STRATEGIES))}"
+            )
+    for group, planning in groups.items():
+        check_options(group, planning)
+
+
 def check_options(group: str, planning: PlanSettings) -> None:
     """Hold a group's options to those that its strategy takes, and to what the strategy makes of them.
 
     Raises:
         ConfigurationError: names the option, and what to do.
     """
+    from assignors.problem.inputs import ProblemError  # noqa: PLC0415 - as `check_strategies`
+    from assignors.registry import OPTIONS  # noqa: PLC0415 - as `check_strategies`
+
     known = OPTIONS.get(planning.strategy, {})
     for option, value in planning.options.items():
         if option not in known:

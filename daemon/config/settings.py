@@ -15,21 +15,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
-from assignors.registry import STRATEGIES
-from daemon.config.groups import (
-    GroupSection,
-    check_options,
-)
+from daemon.config.groups import GroupSection, check_strategies
 from daemon.control.settings import (
     ControlSettings,
     Count,
@@ -39,10 +29,11 @@ from daemon.control.settings import (
 from daemon.errors import ConfigurationError
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.settings import ObserverSettings
-from streaming.spark.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from streaming.spark.settings import PipelineSettings
 
 
 ENVIRONMENT = "LEVELWIND_"
@@ -108,16 +99,10 @@ class MetricsSection:
     """ADDRESS:PORT, as in `127.0.0.1:9464` or `[::]:9464`; empty: nowhere. Port 0 takes a free one, which is logged."""
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything that can be set."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        env_prefix=ENVIRONMENT,
-        env_nested_delimiter="__",
-        env_file=None,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
     prefix: str = "levelwind."
@@ -132,25 +117,14 @@ class Settings(BaseSettings):
     log: LogSection = LogSection()
     metrics: MetricsSection = MetricsSection()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leave the sources to `load`, which checks them before they are merged."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
-
     def client(self) -> dict[str, Any]:
         """Return the configuration that every Kafka client of the daemon starts from."""
         return {**self.kafka, "bootstrap.servers": self.bootstrap}
 
     def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
         """Return the pipeline's own slice."""
+        from streaming.spark.settings import PipelineSettings  # noqa: PLC0415 - it imports NumPy
+
         section = self.pipeline
         return PipelineSettings(
             bootstrap=self.bootstrap,
@@ -217,15 +191,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         # What passes through to the clients may be a secret, and is never repeated; nor is what it is in.
         shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
         raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
-    for group in (None, *settings.groups):
-        strategy = settings.strategy_of(group) if group else settings.control.strategy
-        if strategy not in STRATEGIES:
-            raise ConfigurationError(
-                f"{f'groups.{group}' if group else 'control'}.strategy: {strategy!r} is no strategy"
-                f"; there are {', '.join(sorted(STRATEGIES))}"
-            )
-    for group in settings.groups:
-        check_options(group, settings.planning_of(group))
+    planned = {group: settings.planning_of(group) for group in settings.groups}
+    if planned or settings.control.strategy != ControlSettings().strategy:
+        check_strategies(settings.control.strategy, planned)
     return settings
 
 
@@ -274,7 +242,19 @@ def _file(path: Path | None) -> dict[str, Any]:
 
 def _environment() -> dict[str, Any]:
     """Read our variables; one whose first part is no setting is passed on, to be refused by name."""
-    known = EnvSettingsSource(Settings)()
+    if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
+        return {}
+    # Here, because the library takes as long to import as all other modules of a command together.
+    from pydantic_settings import (  # noqa: PLC0415 - see the line above
+        BaseSettings,
+        EnvSettingsSource,
+        SettingsConfigDict,
+    )
+
+    class Variables(Settings, BaseSettings):
+        model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
+
+    known = EnvSettingsSource(Variables)()
     for name in os.environ:
         first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
         if (

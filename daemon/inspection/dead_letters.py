@@ -31,7 +31,6 @@ from daemon.kafka.topic_reader import (
     read_to_end,
     stable_ends,
 )
-from streaming.decoding.ingest import unreadable
 from streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def standing(entries: Iterable[DeadLetter | Tombstone], topic: str | None) -> li
 
 def judge(letter: DeadLetter, found: Found, topics: Topics, now: int) -> Judged:
     """Hold a letter against what stands at its place today."""
+    from streaming.decoding.ingest import unreadable  # noqa: PLC0415 - it imports NumPy and pyarrow
+
     raw = found.records.get(letter.offset)
     same = (
         raw is not None

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
@@ -21,7 +19,7 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon.control.group_lag import current_lags, group_lag
+from daemon.console import status
 from daemon.errors import NotFoundError
 from daemon.kafka.topic_reader import (
     ConsumedRecord,
@@ -70,10 +68,14 @@ class GroupView:
 
     def current_lags(self) -> dict[str, LagRecord]:
         """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
+        from daemon.control.group_lag import current_lags  # noqa: PLC0415 - it imports NumPy
+
         return current_lags(self.lags, self.topics, self.deleted_topics)
 
     def measured(self) -> GroupLag:
         """The group's lag and the part of each active member."""
+        from daemon.control.group_lag import group_lag  # noqa: PLC0415 - it imports NumPy
+
         capacity = {
             instance: record.capacity
             for (instance, _), record in self.assigned.items()
@@ -248,8 +250,7 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
         ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
     """
     views = Views()
-    console = Console(stderr=True)
-    with console.status(f"reading {settings.prefix}* from {settings.bootstrap}"):
+    with status(f"reading {settings.prefix}* from {settings.bootstrap}"):
         for entry in read_to_end(
             settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout
         ):

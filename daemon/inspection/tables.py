@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from assignors.protocol import partition_ranges as ranges
 from daemon.console import age, columns, output
 
@@ -62,6 +60,8 @@ def groups_table(views: Iterable[GroupView]) -> None:
 
 def describe_group(view: GroupView, now: int) -> None:
     """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
+    from rich.text import Text  # noqa: PLC0415 - see daemon.console
+
     console = output()
     lag = (
         f"lag {view.lag:,}  skew {figure(view.skew)}"
