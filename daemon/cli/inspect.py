@@ -27,12 +27,19 @@ def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], f
     from daemon.inspection.group_view import read_views  # noqa: PLC0415 - see the package
     from daemon.inspection.tables import groups_table  # noqa: PLC0415 - see the package
 
-    views = read_views(read_settings(config, bootstrap, pairs))
+    settings = read_settings(config, bootstrap, pairs)
+    views = read_views(settings)
     if form == "json":
         for view in views.values():
             click.echo(json.dumps(view.summary(), sort_keys=True))
-    else:
+    elif views:
         groups_table(views.values())
+    if not any(view.lags for view in views.values()):
+        click.echo(
+            f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
+            "Groups are listed once `levelwind run` has read their commits.",
+            err=True,
+        )
 
 
 @click.command(short_help="Show one group.")

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from daemon.cli.main import COMMANDS, main
 from daemon.cli.options import read_settings
+from daemon.inspection.group_view import GroupView
 
 
 def levelwind(*arguments, stdin=None):
@@ -55,6 +56,17 @@ def test_a_wrong_setting_ends_a_command_with_2_and_the_nearest_that_is_right():
     result = levelwind("groups", "--set", "control.min_gian=1")
     assert result.exit_code == 2
     assert "did you mean control.min_gain?" in result.output
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("members", [(), ("a",)])
+def test_groups_says_so_where_the_pipeline_has_published_no_lag_yet(monkeypatch, form, members):
+    views = {"g": GroupView("g", members=dict.fromkeys(members))} if members else {}
+    monkeypatch.setattr("daemon.inspection.group_view.read_views", lambda _: views)
+    result = levelwind("groups", "--format", form)
+    assert result.exit_code == 0
+    assert "levelwind.lag holds no lag yet: the pipeline has published nothing" in result.stderr
+    assert len(result.stdout.splitlines()) == len(views) * (1 if form == "json" else 2)
 
 
 @pytest.mark.parametrize(
