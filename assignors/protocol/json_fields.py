@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from assignors.protocol.partition_ranges import Partitions
 
-INT64 = 2**63 - 1
-SHOWN = 40
+MAX_INT64 = 2**63 - 1
+SHOWN_CHARACTERS = 40
 """So many characters of a stranger's value are repeated in a reason."""
 
 Choice = TypeVar("Choice", bound=str)
@@ -46,9 +46,8 @@ def loads(raw: bytes) -> object:
     """The JSON document in `raw`; raises `WireError` for anything else."""
     try:
         document = json.loads(raw.decode(), parse_constant=_refuse_constant)
-        if (
-            b"\\u" in raw
-        ):  # the one way a lone surrogate gets through: it could never be written again
+        if b"\\u" in raw:
+            # A lone surrogate, which could never be written again, gets through only as an escape.
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise WireError("not readable: nested too deeply") from None
@@ -63,7 +62,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _brief(text: str) -> str:
     # A reason is logged and kept: what it repeats must itself be short and encodable.
-    shown = text if len(text) <= 2 * SHOWN else text[: 2 * SHOWN] + "…"
+    shown = text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
     return shown.encode(errors="replace").decode()
 
 
@@ -71,21 +70,21 @@ def show(value: object) -> str:
     """A short, harmless picture of a refused value."""
     if isinstance(value, (dict, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    if isinstance(value, int) and abs(value) > INT64:
+    if isinstance(value, int) and abs(value) > MAX_INT64:
         return "an integer of more than 64 bits"
-    return _brief(repr(value)[:SHOWN])
+    return _brief(repr(value)[:SHOWN_CHARACTERS])
 
 
 class Fields:
     """The fields of one JSON object, read one by one by name and type; every refusal says where."""
 
-    __slots__ = ("_document", "_place")
+    __slots__ = ("_document", "_path")
 
-    def __init__(self, document: object, place: str = "value") -> None:
+    def __init__(self, document: object, path: str = "value") -> None:
         if not isinstance(document, dict):
-            raise WireError(f"{place}: expected an object, got {show(document)}")
+            raise WireError(f"{path}: expected an object, got {show(document)}")
         self._document: dict[str, object] = document
-        self._place = place
+        self._path = path
 
     def has(self, name: str) -> bool:
         """Whether the field is there: an older writer leaves out what was added later."""
@@ -95,10 +94,10 @@ class Fields:
         try:
             return self._document[name]
         except KeyError:
-            raise WireError(f"{self._place}.{name}: missing") from None
+            raise WireError(f"{self._path}.{name}: missing") from None
 
     def _fail(self, name: str, expected: str, value: object) -> WireError:
-        return WireError(f"{self._place}.{name}: expected {expected}, got {show(value)}")
+        return WireError(f"{self._path}.{name}: expected {expected}, got {show(value)}")
 
     def text(self, name: str, *, empty: bool = False) -> str:
         value = self._get(name)
@@ -122,7 +121,7 @@ class Fields:
             raise self._fail(name, "true or false", value)
         return value
 
-    def integer(self, name: str, *, low: int = 0, high: int = INT64) -> int:
+    def integer(self, name: str, *, low: int = 0, high: int = MAX_INT64) -> int:
         value = self._get(name)
         if type(value) is not int or not low <= value <= high:
             raise self._fail(name, f"an integer from {low} to {high}", value)
@@ -154,8 +153,8 @@ class Fields:
             return None
         read = tuple(map(_finite, self._list(name)))
         if any(
-            (one is None and said is not None) or (one or 0) < 0
-            for one, said in zip(read, self._list(name), strict=True)
+            (number is None and given is not None) or (number or 0) < 0
+            for number, given in zip(read, self._list(name), strict=True)
         ):
             raise self._fail(name, "finite numbers from 0", self._get(name))
         return read
@@ -220,14 +219,15 @@ class Fields:
         return read
 
     def section(self, name: str) -> Fields:
-        return Fields(self._get(name), f"{self._place}.{name}")
+        return Fields(self._get(name), f"{self._path}.{name}")
 
     def optional_section(self, name: str) -> Fields | None:
         return None if self._get(name) is None else self.section(name)
 
     def sections(self, name: str) -> tuple[Fields, ...]:
         return tuple(
-            Fields(item, f"{self._place}.{name}[{at}]") for at, item in enumerate(self._list(name))
+            Fields(item, f"{self._path}.{name}[{index}]")
+            for index, item in enumerate(self._list(name))
         )
 
     def items(self) -> list[tuple[str, Fields]]:
@@ -252,7 +252,7 @@ class Fields:
 
 
 def _finite(value: object) -> float | None:
-    if type(value) is int and abs(value) <= INT64:
+    if type(value) is int and abs(value) <= MAX_INT64:
         return float(value)
     return value if type(value) is float and math.isfinite(value) else None
 
@@ -260,7 +260,7 @@ def _finite(value: object) -> float | None:
 def _integers(value: object, low: int, refuse: Callable[[object], WireError]) -> tuple[int, ...]:
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         raise refuse(value)
-    if value and (min(value) < low or max(value) > INT64):
+    if value and (min(value) < low or max(value) > MAX_INT64):
         raise refuse(value)
     return tuple(value)
 

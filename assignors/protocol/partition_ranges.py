@@ -15,7 +15,7 @@ Partitions: TypeAlias = "Mapping[str, tuple[int, ...]]"
 """By topic, its partitions, ascending; a topic without any is left out."""
 
 MAX_PARTITIONS = 1_000_000
-HIGHEST = 2**31 - 1
+HIGHEST_PARTITION = 2**31 - 1
 """Kafka numbers partitions with 32 bits."""
 
 
@@ -80,7 +80,7 @@ def _number(digits: str) -> int:
     ):
         raise WireError(f"not a partition number: {_shown(digits)}")
     number = int(digits)
-    if number > HIGHEST:
+    if number > HIGHEST_PARTITION:
         raise WireError(f"not a partition number: {digits}")
     return number
 

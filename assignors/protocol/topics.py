@@ -70,8 +70,8 @@ def murmur2(data: bytes) -> int:
     mix, mask = 0x5BD1E995, 0xFFFFFFFF
     state = 0x9747B28C ^ len(data)
     whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        block = int.from_bytes(data[at : at + 4], "little") * mix & mask
+    for start in range(0, whole, 4):
+        block = int.from_bytes(data[start : start + 4], "little") * mix & mask
         block = (block ^ block >> 24) * mix & mask
         state = (state * mix & mask) ^ block
     if tail := data[whole:]:

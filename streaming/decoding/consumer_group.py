@@ -256,7 +256,7 @@ def _by_id(reader: Reader) -> dict[str, tuple[int, ...]]:
 
 def _id_and_partitions(reader: Reader) -> tuple[str, tuple[int, ...]]:
     topic_id = _topic_id(reader)
-    partitions = reader.array(reader.int32, compact=True, least=4)
+    partitions = reader.array(reader.int32, compact=True, min_bytes=4)
     reader.tags()  # the epochs of the assignment, since Kafka 4.3
     return topic_id, partitions
 

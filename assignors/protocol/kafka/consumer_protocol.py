@@ -56,7 +56,7 @@ class ConsumerSubscription:
             WireError: the version is unknown, or a value does not fit its field.
         """
         return (
-            int16(_known(version))
+            int16(_supported(version))
             + array([string(topic) for topic in in_java_order(self.topics)])
             + nullable_bytes(self.user_data)
             + (topic_partitions(self.owned, in_java_order(self.owned)) if version >= 1 else b"")
@@ -74,7 +74,7 @@ class ConsumerSubscription:
         read = Reader(raw)
         version = _version(read)
         subscription = cls(
-            topics=read.array(read.string, least=2),
+            topics=read.array(read.string, min_bytes=2),
             user_data=read.nullable_bytes(),
             owned=read.topic_partitions() if version >= 1 else {},
             generation=max(read.int32(), UNKNOWN_GENERATION)
@@ -100,7 +100,7 @@ class ConsumerAssignment:
             WireError: the version is unknown, or a value does not fit its field.
         """
         return (
-            int16(_known(version))
+            int16(_supported(version))
             + topic_partitions(self.partitions, in_java_order(self.partitions))
             + nullable_bytes(self.user_data)
         )
@@ -131,7 +131,7 @@ def _end(read: Reader, version: int) -> None:
         read.end()
 
 
-def _known(version: int) -> int:
+def _supported(version: int) -> int:
     if not 0 <= version <= NEWEST:
         raise WireError(f"cannot be written: version {version}; known are 0 to {NEWEST}")
     return version

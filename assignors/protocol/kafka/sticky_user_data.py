@@ -69,7 +69,7 @@ def encode_generation(generation: int) -> bytes:
 
 def decode_generation(raw: bytes | None) -> int:
     """The generation in the userData of cooperative-sticky, -1 where there is none; raises `WireError`."""
-    return _one_int32(raw, UNKNOWN_GENERATION)
+    return _int32_or(raw, UNKNOWN_GENERATION)
 
 
 def encode_priority(priority: int) -> bytes:
@@ -79,8 +79,8 @@ def encode_priority(priority: int) -> bytes:
 
 def decode_priority(raw: bytes | None) -> int:
     """The priority in the userData of failover, the highest where there is none; raises `WireError`."""
-    return _one_int32(raw, DEFAULT_PRIORITY)
+    return _int32_or(raw, DEFAULT_PRIORITY)
 
 
-def _one_int32(raw: bytes | None, default: int) -> int:
+def _int32_or(raw: bytes | None, default: int) -> int:
     return Reader(raw).int32() if raw else default

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 MAX_VARINT_BYTES = 5
-MAX_STRING = 2**15 - 1
+MAX_STRING_BYTES = 2**15 - 1
 """Bytes of a string: its length is an int16."""
-TOPIC_PARTITIONS = 6
+MIN_TOPIC_BYTES = 6
 """The least bytes of a topic with partitions: the lengths of its name and of its list."""
 
 
@@ -73,9 +73,9 @@ class Reader:
 
     def uvarint(self) -> int:
         value = 0
-        for place in range(MAX_VARINT_BYTES):
+        for index in range(MAX_VARINT_BYTES):
             byte = self._take(1)[0]
-            value |= (byte & 0x7F) << (7 * place)
+            value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
         raise WireError("varint too long")
@@ -100,20 +100,20 @@ class Reader:
         return None if size == -1 else self._take(size)
 
     def array(
-        self, item: Callable[[], Item], *, compact: bool = False, least: int = 1
+        self, item: Callable[[], Item], *, compact: bool = False, min_bytes: int = 1
     ) -> tuple[Item, ...]:
         """Items of at least so many bytes each."""
         size = self.uvarint() - 1 if compact else self.int32()
-        return tuple(item() for _ in range(self._checked(size, least)))
+        return tuple(item() for _ in range(self._checked(size, min_bytes)))
 
     def int32s(self) -> tuple[int, ...]:
         size = self._checked(self.int32(), 4)
         return struct.unpack(f">{size}i", self._take(4 * size))
 
-    def _checked(self, size: int, least: int) -> int:
+    def _checked(self, size: int, min_bytes: int) -> int:
         if size < 0:
             raise WireError(f"an array of {size}")
-        if size * least > self.left:
+        if size * min_bytes > self.left:
             raise WireError(f"an array of {size} is longer than its record: {self.left} bytes left")
         return size
 
@@ -125,7 +125,7 @@ class Reader:
         """Topics with partitions: each topic once, its partitions ascending and distinct; one without any is none."""
         read: dict[str, tuple[int, ...]] = {}
         for topic, partitions in self.array(
-            lambda: (self.string(), self.int32s()), least=TOPIC_PARTITIONS
+            lambda: (self.string(), self.int32s()), min_bytes=MIN_TOPIC_BYTES
         ):
             read[topic] = read[topic] + partitions if topic in read else partitions
         return {
@@ -148,8 +148,10 @@ def string(text: str) -> bytes:
         raw = text.encode()
     except UnicodeEncodeError as error:
         raise WireError(f"cannot be written: {error}") from None
-    if len(raw) > MAX_STRING:
-        raise WireError(f"cannot be written: a string of {len(raw)} bytes, more than {MAX_STRING}")
+    if len(raw) > MAX_STRING_BYTES:
+        raise WireError(
+            f"cannot be written: a string of {len(raw)} bytes, more than {MAX_STRING_BYTES}"
+        )
     return int16(len(raw)) + raw
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from assignors.protocol import json_fields as wire
+from assignors.protocol import json_fields
 from assignors.protocol.json_fields import Fields
 from assignors.protocol.partition_ranges import (
     Partitions,
@@ -173,12 +173,12 @@ LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
 
 def encode(record: Record) -> tuple[bytes, bytes]:
     """The record's key and value; raises `WireError` if a text of it cannot be written as UTF-8."""
-    return wire.dumps(record.key), wire.dumps(record.value())
+    return json_fields.dumps(record.key), json_fields.dumps(record.value())
 
 
 def encode_key(key: Key) -> bytes:
     """The bytes of a key: of a tombstone, say."""
-    return wire.dumps(key)
+    return json_fields.dumps(key)
 
 
 def decode(
@@ -189,7 +189,7 @@ def decode(
         kind, parts = _read_key(topic, key)
         if value is None:
             return Tombstone(parts)
-        fields = Fields(wire.loads(value))
+        fields = Fields(json_fields.loads(value))
         if (v := fields.integer("v")) != kind.v:
             return Rejection(_other_version(kind, v), other_version=True)
         return kind.read(parts, fields)
@@ -209,12 +209,14 @@ def _other_version(kind: _Kind, v: int) -> str:
 def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     if raw is None:
         raise WireError("no key")
-    key = wire.loads(raw)
+    key = json_fields.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
-        raise WireError(f"key: expected a list that begins with a text, got {wire.show(key)}")
+        raise WireError(
+            f"key: expected a list that begins with a text, got {json_fields.show(key)}"
+        )
     kind = LOG_POSITION_KINDS.get(topic) or KINDS.get(topic, {}).get(key[0])
     if kind is None:
-        raise WireError(f"key: unknown kind {wire.show(key[0])}")
+        raise WireError(f"key: unknown kind {json_fields.show(key[0])}")
     if len(key) != 1 + len(kind.parts):
         raise WireError(f"key: expected {1 + len(kind.parts)} parts, got {len(key)}")
     for part, expected in zip(key[1:], kind.parts, strict=True):
@@ -223,8 +225,8 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
             if expected == "name"
             else (type(part) is int and part >= 0)
         )
-        if not fits or (type(part) is int and part > wire.INT64):
-            raise WireError(f"key: expected a {expected}, got {wire.show(part)}")
+        if not fits or (type(part) is int and part > json_fields.MAX_INT64):
+            raise WireError(f"key: expected a {expected}, got {json_fields.show(part)}")
     return kind, tuple(key)
 
 
@@ -235,5 +237,8 @@ def partition_key(key: Key) -> str | None:
 
 def headers(record: Record, *, epoch: int | None = None) -> list[tuple[str, bytes]]:
     """The headers that tell a reader which schema applies, and of which epoch the record is."""
-    said = [("schema", f"{record.KIND}/{record.V}".encode()), ("content-type", b"application/json")]
-    return said if epoch is None else [*said, ("epoch", str(epoch).encode())]
+    pairs = [
+        ("schema", f"{record.KIND}/{record.V}".encode()),
+        ("content-type", b"application/json"),
+    ]
+    return pairs if epoch is None else [*pairs, ("epoch", str(epoch).encode())]

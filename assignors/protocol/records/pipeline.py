@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.records.copied import CopiedRecord, read_original
 from assignors.protocol.records.metadata import same_length
 
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 EndKind: TypeAlias = Literal["stable", "high"]
 TriggerKind: TypeAlias = Literal["racks", "skew"]
-Figures: TypeAlias = "tuple[float | None, ...]"
+OptionalFloats: TypeAlias = "tuple[float | None, ...]"
 """By partition."""
 
-EXACT = 2.0**53
+EXACT_INTEGERS_BELOW = 2.0**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +50,11 @@ class LagRecord:
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
     """By "topic/partition" of the input, the offset up to which it was read."""
-    rate: Figures | None = None
+    rate: OptionalFloats | None = None
     """Records that arrive a second, over the last minute; None where there is nothing yet to compare with."""
-    velocity: Figures | None = None
+    velocity: OptionalFloats | None = None
     """Offsets that the group commits its way forward a second, over the same minute."""
-    seconds: Figures | None = None
+    seconds: OptionalFloats | None = None
     """For how long, at `at`, the next record to be read has been there; 0 without lag."""
     seconds_lower_bound: tuple[int, ...] = ()
     """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
@@ -77,22 +76,22 @@ class LagRecord:
 
     def value(self) -> dict[str, object]:
         figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
-        said: dict[str, object] = {
-            name: [_short(one) for one in column]
+        optional: dict[str, object] = {
+            name: [_short(figure) for figure in column]
             for name, column in figures.items()
             if column is not None
         }
         if self.seconds_lower_bound:
-            said["seconds_lower_bound"] = self.seconds_lower_bound
+            optional["seconds_lower_bound"] = self.seconds_lower_bound
         if self.end_read_at is not None:
-            said["end_read_at"] = self.end_read_at
+            optional["end_read_at"] = self.end_read_at
         if self.data_end is not None:
-            said["data_end"] = self.data_end
+            optional["data_end"] = self.data_end
         if self.owner is not None:
-            said |= {"members": self.members, "owner": self.owner}
+            optional |= {"members": self.members, "owner": self.owner}
         if self.local is not None:
-            said["local"] = self.local
-        return said | {
+            optional["local"] = self.local
+        return optional | {
             "v": self.V,
             "at": self.at,
             "id": self.id,
@@ -164,7 +163,7 @@ def _short(figure: float | None) -> float | None:
     """Whole numbers without their ".0": most are 0."""
     return (
         int(figure)
-        if figure is not None and abs(figure) < EXACT and figure.is_integer()
+        if figure is not None and abs(figure) < EXACT_INTEGERS_BELOW and figure.is_integer()
         else figure
     )
 
@@ -190,7 +189,10 @@ class RacksEvidence:
 
     def value(self) -> dict[str, object]:
         topics = {
-            topic: {str(number): {"from": c.before, "to": c.after} for number, c in changes.items()}
+            topic: {
+                str(number): {"from": change.before, "to": change.after}
+                for number, change in changes.items()
+            }
             for topic, changes in self.topics.items()
         }
         return {"topics": topics, "partitions": self.partitions}
@@ -234,8 +236,8 @@ class SkewEvidence:
     """from when that counts, however small the lag is; None: not said."""
 
     def value(self) -> dict[str, object]:
-        said = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
-        return {name: _short(figure) for name, figure in said.items() if figure is not None} | {
+        optional = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
+        return {name: _short(figure) for name, figure in optional.items() if figure is not None} | {
             "skew": self.skew,
             "threshold": self.threshold,
             "lag": self.lag,
@@ -306,60 +308,22 @@ class TriggerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(CopiedRecord):
     """A record of some topic that could not be read, kept whole, with the reason."""
 
     KIND: ClassVar = "dead_letter"
     V: ClassVar = 1
 
     at: int
-    topic: str
-    partition: int
-    offset: int
     reason: str
-    raw_key: bytes | None
-    raw_value: bytes | None
-
-    @property
-    def key(self) -> Key:
-        return (self.topic, self.partition, self.offset)
 
     def value(self) -> dict[str, object]:
-        return {
-            "v": self.V,
-            "at": self.at,
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-            "reason": self.reason,
-            "key": as_text(self.raw_key),
-            "value": as_text(self.raw_value),
-        }
+        return {"v": self.V, "at": self.at, "reason": self.reason, **self.original_value()}
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> DeadLetter:
-        record = cls(
+        return cls(
             at=fields.integer("at"),
-            topic=fields.text("topic"),
-            partition=fields.integer("partition"),
-            offset=fields.integer("offset"),
             reason=fields.text("reason"),
-            raw_key=as_bytes(fields.optional_text("key", empty=True)),
-            raw_value=as_bytes(fields.optional_text("value", empty=True)),
+            **read_original(key, fields),
         )
-        if record.key != key:
-            raise WireError("topic, partition and offset are not those of the key")
-        return record
-
-
-def as_text(raw: bytes | None) -> str | None:
-    """Base64 of bytes that may be null."""
-    return None if raw is None else base64.b64encode(raw).decode()
-
-
-def as_bytes(text: str | None) -> bytes | None:
-    """From base64 of bytes that may be null."""
-    try:
-        return None if text is None else base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise WireError("key or value is not base64") from None

@@ -69,8 +69,8 @@ class PlannedRacks:
 
     def value(self) -> dict[str, object]:
         sets = sorted(set(self.racks))
-        place = {racks: number for number, racks in enumerate(sets)}
-        return {"at": self.at, "sets": sets, "of": [place[racks] for racks in self.racks]}
+        index = {racks: number for number, racks in enumerate(sets)}
+        return {"at": self.at, "sets": sets, "of": [index[racks] for racks in self.racks]}
 
     @classmethod
     def read(cls, fields: Fields) -> PlannedRacks:

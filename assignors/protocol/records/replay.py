@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records.pipeline import (
-    as_bytes,
-    as_text,
-)
+from assignors.protocol.records.copied import CopiedRecord, read_original
 
 if TYPE_CHECKING:
     from assignors.protocol.json_fields import Fields
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRecord:
+class ReplayRecord(CopiedRecord):
     """A record that could not be read once, to be read again."""
 
     KIND: ClassVar = "replay"
@@ -31,47 +28,28 @@ class ReplayRecord:
 
     at: int
     """When it was asked for."""
-    topic: str
-    partition: int
-    offset: int
     timestamp: int
     """The record's own."""
     until: int
     """Below this offset of its partition, no record behind it has its key."""
-    raw_key: bytes | None
-    raw_value: bytes | None
-
-    @property
-    def key(self) -> Key:
-        return (self.topic, self.partition, self.offset)
 
     def value(self) -> dict[str, object]:
         return {
             "v": self.V,
             "at": self.at,
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
             "timestamp": self.timestamp,
             "until": self.until,
-            "key": as_text(self.raw_key),
-            "value": as_text(self.raw_value),
+            **self.original_value(),
         }
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> ReplayRecord:
         record = cls(
             at=fields.integer("at"),
-            topic=fields.text("topic"),
-            partition=fields.integer("partition"),
-            offset=fields.integer("offset"),
             timestamp=fields.integer("timestamp"),
             until=fields.integer("until"),
-            raw_key=as_bytes(fields.optional_text("key", empty=True)),
-            raw_value=as_bytes(fields.optional_text("value", empty=True)),
+            **read_original(key, fields),
         )
-        if record.key != key:
-            raise WireError("topic, partition and offset are not those of the key")
         if record.until <= record.offset:
             raise WireError("until is not behind the record itself")
         return record

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.partition_ranges import WireError
 
-numbers = st.sets(st.integers(0, 200) | st.integers(0, ranges.HIGHEST))
+numbers = st.sets(st.integers(0, 200) | st.integers(0, ranges.HIGHEST_PARTITION))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""A record of any topic that is carried whole inside one of levelwind's own records.
+
+The key of such a record is the log position of the original: topic, partition and offset.
+"""
+
+# ruff: noqa: D102 - key is the same property of every record.
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from assignors.protocol.json_fields import Fields
+    from assignors.protocol.records.metadata import Key
+
+
+class OriginalFields(TypedDict):
+    """The fields of `CopiedRecord`, as its constructor takes them."""
+
+    topic: str
+    partition: int
+    offset: int
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedRecord:
+    """The original's log position and bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+    @property
+    def key(self) -> Key:
+        return (self.topic, self.partition, self.offset)
+
+    def original_value(self) -> dict[str, object]:
+        """The JSON fields of the original; its bytes are written as base64."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "key": _as_base64(self.raw_key),
+            "value": _as_base64(self.raw_value),
+        }
+
+
+def read_original(key: Key, fields: Fields) -> OriginalFields:
+    """The fields of the original; raises `WireError` unless its log position is the key's."""
+    original: OriginalFields = {
+        "topic": fields.text("topic"),
+        "partition": fields.integer("partition"),
+        "offset": fields.integer("offset"),
+        "raw_key": _from_base64(fields.optional_text("key", empty=True)),
+        "raw_value": _from_base64(fields.optional_text("value", empty=True)),
+    }
+    if (original["topic"], original["partition"], original["offset"]) != key:
+        raise WireError("topic, partition and offset are not those of the key")
+    return original
+
+
+def _as_base64(raw: bytes | None) -> str | None:
+    return None if raw is None else base64.b64encode(raw).decode()
+
+
+def _from_base64(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise WireError("key or value is not base64") from None
