@@ -21,7 +21,7 @@ class Traits(NamedTuple):
     capacity: float
 
 
-UNKNOWN = Traits(rack=None, capacity=1.0)
+UNKNOWN_TRAITS = Traits(rack=None, capacity=1.0)
 
 
 class Revocation(NamedTuple):
@@ -43,7 +43,7 @@ class Holding:
     granted: Mapping[TopicPartition, int]
     """Each partition's grant epoch."""
     revoking: Mapping[TopicPartition, Revocation]
-    traits: Traits = UNKNOWN
+    traits: Traits = UNKNOWN_TRAITS
     published: MemberAssignment | None = None
     evicted: bool = False
     free_at: float | None = None
@@ -61,11 +61,11 @@ class Holding:
 
     def acknowledged(self, acked_epoch: int, owned: Partitions) -> Holding:
         """The holding after the incarnation said what it owns."""
-        still = ranges.pairs(owned)
+        still_owned = ranges.pairs(owned)
         revoking = {
             partition: revocation
             for partition, revocation in self.revoking.items()
-            if partition in still or not revocation.ended_by(acked_epoch)
+            if partition in still_owned or not revocation.ended_by(acked_epoch)
         }
         return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
 
@@ -82,16 +82,18 @@ class Holding:
             return self
         kept = dict.fromkeys(free, epoch)
         kept.update(
-            (partition, at) for partition, at in self.granted.items() if partition not in lost
+            (partition, granted_at)
+            for partition, granted_at in self.granted.items()
+            if partition not in lost
         )
         revoked = {partition: Revocation(self.granted[partition], epoch, now) for partition in lost}
         return replace(self, granted=kept, revoking={**self.revoking, **revoked})
 
 
-NOTHING = Holding(granted={}, revoking={})
+EMPTY = Holding(granted={}, revoking={})
 
 
-def recovered(record: MemberAssignment, now: float) -> Holding:
+def recover_holding(record: MemberAssignment, now: float) -> Holding:
     """The holding that a record tells of."""
     # The epochs of single partitions are not in the record. Its own epoch is at or above each of them, and the
     # member's acknowledgement of it proves what theirs would.

@@ -1,4 +1,4 @@
-"""The planner's ledger of one group: who may own what, and when a partition is free again.
+"""The planner's ledger of one group: which incarnation may own what, and when a partition is free again.
 
 For each partition `FREE → GRANTED(incarnation, grant_epoch) → REVOKING(…, revoke_epoch) → FREE`. A partition is granted
 only while FREE, and FREE again only when its incarnation announced an `acked_epoch ≥ revoke_epoch > grant_epoch`
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from assignors.handover.holding import NOTHING, Holding, Revocation, Traits, recovered
+from assignors.handover.holding import EMPTY, Holding, Revocation, Traits, recover_holding
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
 
@@ -78,14 +78,17 @@ class Ledger:
         epoch = max((group_epoch, *(record.acked_epoch for record in announced)))
         taken: set[TopicPartition] = set()
         for record in sorted(
-            (record for record in assignments if record.group == group), key=lambda r: r.key[2:]
+            (record for record in assignments if record.group == group),
+            key=lambda record: record.key[2:],
         ):
-            who = Incarnation(record.instance, record.incarnation)
-            holdings[who] = recovered(record, now)
+            incarnation = Incarnation(record.instance, record.incarnation)
+            holdings[incarnation] = recover_holding(record, now)
             epoch = max(epoch, record.member_epoch, record.group_epoch)
             if record.state == "active":
-                target[who] = (ranges.pairs(record.assigned) | ranges.pairs(record.pending)) - taken
-                taken |= target[who]
+                target[incarnation] = (
+                    ranges.pairs(record.assigned) | ranges.pairs(record.pending)
+                ) - taken
+                taken |= target[incarnation]
         ledger = cls(group=group, grant=grant, epoch=epoch, holdings=holdings, target=target)
         for member in announced:
             ledger = ledger.acknowledge(member)
@@ -94,66 +97,70 @@ class Ledger:
     def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
         """Aim at another assignment: each live incarnation's share. Who is evicted or has left gets nothing."""
         shares = {
-            who: frozenset(share)
-            for who, share in target.items()
-            if not ((holding := self.holdings.get(who)) and (holding.evicted or holding.left))
+            incarnation: frozenset(share)
+            for incarnation, share in target.items()
+            if not (
+                (holding := self.holdings.get(incarnation)) and (holding.evicted or holding.left)
+            )
         }
-        twice = [
+        duplicates = [
             partition for partition, count in Counter(chain(*shares.values())).items() if count > 1
         ]
-        if twice:
-            raise ValueError(f"a target gives {min(twice)} to two members")
+        if duplicates:
+            raise ValueError(f"a target gives {min(duplicates)} to two members")
         return replace(self, target=shares)
 
     def acknowledge(self, record: MemberRecord) -> Ledger:
         """Take in what a member announced."""
-        who = Incarnation(record.instance, record.incarnation)
-        holding = self.holdings.get(who)
+        incarnation = Incarnation(record.instance, record.incarnation)
+        holding = self.holdings.get(incarnation)
         # An epoch that was never published proves nothing.
         if holding is None or record.group != self.group or record.acked_epoch > self.epoch:
             return self
         if record.state == "left" and not record.owned:
-            return self.leave(who)
+            return self.leave(incarnation)
         after = holding.acknowledged(record.acked_epoch, record.owned)
-        return self if after is holding else self._with(who, after)
+        return self if after is holding else self._with(incarnation, after)
 
-    def leave(self, who: Incarnation) -> Ledger:
+    def leave(self, incarnation: Incarnation) -> Ledger:
         """The incarnation has given up everything and is gone."""
-        holding = self.holdings.get(who)
-        return self._ended(who, holding and replace(holding.freed(), left=True))
+        holding = self.holdings.get(incarnation)
+        return self._without_target(incarnation, holding and replace(holding.freed(), left=True))
 
-    def evict(self, who: Incarnation) -> Ledger:
+    def evict(self, incarnation: Incarnation) -> Ledger:
         """Take everything from an incarnation that may no longer hear us; free only after the wait."""
-        holding = self.holdings.get(who)
-        return self._ended(who, holding and replace(holding, evicted=not holding.left))
+        holding = self.holdings.get(incarnation)
+        return self._without_target(
+            incarnation, holding and replace(holding, evicted=not holding.left)
+        )
 
     def claim(self, record: MemberRecord, now: float) -> Ledger:
         """Take in an incarnation that owns what no record of ours gave it: lost records must not look like a release.
 
         What it claims, and nobody else holds, is its until its eviction is published, read back and waited out.
         """
-        who = Incarnation(record.instance, record.incarnation)
-        if who in self.holdings:
-            raise ValueError(f"{who} is known")
+        incarnation = Incarnation(record.instance, record.incarnation)
+        if incarnation in self.holdings:
+            raise ValueError(f"{incarnation} is in the ledger already")
         claim = ranges.pairs(record.owned) - self.owners().keys()
         # Equal epochs: no acknowledgement ends such a revocation.
         revoking = dict.fromkeys(claim, Revocation(0, 0, now))
-        return self._with(who, Holding(granted={}, revoking=revoking, evicted=True))
+        return self._with(incarnation, Holding(granted={}, revoking=revoking, evicted=True))
 
-    def eviction_read_back(self, who: Incarnation, now: float) -> Ledger:
+    def eviction_read_back(self, incarnation: Incarnation, now: float) -> Ledger:
         """The planner's own reader saw the published eviction: the wait starts."""
-        holding = self.holdings.get(who)
+        holding = self.holdings.get(incarnation)
         if holding is None or holding.free_at is not None:
             return self
         if holding.published is None or holding.published.state != "evicted":
             return self
-        return self._with(who, replace(holding, free_at=now + self.grant))
+        return self._with(incarnation, replace(holding, free_at=now + self.grant))
 
     def tick(self, now: float) -> Ledger:
         """Free what was waited out."""
         due = {
-            who: holding.freed()
-            for who, holding in self.holdings.items()
+            incarnation: holding.freed()
+            for incarnation, holding in self.holdings.items()
             if holding.free_at is not None and now >= holding.free_at and not holding.gone
         }
         return replace(self, holdings={**self.holdings, **due}) if due else self
@@ -170,48 +177,48 @@ class Ledger:
         """The records that must change for `epoch`, and the ledger once they are committed; no change: no epoch."""
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} is not above {self.epoch}")
-        held = self.owners().keys()
+        owned = self.owners().keys()
         holdings: dict[Incarnation, Holding] = {}
         changes: list[RecordChange] = []
-        for who in sorted(self.holdings.keys() | self.target.keys()):
-            holding = self.holdings.get(who, NOTHING)
+        for incarnation in sorted(self.holdings.keys() | self.target.keys()):
+            holding = self.holdings.get(incarnation, EMPTY)
             if holding.gone:
-                changes.append(Tombstone(("m", self.group, *who)))
+                changes.append(Tombstone(("m", self.group, *incarnation)))
                 continue
-            share = self.target.get(who, frozenset())
-            holding = holding.advance_to(share, share - held, epoch, now)
-            if traits and who in traits:
-                holding = replace(holding, traits=traits[who])
+            share = self.target.get(incarnation, frozenset())
+            holding = holding.advance_to(share, share - owned, epoch, now)
+            if traits and incarnation in traits:
+                holding = replace(holding, traits=traits[incarnation])
             record = self._record(
-                who, holding, share, epoch=epoch, planner_epoch=planner_epoch, reason=reason
+                incarnation, holding, share, epoch=epoch, planner_epoch=planner_epoch, reason=reason
             )
             if not _same(record, holding.published):
                 holding = replace(holding, published=record)
                 changes.append(record)
-            holdings[who] = holding
+            holdings[incarnation] = holding
         if not changes:
             return self, ()
         return replace(self, epoch=epoch, holdings=holdings), tuple(changes)
 
     def owners(self) -> dict[TopicPartition, Incarnation]:
-        """Every partition that is not FREE, and who may be using it."""
+        """Every partition that is not FREE, and the incarnation that may be using it."""
         return {
-            partition: who
-            for who, holding in self.holdings.items()
+            partition: incarnation
+            for incarnation, holding in self.holdings.items()
             for partition in chain(holding.granted, holding.revoking)
         }
 
-    def granted(self, who: Incarnation) -> frozenset[TopicPartition]:
+    def granted(self, incarnation: Incarnation) -> frozenset[TopicPartition]:
         """What the incarnation may own, by the last epoch published."""
-        return frozenset(self.holdings.get(who, NOTHING).granted)
+        return frozenset(self.holdings.get(incarnation, EMPTY).granted)
 
     def overdue(self, now: float, timeout: float) -> frozenset[Incarnation]:
         """Who should have given something up since longer than `timeout`, and is not evicted yet."""
         return frozenset(
-            who
-            for who, holding in self.holdings.items()
+            incarnation
+            for incarnation, holding in self.holdings.items()
             if not holding.evicted
-            and any(now - r.since >= timeout for r in holding.revoking.values())
+            and any(now - revocation.since >= timeout for revocation in holding.revoking.values())
         )
 
     @property
@@ -220,19 +227,23 @@ class Ledger:
         return all(
             not holding.revoking
             and not holding.gone
-            and holding.granted.keys() == self.target.get(who, frozenset())
-            for who, holding in self.holdings.items()
-        ) and all(who in self.holdings for who in self.target)
+            and holding.granted.keys() == self.target.get(incarnation, frozenset())
+            for incarnation, holding in self.holdings.items()
+        ) and all(incarnation in self.holdings for incarnation in self.target)
 
     @property
     def wakes_at(self) -> float | None:
         """When `tick` will next free something."""
-        times = [h.free_at for h in self.holdings.values() if h.free_at is not None and not h.gone]
+        times = [
+            holding.free_at
+            for holding in self.holdings.values()
+            if holding.free_at is not None and not holding.gone
+        ]
         return min(times, default=None)
 
     def _record(
         self,
-        who: Incarnation,
+        incarnation: Incarnation,
         holding: Holding,
         share: frozenset[TopicPartition],
         *,
@@ -242,8 +253,8 @@ class Ledger:
     ) -> MemberAssignment:
         return MemberAssignment(
             group=self.group,
-            instance=who.instance,
-            incarnation=who.incarnation,
+            instance=incarnation.instance,
+            incarnation=incarnation.incarnation,
             planner_epoch=planner_epoch,
             group_epoch=epoch,
             member_epoch=epoch,
@@ -256,15 +267,16 @@ class Ledger:
             reason=reason,
         )
 
-    def _with(self, who: Incarnation, holding: Holding) -> Ledger:
-        return replace(self, holdings={**self.holdings, who: holding})
+    def _with(self, incarnation: Incarnation, holding: Holding) -> Ledger:
+        return replace(self, holdings={**self.holdings, incarnation: holding})
 
-    def _ended(self, who: Incarnation, holding: Holding | None) -> Ledger:
-        ledger = self if holding is None else self._with(who, holding)
-        if who not in self.target:
+    def _without_target(self, incarnation: Incarnation, holding: Holding | None) -> Ledger:
+        ledger = self if holding is None else self._with(incarnation, holding)
+        if incarnation not in self.target:
             return ledger
         return replace(
-            ledger, target={other: share for other, share in self.target.items() if other != who}
+            ledger,
+            target={other: share for other, share in self.target.items() if other != incarnation},
         )
 
 

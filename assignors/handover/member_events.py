@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
 """Of the commits of what was given up: only after an unknown one may a commit still arrive."""
-OwnedPartitions: TypeAlias = "frozenset[TopicPartition]"
+PartitionSet: TypeAlias = "frozenset[TopicPartition]"
 
 
 # What happens.
@@ -28,19 +28,19 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentSeen:
+class AssignmentReceived:
     """A record about this incarnation."""
 
     record: MemberAssignment
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentGone:
+class AssignmentDeleted:
     """A tombstone for this incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentRefused:
+class AssignmentRejected:
     """A record about this incarnation that could not be read: the last good state is kept."""
 
     epoch: int
@@ -63,15 +63,15 @@ class GrantFinished:
 class LoseFinished:
     """Everything is dropped; `incarnation` is the name of the next life.
 
-    `quiet`: no commit of the old life can arrive any more.
+    `no_commit_in_flight`: no commit of the old life can arrive any more.
     """
 
     incarnation: str
-    quiet: bool
+    no_commit_in_flight: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Overrun:
+class PollOverdue:
     """The application did not come for its records for too long."""
 
 
@@ -83,13 +83,13 @@ class LeaveRequested:
 Event: TypeAlias = (
     Started
     | Tick
-    | AssignmentSeen
-    | AssignmentGone
-    | AssignmentRefused
+    | AssignmentReceived
+    | AssignmentDeleted
+    | AssignmentRejected
     | RevokeFinished
     | GrantFinished
     | LoseFinished
-    | Overrun
+    | PollOverdue
     | LeaveRequested
 )
 
@@ -114,21 +114,21 @@ class Retire:
 class Revoke:
     """Pause, finish the work in flight, commit, unassign."""
 
-    partitions: OwnedPartitions
+    partitions: PartitionSet
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Fetch the committed offsets, now, and start there."""
 
-    partitions: OwnedPartitions
+    partitions: PartitionSet
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
     """Drop all buffers, unassign, and commit nothing."""
 
-    partitions: OwnedPartitions
+    partitions: PartitionSet
     reason: str
 
 

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from assignors.handover.member_events import (
     Announce,
-    AssignmentGone,
-    AssignmentRefused,
-    AssignmentSeen,
+    AssignmentDeleted,
+    AssignmentReceived,
+    AssignmentRejected,
     Event,
     Grant,
     GrantFinished,
     LeaveRequested,
     Lose,
     LoseFinished,
-    Overrun,
+    PollOverdue,
     Retire,
     Revoke,
     RevokeFinished,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from assignors.handover.member_events import (
         CommitOutcome,
         Effects,
-        OwnedPartitions,
+        PartitionSet,
     )
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Key, MemberAssignment, MemberState
@@ -65,16 +65,16 @@ class Phase(StrEnum):
 class Revoking:
     """Waits for `RevokeFinished`."""
 
-    partitions: OwnedPartitions
+    partitions: PartitionSet
     record: MemberAssignment | None
     """The record that is being applied; None: the member leaves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class AwaitingCommit:
     """Waits until a commit of unknown outcome can no longer arrive."""
 
-    partitions: OwnedPartitions
+    partitions: PartitionSet
     record: MemberAssignment | None
     until: float
 
@@ -88,11 +88,11 @@ class Granting:
 class Losing:
     """Waits for `LoseFinished`."""
 
-    doubtful: bool
+    commit_undecided: bool
     """A commit of before may still arrive."""
 
 
-Work: TypeAlias = Revoking | Settling | Granting | Losing
+Work: TypeAlias = Revoking | AwaitingCommit | Granting | Losing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class MemberMachine:
     timers: Timers
     incarnation: str
     phase: Phase = Phase.JOINING
-    owned: OwnedPartitions = frozenset()
+    owned: PartitionSet = frozenset()
     applied: tuple[int, int] = (0, 0)
     """(planner_epoch, member_epoch) of the newest record taken up."""
     acked_epoch: int = 0
@@ -164,31 +164,31 @@ def step(  # noqa: C901 - one arm for each event
     if member.phase is Phase.LEFT or (
         member.phase is Phase.LOST and not isinstance(event, LoseFinished)
     ):
-        return _while_gone(member, event)
+        return _while_lost_or_left(member, event)
     match event:
         case Started():
             return _announce(member, now)
         case Tick():
             return _tick(member, now)
-        case AssignmentSeen(record):
-            return _see(member, record, now)
-        case AssignmentGone():
-            return _lose(member, "tombstone")
-        case AssignmentRefused(epoch, code):
+        case AssignmentReceived(record):
+            return _receive(member, record, now)
+        case AssignmentDeleted():
+            return _lose(member, "assignment_deleted")
+        case AssignmentRejected(epoch, code):
             return _announce(replace(member, nack=Nack(epoch=epoch, code=code)), now)
         case RevokeFinished(outcome):
-            return _revoked(member, outcome, now)
+            return _revoke_finished(member, outcome, now)
         case GrantFinished():
-            return _granted(member, now)
-        case LoseFinished(incarnation, quiet):
-            return _rejoin(member, incarnation, now, quiet=quiet)
-        case Overrun():
-            return _lose(member, "overrun")
+            return _grant_finished(member, now)
+        case LoseFinished(incarnation, no_commit_in_flight):
+            return _rejoin(member, incarnation, now, no_commit_in_flight=no_commit_in_flight)
+        case PollOverdue():
+            return _lose(member, "poll_overdue")
         case LeaveRequested():
-            return _go_on(replace(member, leaving=True), now)
+            return _take_up_next(replace(member, leaving=True), now)
 
 
-def _while_gone(member: MemberMachine, event: Event) -> tuple[MemberMachine, Effects]:
+def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMachine, Effects]:
     # A lost member is silent until everything is dropped: what it would say could pass for a sign of life.
     return (
         (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
@@ -196,14 +196,14 @@ def _while_gone(member: MemberMachine, event: Event) -> tuple[MemberMachine, Eff
 
 
 def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
-    if isinstance(member.work, Settling) and now >= member.work.until:
-        return _given_up(member, member.work.partitions, member.work.record, now)
+    if isinstance(member.work, AwaitingCommit) and now >= member.work.until:
+        return _after_revocation(member, member.work.partitions, member.work.record, now)
     if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
         return _announce(member, now)
     return member, ()
 
 
-def _see(
+def _receive(
     member: MemberMachine, record: MemberAssignment, now: float
 ) -> tuple[MemberMachine, Effects]:
     if record.state == "evicted":
@@ -212,10 +212,10 @@ def _see(
     epochs = (record.planner_epoch, record.member_epoch)
     if epochs <= member.applied:
         return member, ()
-    return _go_on(replace(member, applied=epochs, waiting=record, nack=None), now)
+    return _take_up_next(replace(member, applied=epochs, waiting=record, nack=None), now)
 
 
-def _go_on(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
+def _take_up_next(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     """Take up what waits, if nothing is in the way."""
     if member.work is not None:
         return member, ()
@@ -228,16 +228,16 @@ def _go_on(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
 
 
 def _revoke(
-    member: MemberMachine, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+    member: MemberMachine, partitions: PartitionSet, record: MemberAssignment | None, now: float
 ) -> tuple[MemberMachine, Effects]:
     if not partitions:
-        return _given_up(member, partitions, record, now)
+        return _after_revocation(member, partitions, record, now)
     return replace(member, phase=Phase.REVOKING, work=Revoking(partitions, record)), (
         Revoke(partitions),
     )
 
 
-def _revoked(
+def _revoke_finished(
     member: MemberMachine, outcome: CommitOutcome, now: float
 ) -> tuple[MemberMachine, Effects]:
     work = member.work
@@ -245,64 +245,64 @@ def _revoked(
         return member, ()
     if outcome == "unknown":
         until = now + member.timers.commit
-        return replace(member, work=Settling(work.partitions, work.record, until)), ()
-    return _given_up(member, work.partitions, work.record, now)
+        return replace(member, work=AwaitingCommit(work.partitions, work.record, until)), ()
+    return _after_revocation(member, work.partitions, work.record, now)
 
 
-def _given_up(
-    member: MemberMachine, partitions: OwnedPartitions, record: MemberAssignment | None, now: float
+def _after_revocation(
+    member: MemberMachine, partitions: PartitionSet, record: MemberAssignment | None, now: float
 ) -> tuple[MemberMachine, Effects]:
     """Say so, then start on what is new, unless a newer record knows better."""
     member = replace(member, work=None, owned=member.owned - partitions)
     if record is None:
         return _leave(member, now)
     member = replace(member, phase=Phase.ACTIVE, acked_epoch=record.member_epoch)
-    member, said = _announce(member, now)
+    member, announced = _announce(member, now)
     if member.leaving or member.waiting is not None:
-        member, done = _go_on(member, now)
-        return member, (*said, *done)
+        member, effects = _take_up_next(member, now)
+        return member, (*announced, *effects)
     new = ranges.pairs(record.assigned) - member.owned
     if not new:
-        return member, said
-    return replace(member, work=Granting(), owned=member.owned | new), (*said, Grant(new))
+        return member, announced
+    return replace(member, work=Granting(), owned=member.owned | new), (*announced, Grant(new))
 
 
-def _granted(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
+def _grant_finished(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     if not isinstance(member.work, Granting):
         return member, ()
-    member, said = _announce(replace(member, work=None), now)
-    member, done = _go_on(member, now)
-    return member, (*said, *done)
+    member, announced = _announce(replace(member, work=None), now)
+    member, effects = _take_up_next(member, now)
+    return member, (*announced, *effects)
 
 
 def _lose(member: MemberMachine, reason: str) -> tuple[MemberMachine, Effects]:
-    losing = Losing(doubtful=isinstance(member.work, Revoking | Settling))
+    losing = Losing(commit_undecided=isinstance(member.work, Revoking | AwaitingCommit))
     return replace(member, phase=Phase.LOST, work=losing, waiting=None), (
         Lose(member.owned, reason),
     )
 
 
 def _rejoin(
-    member: MemberMachine, incarnation: str, now: float, *, quiet: bool
+    member: MemberMachine, incarnation: str, now: float, *, no_commit_in_flight: bool
 ) -> tuple[MemberMachine, Effects]:
     work = member.work
     if not isinstance(work, Losing):
         return member, ()
-    ended = replace(member, owned=frozenset(), work=None)
+    former = replace(member, owned=frozenset(), work=None)
     # Where a commit may still arrive, nobody is told that the partitions are free: the planner waits that out.
     farewell: Effects = ()
-    if quiet and not work.doubtful:
-        ended, farewell = _leave(ended, now)
+    if no_commit_in_flight and not work.commit_undecided:
+        former, farewell = _leave(former, now)
     if member.leaving:
-        return replace(ended, phase=Phase.LEFT), farewell
-    fresh = MemberMachine(profile=member.profile, timers=member.timers, incarnation=incarnation)
-    fresh, said = _announce(fresh, now)
-    return fresh, (*farewell, *said)
+        return replace(former, phase=Phase.LEFT), farewell
+    successor = MemberMachine(profile=member.profile, timers=member.timers, incarnation=incarnation)
+    successor, announced = _announce(successor, now)
+    return successor, (*farewell, *announced)
 
 
 def _leave(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
-    member, said = _announce(replace(member, phase=Phase.LEFT), now)
-    return member, (*said, Retire(member.key))
+    member, announced = _announce(replace(member, phase=Phase.LEFT), now)
+    return member, (*announced, Retire(member.key))
 
 
 def _announce(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:

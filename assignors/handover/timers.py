@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-DRIFT = 1e-3
+MAX_CLOCK_DRIFT = 1e-3
 """The rates of two clocks differ by less than this."""
 
 
@@ -31,8 +31,10 @@ class Timers:
 
     def __post_init__(self) -> None:
         """Raise ValueError, naming the inequality that does not hold."""
-        needed = self.hold * (1 + DRIFT) / (1 - DRIFT) + self.margin + self.commit
-        for holds, law in (
+        needed = (
+            self.hold * (1 + MAX_CLOCK_DRIFT) / (1 - MAX_CLOCK_DRIFT) + self.margin + self.commit
+        )
+        for holds, inequality in (
             (
                 all(getattr(self, field.name) > 0 for field in fields(self)),
                 "every timer is above 0",
@@ -46,7 +48,7 @@ class Timers:
             (self.revoke_timeout > self.commit, "revoke_timeout > commit"),
         ):
             if not holds:
-                raise ValueError(f"timers: {law} must hold in {self}")
+                raise ValueError(f"timers: {inequality} must hold in {self}")
 
     def scaled(self, factor: float) -> Timers:
         """The same timers, so many times as long."""

@@ -24,9 +24,9 @@ from uuid import uuid4
 from confluent_kafka import Consumer, libversion
 
 from assignors.clients.confluent.follower import (
-    Follower,
+    AssignmentFollower,
     clock,
-    say,
+    log_event,
 )
 from assignors.clients.confluent.offsets import (
     CommitTracker,
@@ -34,12 +34,12 @@ from assignors.clients.confluent.offsets import (
     StraySubscriberError,
 )
 from assignors.clients.confluent.owned_partitions import (
+    OwnedPartitions,
     OwnershipChange,
-    Possession,
 )
 from assignors.clients.confluent.settings import (
     SettingError,
-    split,
+    client_settings,
 )
 from assignors.handover.member_machine import (
     MemberMachine,
@@ -61,7 +61,7 @@ __all__ = [
     "StraySubscriberError",
 ]
 
-SLICE = 0.05
+POLL_SLICE_SECONDS = 0.05
 """The longest that an order of the planner's waits for a poll to return."""
 Callback: TypeAlias = "Callable[[ManagedConsumer, list[Any]], object] | None"
 
@@ -102,43 +102,33 @@ class ManagedConsumer:
         timers: Timers | None = None,
         journal: Callable[[OwnershipChange], object] | None = None,
     ) -> None:
-        if isinstance(topics, str) or not topics or not all(topics):
-            raise SettingError(f"topics: expected a list of names, got {topics!r}")
-        if not group or not capacity > 0:
-            raise SettingError(
-                f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
-            )
-        timers = timers or Timers()
-        settings = split(config, group=group, rack=rack, timers=timers)
-        profile = MemberProfile(
+        self._timers = timers or Timers()
+        self._profile = _profile(
             group=group,
-            instance=instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}",
-            topics=tuple(sorted(set(topics))),
+            topics=topics,
+            instance=instance,
             rack=rack,
             priority=priority,
-            capacity=float(capacity),
-            client="confluent-kafka",
-            client_version=libversion()[0],
+            capacity=capacity,
         )
-        self._profile = profile
-        self._settings = settings
-        self._timers = timers
+        self._settings = client_settings(config, group=group, rack=rack, timers=self._timers)
         self._closed = False
-        member = MemberMachine(profile=profile, timers=timers, incarnation=uuid4().hex)
-        self._follower = Follower(member=member, settings=settings, prefix=prefix)
-        self._commits = CommitTracker(settings, timers=timers, names=self._follower.names)
-        self._consumer: Any = Consumer({**settings.consumer, "on_commit": self._commits.answered})
+        member = MemberMachine(profile=self._profile, timers=self._timers, incarnation=uuid4().hex)
+        self._follower = AssignmentFollower(member=member, settings=self._settings, prefix=prefix)
+        self._commits = CommitTracker(
+            self._settings, timers=self._timers, identity=self._follower.identity
+        )
+        self._consumer: Any = Consumer(
+            {**self._settings.consumer, "on_commit": self._commits.on_answer}
+        )
         self._commits.consumer = self._consumer
-        self._possession = Possession(
+        callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
+        self._owned = OwnedPartitions(
             consumer=self._consumer,
             follower=self._follower,
             commits=self._commits,
-            pins_latest=settings.from_latest and settings.auto_commit,
-            callbacks={
-                "assign": self._bound(on_assign),
-                "revoke": self._bound(on_revoke),
-                "lost": self._bound(on_lost),
-            },
+            pins_latest=self._settings.from_latest and self._settings.auto_commit,
+            callbacks={name: self._bind(callback) for name, callback in callbacks.items()},
             journal=journal,
         )
         self._follower.start()
@@ -156,7 +146,7 @@ class ManagedConsumer:
     @property
     def incarnation(self) -> str:
         """The name of its present life."""
-        return self._follower.name_of_life
+        return self._follower.incarnation
 
     @property
     def phase(self) -> Phase:
@@ -165,7 +155,7 @@ class ManagedConsumer:
 
     def assignment(self) -> list[Any]:
         """The partitions that it owns."""
-        return self._possession.places()
+        return self._owned.topic_partitions()
 
     def poll(self, timeout: float = -1) -> Any:
         """The next record, an error as confluent-kafka reports it, or None after `timeout` seconds (below 0: never)."""
@@ -191,18 +181,18 @@ class ManagedConsumer:
             KafkaException: the broker refused, or did not answer.
         """
         self._refuse_if_closed()
-        wanted = self._commits.wanted(message, offsets)
-        self._possession.refuse_others(wanted)
-        return self._commits.commit(wanted, asynchronous=asynchronous)
+        to_commit = self._commits.offsets_to_commit(message, offsets)
+        self._owned.require_owned(to_commit)
+        return self._commits.commit(to_commit, asynchronous=asynchronous)
 
     def store_offsets(self, message: Any = None, offsets: Iterable[Any] | None = None) -> None:
         """Say that everything below these offsets is processed; with `enable.auto.offset.store=false`."""
         self._refuse_if_closed()
         if self._settings.auto_store:
             raise SettingError("store_offsets needs enable.auto.offset.store=false")
-        wanted = self._commits.wanted(message, offsets or ())
-        self._possession.refuse_others(wanted)
-        self._commits.processed.update(wanted)
+        to_commit = self._commits.offsets_to_commit(message, offsets or ())
+        self._owned.require_owned(to_commit)
+        self._commits.processed.update(to_commit)
 
     def pause(self, partitions: list[Any]) -> None:
         """Stop fetching from partitions that it owns."""
@@ -215,8 +205,8 @@ class ManagedConsumer:
     def seek(self, partition: Any) -> None:
         """Go on elsewhere in a partition that it owns."""
         pair = (partition.topic, partition.partition)
-        self._possession.refuse_others([pair])
-        self._possession.drop_fetched(pair)
+        self._owned.require_owned([pair])
+        self._owned.drop_fetched(pair)
         self._commits.forget([pair])
         self._consumer.seek(partition)
 
@@ -230,21 +220,23 @@ class ManagedConsumer:
             return
         self._closed = True
         deadline = clock() + (2 * self._timers.commit if timeout is None else timeout)
-        self._follower.application_is(here=True)
+        self._follower.set_polling(polling=True)
         self._follower.leave()
         failure: Exception | None = None
         while self._follower.is_alive() and clock() < deadline:
             try:
-                self._obey()
-                self._possession.serve(SLICE)
+                self._perform_orders()
+                self._owned.serve(POLL_SLICE_SECONDS)
             except Exception as error:  # noqa: BLE001 - of a callback: leaving comes first, then it is raised
                 failure = failure or error
         if self._follower.is_alive():
             self._follower.abandon()
             hint = "the planner will evict this member"
-            say(logging.WARNING, "member.close_timed_out", **self._follower.names(), hint=hint)
+            log_event(
+                logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
+            )
         self._consumer.close()
-        self._possession.end()
+        self._owned.close()
         if failure is not None:
             raise failure
 
@@ -265,34 +257,65 @@ class ManagedConsumer:
     def _collect(self, number: int, timeout: float) -> list[Any]:
         self._refuse_if_closed()
         deadline = None if timeout is None or timeout < 0 else clock() + timeout
-        self._follower.application_is(here=True)
+        self._follower.set_polling(polling=True)
         try:
             self._commits.count_handed_out()
             messages: list[Any] = []
             while True:
-                self._obey()
+                self._perform_orders()
                 self._commits.commit_in_time()
-                left = SLICE if deadline is None else max(min(SLICE, deadline - clock()), 0.0)
-                messages += self._possession.fetch(number - len(messages), left)
+                left = (
+                    POLL_SLICE_SECONDS
+                    if deadline is None
+                    else max(min(POLL_SLICE_SECONDS, deadline - clock()), 0.0)
+                )
+                messages += self._owned.fetch(number - len(messages), left)
                 if len(messages) >= number or (deadline is not None and clock() >= deadline):
                     # An order that came while the batch was being filled took some of its partitions away.
-                    messages = self._possession.ours(messages)
+                    messages = self._owned.still_owned(messages)
                     self._commits.hand_out(messages)
                     return messages
         finally:
-            self._follower.application_is(here=False)
+            self._follower.set_polling(polling=False)
 
-    def _obey(self) -> None:
+    def _perform_orders(self) -> None:
         if self._follower.failure is not None:
             raise RuntimeError("the follower's thread died") from self._follower.failure
-        self._possession.perform_orders()
+        self._owned.perform_orders()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise RuntimeError("the consumer is closed")
 
-    def _bound(self, callback: Callback) -> Callable[[list[Any]], object]:
-        def call(places: list[Any]) -> object:
-            return None if callback is None else callback(self, places)
+    def _bind(self, callback: Callback) -> Callable[[list[Any]], object]:
+        def call(partitions: list[Any]) -> object:
+            return None if callback is None else callback(self, partitions)
 
         return call
+
+
+def _profile(
+    *,
+    group: str,
+    topics: Sequence[str],
+    instance: str | None,
+    rack: str | None,
+    priority: int,
+    capacity: float,
+) -> MemberProfile:
+    if isinstance(topics, str) or not topics or not all(topics):
+        raise SettingError(f"topics: expected a list of names, got {topics!r}")
+    if not group or not capacity > 0:
+        raise SettingError(
+            f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
+        )
+    return MemberProfile(
+        group=group,
+        instance=instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}",
+        topics=tuple(sorted(set(topics))),
+        rack=rack,
+        priority=priority,
+        capacity=float(capacity),
+        client="confluent-kafka",
+        client_version=libversion()[0],
+    )

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("assignors.clients.confluent")
 
-TURN = 0.05
+POLL_SECONDS = 0.05
 """The longest that the mailbox waits."""
-REMIND = 15.0
+REMINDER_SECONDS = 15.0
 """Between two words about a wait that goes on."""
 
 
@@ -57,13 +57,13 @@ def clock() -> float:
     )
 
 
-def say(level: int, event: str, **fields: object) -> None:
+def log_event(level: int, event: str, **fields: object) -> None:
     """One line an event: its name, then key=value; the same in `extra` for who formats by himself."""
     text = " ".join(f"{name}={value}" for name, value in fields.items())
     log.log(level, "%s %s", event, text, extra={"levelwind": {"event": event, **fields}})
 
 
-class Follower(Thread):
+class AssignmentFollower(Thread):
     """Follows the planner for one consumer, until it has left."""
 
     def __init__(self, *, member: MemberMachine, settings: ClientSettings, prefix: str) -> None:
@@ -77,14 +77,14 @@ class Follower(Thread):
         self.failure: Exception | None = None
         self._mailbox: SimpleQueue[ev.Event] = SimpleQueue()
         self.profile = member.profile
-        self._member = member
+        self._machine = member
         self._settings = settings
         self._topics = Topics(prefix)
         self._closing = Flag()
         self._abandoned = Flag()
-        self._away_since: float | None = clock()
+        self._left_poll_at: float | None = clock()
         self._reminded_at = clock()
-        self._turn = min(TURN, member.timers.heartbeat / 10)
+        self._poll_seconds = min(POLL_SECONDS, member.timers.heartbeat / 10)
         self._partition = 0  # of the group, in levelwind.members
         self._producer: Any = None
 
@@ -104,19 +104,19 @@ class Follower(Thread):
         self._abandoned.set()
         self._closing.set()
 
-    def application_is(self, *, here: bool) -> None:
+    def set_polling(self, *, polling: bool) -> None:
         """The application entered or left `poll`."""
-        self._away_since = None if here else clock()
+        self._left_poll_at = None if polling else clock()
 
     @property
-    def name_of_life(self) -> str:
+    def incarnation(self) -> str:
         """The present incarnation."""
-        return self._member.incarnation
+        return self._machine.incarnation
 
     @property
     def phase(self) -> Phase:
         """Where the member stands."""
-        return self._member.phase
+        return self._machine.phase
 
     # The thread.
 
@@ -127,19 +127,19 @@ class Follower(Thread):
             reader = Consumer(self._settings.reader)
             self._producer = Producer(self._settings.producer)
             if self._find_topics(reader):
-                self._take(ev.Started())
-                self._say(
-                    logging.INFO, "member.joining", topics=",".join(self._member.profile.topics)
+                self._handle(ev.Started())
+                self._log(
+                    logging.INFO, "member.joining", topics=",".join(self._machine.profile.topics)
                 )
-                while self._member.phase is not Phase.LEFT and not self._abandoned.is_set():
-                    self._turn_once(reader)
-                if self._member.phase is Phase.LEFT:
-                    self._say(logging.INFO, "member.left")
-            self._producer.flush(self._member.timers.dead_after)
+                while self._machine.phase is not Phase.LEFT and not self._abandoned.is_set():
+                    self._poll_once(reader)
+                if self._machine.phase is Phase.LEFT:
+                    self._log(logging.INFO, "member.left")
+            self._producer.flush(self._machine.timers.dead_after)
         except Exception as error:  # the application's thread raises it: nobody looks at this one
             self.failure = error
             self.lost.set()
-            log.exception("member.failed %s", self.names())
+            log.exception("member.failed %s", self.identity())
         finally:
             if reader is not None:
                 reader.close()
@@ -150,7 +150,7 @@ class Follower(Thread):
             missing = [
                 name
                 for name in (self._topics.members, self._topics.assignments)
-                if not self._size(reader, name)
+                if not self._partition_count(reader, name)
             ]
             if not missing:
                 try:
@@ -165,10 +165,10 @@ class Follower(Thread):
                     missing=",".join(missing),
                     hint="is levelwind running here?",
                 )
-            self._closing.wait(min(1.0, self._member.timers.heartbeat))
+            self._closing.wait(min(1.0, self._machine.timers.heartbeat))
         return False
 
-    def _size(self, reader: Any, topic: str) -> int:
+    def _partition_count(self, reader: Any, topic: str) -> int:
         try:
             found = reader.list_topics(topic, timeout=5.0).topics.get(topic)
         except KafkaException as error:
@@ -177,72 +177,74 @@ class Follower(Thread):
         return 0 if found is None or found.error is not None else len(found.partitions)
 
     def _read_from_end(self, reader: Any) -> None:
-        group = self._member.profile.group
-        self._partition = partition_for(group, self._size(reader, self._topics.members) or 1)
-        number = partition_for(group, self._size(reader, self._topics.assignments) or 1)
-        place = TopicPartition(self._topics.assignments, number)
-        _, place.offset = reader.get_watermark_offsets(place, timeout=5.0)
-        reader.assign([place])
+        group = self._machine.profile.group
+        self._partition = partition_for(
+            group, self._partition_count(reader, self._topics.members) or 1
+        )
+        number = partition_for(group, self._partition_count(reader, self._topics.assignments) or 1)
+        position = TopicPartition(self._topics.assignments, number)
+        _, position.offset = reader.get_watermark_offsets(position, timeout=5.0)
+        reader.assign([position])
 
-    def _turn_once(self, reader: Any) -> None:
-        message = reader.poll(self._turn)
+    def _poll_once(self, reader: Any) -> None:
+        message = reader.poll(self._poll_seconds)
         if message is not None:
-            self._read(message)
+            self._handle_message(message)
         try:
             while True:
-                self._take(self._mailbox.get_nowait())
+                self._handle(self._mailbox.get_nowait())
         except Empty:
             pass
-        self._watch_application()
-        self._take(ev.Tick())
-        if self._member.phase is Phase.JOINING and self._member.applied == (0, 0):
+        self._check_poll_interval()
+        self._handle(ev.Tick())
+        if self._machine.phase is Phase.JOINING and self._machine.applied == (0, 0):
             self._remind("member.waiting_for_planner", hint="no assignment yet")
         self._producer.poll(0)
 
-    def _read(self, message: Any) -> None:
+    def _handle_message(self, message: Any) -> None:
         if message.error() is not None:
             self._remind("member.read_failed", error=message.error().str())
-        elif message.key() == encode_key(self._member.key):
+        elif message.key() == encode_key(self._machine.key):
             match decode("assignments", message.key(), message.value()):
                 case MemberAssignment() as record:
-                    self._say(
+                    self._log(
                         logging.INFO,
-                        "member.assignment_seen",
+                        "member.assignment_received",
                         epoch=record.member_epoch,
                         state=record.state,
                         assigned=sum(map(len, record.assigned.values())),
                         pending=sum(map(len, record.pending.values())),
                     )
-                    self._take(ev.AssignmentSeen(record))
+                    self._handle(ev.AssignmentReceived(record))
                 case Tombstone():
-                    self._take(ev.AssignmentGone())
+                    self._handle(ev.AssignmentDeleted())
                 case Rejection() as rejection:
-                    self._say(
+                    self._log(
                         logging.ERROR,
-                        "member.assignment_refused",
+                        "member.assignment_rejected",
                         reason=rejection.reason,
                         offset=message.offset(),
                     )
                     code = "unknown-v" if rejection.other_version else "malformed"
-                    self._take(ev.AssignmentRefused(_epoch(message), code))
+                    self._handle(ev.AssignmentRejected(_epoch(message), code))
 
-    def _watch_application(self) -> None:
-        away, limit = self._away_since, self._settings.max_poll_interval
+    def _check_poll_interval(self) -> None:
+        left_at, limit = self._left_poll_at, self._settings.max_poll_interval
         if (
-            away is not None
-            and clock() - away > limit
+            left_at is not None
+            and clock() - left_at > limit
             and not self.lost.is_set()
             and not self._closing.is_set()
         ):
-            self._say(
+            self._log(
                 logging.ERROR,
-                "member.overrun",
+                "member.poll_overdue",
                 hint=f"poll was not called for {limit} s (max.poll.interval.ms)",
             )
-            self._take(ev.Overrun())
+            self._handle(ev.PollOverdue())
 
-    def _take(self, event: ev.Event) -> None:
-        self._member, effects = step(self._member, event, clock())
+    def _handle(self, event: ev.Event) -> None:
+        self._machine, effects = step(self._machine, event, clock())
         for effect in effects:
             match effect:
                 case ev.Announce(record):
@@ -262,14 +264,14 @@ class Follower(Thread):
             raise ValueError(f"this member's own settings cannot be announced: {error}") from error
         self._write(key, value, dict(headers(record, epoch=record.acked_epoch)))
 
-    def _write(self, key: bytes, value: bytes | None, said: Mapping[str, bytes]) -> None:
+    def _write(self, key: bytes, value: bytes | None, fields: Mapping[str, bytes]) -> None:
         try:
             self._producer.produce(
                 self._topics.members,
                 key=key,
                 value=value,
                 partition=self._partition,
-                headers=list(said.items()),
+                headers=list(fields.items()),
                 on_delivery=self._delivered,
             )
         except BufferError:  # brokers away for long: the next heartbeat says all that this one said
@@ -285,24 +287,24 @@ class Follower(Thread):
 
     def _replace_producer(self, error: Any) -> None:
         # An idempotent producer that lost its place cannot go on. Each announcement is a whole state: a new one can.
-        self._say(logging.WARNING, "member.producer_replaced", error=error.str())
+        self._log(logging.WARNING, "member.producer_replaced", error=error.str())
         self._producer = Producer(self._settings.producer)
 
     def _remind(self, event: str, **fields: object) -> None:
-        if clock() - self._reminded_at >= min(REMIND, 5 * self._member.timers.heartbeat):
+        if clock() - self._reminded_at >= min(REMINDER_SECONDS, 5 * self._machine.timers.heartbeat):
             self._reminded_at = clock()
-            self._say(logging.WARNING, event, **fields)
+            self._log(logging.WARNING, event, **fields)
 
-    def _say(self, level: int, event: str, **fields: object) -> None:
-        say(level, event, **self.names(), **fields)
+    def _log(self, level: int, event: str, **fields: object) -> None:
+        log_event(level, event, **self.identity(), **fields)
 
-    def names(self) -> dict[str, object]:
+    def identity(self) -> dict[str, object]:
         """Who is meant, in every line of the log."""
         profile = self.profile
         return {
             "group": profile.group,
             "instance": profile.instance,
-            "incarnation": self._member.incarnation,
+            "incarnation": self._machine.incarnation,
         }
 
 

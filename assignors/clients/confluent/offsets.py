@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from assignors.clients.confluent.follower import (
     clock,
-    say,
+    log_event,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
-TAKEN = frozenset(
+BROKER_HAS_MEMBERS = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
 )
 """The group has members of the broker's own: a client that only assigns may not commit."""
-DECIDED = TAKEN | {
+REFUSED = BROKER_HAS_MEMBERS | {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -51,7 +51,7 @@ class CommitTracker:
     """The offsets of one consumer; every method is called by the application's thread."""
 
     def __init__(
-        self, settings: ClientSettings, *, timers: Timers, names: Callable[[], dict[str, object]]
+        self, settings: ClientSettings, *, timers: Timers, identity: Callable[[], dict[str, object]]
     ) -> None:
         self.consumer: Any = None
         self.processed: dict[Pair, int] = {}
@@ -59,22 +59,25 @@ class CommitTracker:
         self._committed: dict[Pair, int] = {}
         self._settings = settings
         self._timers = timers
-        self._names = names
+        self._identity = identity
         self._in_flight: list[dict[Pair, int]] = []
         """Asynchronous commits without an answer, oldest first."""
-        self._doubtful_until = 0.0
+        self._undecided_until = 0.0
         self._due_at = clock() + settings.commit_interval
 
     @property
-    def quiet(self) -> bool:
+    def no_commit_in_flight(self) -> bool:
         """Whether no commit can arrive any more."""
-        return not self._in_flight and clock() >= self._doubtful_until
+        return not self._in_flight and clock() >= self._undecided_until
 
-    def start(self, places: Iterable[Any]) -> None:
+    def start(self, partitions: Iterable[Any]) -> None:
         """Partitions were granted, at their committed offsets."""
-        for place in places:
-            if place.offset >= 0 and (place.topic, place.partition) not in self.processed:
-                self._committed[place.topic, place.partition] = place.offset
+        for partition in partitions:
+            if (
+                partition.offset >= 0
+                and (partition.topic, partition.partition) not in self.processed
+            ):
+                self._committed[partition.topic, partition.partition] = partition.offset
 
     def hand_out(self, messages: Iterable[Any]) -> None:
         """The application gets these."""
@@ -94,27 +97,29 @@ class CommitTracker:
             for offsets in (self.processed, self._handed_out, self._committed):
                 offsets.pop(pair, None)
 
-    def wanted(self, message: Any, offsets: Iterable[Any] | None) -> dict[Pair, int]:
+    def offsets_to_commit(self, message: Any, offsets: Iterable[Any] | None) -> dict[Pair, int]:
         """What a call of the application's means, as next offsets."""
         if message is not None:
             return {(message.topic(), message.partition()): message.offset() + 1}
         if offsets is not None:
-            return {(place.topic, place.partition): place.offset for place in offsets}
+            return {
+                (partition.topic, partition.partition): partition.offset for partition in offsets
+            }
         handed_out = self._handed_out if self._settings.auto_store else {}
-        return self._news({**self.processed, **handed_out})
+        return self._uncommitted({**self.processed, **handed_out})
 
-    def commit(self, wanted: dict[Pair, int], *, asynchronous: bool) -> list[Any] | None:
+    def commit(self, offsets: dict[Pair, int], *, asynchronous: bool) -> list[Any] | None:
         """Commit for the application."""
-        if not wanted:
+        if not offsets:
             return None if asynchronous else []
         if asynchronous:
-            self._send(wanted)
+            self._send(offsets)
             return None
         try:
-            return self._commit(wanted)
+            return self._commit(offsets)
         except KafkaException as error:
-            if error.args[0].code() in TAKEN:
-                raise StraySubscriberError(self._stray()) from error
+            if error.args[0].code() in BROKER_HAS_MEMBERS:
+                raise StraySubscriberError(self._stray_hint()) from error
             raise
 
     def commit_in_time(self) -> None:
@@ -122,96 +127,106 @@ class CommitTracker:
         if not self._settings.auto_commit or clock() < self._due_at:
             return
         self._due_at = clock() + self._settings.commit_interval
-        if not self._in_flight and (news := self._news(self.processed)):
+        if not self._in_flight and (uncommitted := self._uncommitted(self.processed)):
             try:
-                self._send(news)
+                self._send(uncommitted)
             except KafkaException as error:
-                self._complain(error.args[0])
+                self._log_failure(error.args[0])
 
-    def decide(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
+    def finish(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
         """Commit what is processed of partitions that are given up, and say what became of all their commits."""
-        patience = clock() + self._timers.commit / 4
-        while self._in_flight and clock() < patience:
+        give_up_at = clock() + self._timers.commit / 4
+        while self._in_flight and clock() < give_up_at:
             serve()
-        news = self._news({pair: at for pair, at in self.processed.items() if pair in partitions})
-        if news and self._settings.auto_commit:
+        uncommitted = self._uncommitted(
+            {pair: at for pair, at in self.processed.items() if pair in partitions}
+        )
+        if uncommitted and self._settings.auto_commit:
             try:
-                self._commit(news)
+                self._commit(uncommitted)
             except KafkaException as error:
                 code = error.args[0].code()
-                self._complain(error.args[0])
-                if code in DECIDED and self.quiet:
+                self._log_failure(error.args[0])
+                if code in REFUSED and self.no_commit_in_flight:
                     return "refused"
-        return "committed" if self.quiet else "unknown"
+        return "committed" if self.no_commit_in_flight else "unknown"
 
-    def answered(self, error: Any, places: list[Any]) -> None:
+    def on_answer(self, error: Any, partitions: list[Any]) -> None:
         """An asynchronous commit has its answer (called by confluent-kafka from within poll)."""
         # A synchronous commit is reported here too, so the answer must be told by its offsets.
-        offsets = {(place.topic, place.partition): place.offset for place in places}
+        offsets = {
+            (partition.topic, partition.partition): partition.offset for partition in partitions
+        }
         if offsets in self._in_flight:
             self._in_flight.remove(offsets)
-        error = error or _error_of(places)
+        error = error or _error_of(partitions)
         if error is None:
-            self._note(places)
+            self._note_committed(partitions)
         else:
-            self._doubt(error)
-            self._complain(error)
+            self._note_outcome_of(error)
+            self._log_failure(error)
         if self._settings.on_commit is not None:
-            self._settings.on_commit(error, places)
+            self._settings.on_commit(error, partitions)
 
-    def _news(self, offsets: dict[Pair, int]) -> dict[Pair, int]:
+    def _uncommitted(self, offsets: dict[Pair, int]) -> dict[Pair, int]:
         return {pair: at for pair, at in offsets.items() if self._committed.get(pair) != at}
 
-    def _send(self, wanted: dict[Pair, int]) -> None:
-        self.consumer.commit(offsets=_places(wanted), asynchronous=True)
-        self._in_flight.append(wanted)
+    def _send(self, offsets: dict[Pair, int]) -> None:
+        self.consumer.commit(offsets=_as_topic_partitions(offsets), asynchronous=True)
+        self._in_flight.append(offsets)
 
-    def _commit(self, wanted: dict[Pair, int]) -> list[Any]:
+    def _commit(self, offsets: dict[Pair, int]) -> list[Any]:
         try:
-            places: list[Any] = self.consumer.commit(offsets=_places(wanted), asynchronous=False)
-            raise_error_of(places)
+            partitions: list[Any] = self.consumer.commit(
+                offsets=_as_topic_partitions(offsets), asynchronous=False
+            )
+            raise_error_of(partitions)
         except KafkaException as error:
-            self._doubt(error.args[0])
+            self._note_outcome_of(error.args[0])
             raise
-        self._note(places)
-        return places
+        self._note_committed(partitions)
+        return partitions
 
-    def _note(self, places: Iterable[Any]) -> None:
-        self._committed.update({(place.topic, place.partition): place.offset for place in places})
+    def _note_committed(self, partitions: Iterable[Any]) -> None:
+        self._committed.update(
+            {(partition.topic, partition.partition): partition.offset for partition in partitions}
+        )
 
-    def _doubt(self, error: Any) -> None:
-        if error.code() not in DECIDED:
-            self._doubtful_until = clock() + self._timers.commit
+    def _note_outcome_of(self, error: Any) -> None:
+        if error.code() not in REFUSED:
+            self._undecided_until = clock() + self._timers.commit
 
-    def _complain(self, error: Any) -> None:
-        if error.code() in TAKEN:
-            say(
+    def _log_failure(self, error: Any) -> None:
+        if error.code() in BROKER_HAS_MEMBERS:
+            log_event(
                 logging.ERROR,
                 "member.commit_refused",
-                **self._names(),
+                **self._identity(),
                 error=error.str(),
-                hint=self._stray(),
+                hint=self._stray_hint(),
             )
         else:
-            say(logging.WARNING, "member.commit_failed", **self._names(), error=error.str())
+            log_event(
+                logging.WARNING, "member.commit_failed", **self._identity(), error=error.str()
+            )
 
-    def _stray(self) -> str:
-        group = self._names()["group"]
+    def _stray_hint(self) -> str:
+        group = self._identity()["group"]
         return (
             f"a consumer subscribes under the managed group {group!r}, so the broker takes no commits of its managed members: "
             f"stop it, or give it a group of its own (kafka-consumer-groups.sh --describe --members --group {group})"
         )
 
 
-def raise_error_of(places: Iterable[Any]) -> None:
+def raise_error_of(partitions: Iterable[Any]) -> None:
     """Raise what went wrong with the first of these partitions that has an error."""
-    if (error := _error_of(places)) is not None:
+    if (error := _error_of(partitions)) is not None:
         raise KafkaException(error)
 
 
-def _error_of(places: Iterable[Any]) -> Any:
-    return next((place.error for place in places if place.error is not None), None)
+def _error_of(partitions: Iterable[Any]) -> Any:
+    return next((partition.error for partition in partitions if partition.error is not None), None)
 
 
-def _places(offsets: dict[Pair, int]) -> list[Any]:
+def _as_topic_partitions(offsets: dict[Pair, int]) -> list[Any]:
     return [TopicPartition(topic, number, at) for (topic, number), at in sorted(offsets.items())]

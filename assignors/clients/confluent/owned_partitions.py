@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from assignors.clients.confluent.follower import (
     clock,
-    say,
+    log_event,
 )
 from assignors.clients.confluent.offsets import (
     NotOwnedError,
@@ -23,14 +23,14 @@ from assignors.handover import member_events as ev
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from assignors.clients.confluent.follower import Follower
+    from assignors.clients.confluent.follower import AssignmentFollower
     from assignors.clients.confluent.offsets import CommitTracker
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
-RETRY = 0.5
+RETRY_SECONDS = 0.5
 """Between two attempts to fetch committed offsets."""
-FETCH_TIMEOUT = 3.0
-SERVE = 0.02
+FETCH_TIMEOUT_SECONDS = 3.0
+SERVE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +49,14 @@ class OwnershipChange:
     partition: int
 
 
-class Possession:
+class OwnedPartitions:
     """The partitions of one consumer, and the records that it fetched but did not hand out yet."""
 
     def __init__(
         self,
         *,
         consumer: Any,
-        follower: Follower,
+        follower: AssignmentFollower,
         commits: CommitTracker,
         pins_latest: bool,
         callbacks: Mapping[str, Callable[[list[Any]], object]],
@@ -72,18 +72,18 @@ class Possession:
         self._buffer: deque[Any] = deque()
         self._retry_at = 0.0
 
-    def places(self) -> list[Any]:
+    def topic_partitions(self) -> list[Any]:
         """What is owned, as confluent-kafka says it."""
-        return _places(self.owned)
+        return _as_topic_partitions(self.owned)
 
-    def refuse_others(self, pairs: Iterable[Pair]) -> None:
+    def require_owned(self, pairs: Iterable[Pair]) -> None:
         """Raise `NotOwnedError` unless all of these are owned."""
         if self._follower.lost.is_set():
             raise NotOwnedError(
                 "this member is lost: its partitions may be another's; poll to join anew"
             )
-        if strange := sorted(set(pairs) - self.owned):
-            shown = ", ".join(f"{topic}[{number}]" for topic, number in strange[:5])
+        if not_owned := sorted(set(pairs) - self.owned):
+            shown = ", ".join(f"{topic}[{number}]" for topic, number in not_owned[:5])
             raise NotOwnedError(f"not owned by this consumer: {shown}; see assignment()")
 
     # Records.
@@ -97,13 +97,15 @@ class Possession:
             return [] if message is None else [message]
         return list(self._consumer.consume(number, timeout))
 
-    def ours(self, messages: Iterable[Any]) -> list[Any]:
+    def still_owned(self, messages: Iterable[Any]) -> list[Any]:
         """Those that may still be handed out."""
         return [
-            m for m in messages if m.error() is not None or (m.topic(), m.partition()) in self.owned
+            message
+            for message in messages
+            if message.error() is not None or (message.topic(), message.partition()) in self.owned
         ]
 
-    def serve(self, timeout: float = SERVE) -> None:
+    def serve(self, timeout: float = SERVE_SECONDS) -> None:
         """Let the client work on its answers; a record that comes by is kept."""
         message = self._consumer.poll(timeout)
         if message is not None:
@@ -111,7 +113,9 @@ class Possession:
 
     def drop_fetched(self, pair: Pair) -> None:
         """Forget what was fetched of a partition: it goes on elsewhere."""
-        self._buffer = deque(m for m in self._buffer if (m.topic(), m.partition()) != pair)
+        self._buffer = deque(
+            message for message in self._buffer if (message.topic(), message.partition()) != pair
+        )
 
     # Orders.
 
@@ -137,60 +141,62 @@ class Possession:
 
     def _grant(self, partitions: frozenset[Pair]) -> bool:
         """Start on partitions where the group's commits stand now; False: try again later."""
-        places = self._starts(partitions) if clock() >= self._retry_at else None
-        if places is None or self._follower.lost.is_set():
+        starts = self._start_offsets(partitions) if clock() >= self._retry_at else None
+        if starts is None or self._follower.lost.is_set():
             return False
         self._follower.orders.popleft()
-        self._write("gained", partitions)
+        self._journal_changes("gained", partitions)
         self.owned |= partitions
-        self._commits.start(places)
-        self._consumer.incremental_assign(places)
+        self._commits.start(starts)
+        self._consumer.incremental_assign(starts)
         # librdkafka remembers that a partition was paused when it was last given up.
-        self._consumer.resume(places)
-        self._say(logging.INFO, "member.granted", partitions=len(places), owned=len(self.owned))
+        self._consumer.resume(starts)
+        self._log(logging.INFO, "member.granted", partitions=len(starts), owned=len(self.owned))
         try:
-            self._callbacks["assign"](places)
+            self._callbacks["assign"](starts)
         finally:
             self._follower.post(ev.GrantFinished())
         return True
 
-    def _starts(self, partitions: frozenset[Pair]) -> list[Any] | None:
+    def _start_offsets(self, partitions: frozenset[Pair]) -> list[Any] | None:
         try:
-            places: list[Any] = self._consumer.committed(_places(partitions), timeout=FETCH_TIMEOUT)
-            raise_error_of(places)
-            if self._pins_latest:
-                self._pin([place for place in places if place.offset < 0])
-        except KafkaException as error:
-            self._say(logging.WARNING, "member.grant_retried", error=error.args[0].str())
-            self._retry_at = clock() + RETRY
-            return None
-        return places
-
-    def _pin(self, places: Iterable[Any]) -> None:
-        # Without a commit "latest" would mean another offset to each owner, and what came between two would be skipped.
-        for place in places:
-            pair = (place.topic, place.partition)
-            _, place.offset = self._consumer.get_watermark_offsets(
-                TopicPartition(*pair), timeout=FETCH_TIMEOUT
+            starts: list[Any] = self._consumer.committed(
+                _as_topic_partitions(partitions), timeout=FETCH_TIMEOUT_SECONDS
             )
-            self._commits.processed[pair] = place.offset
+            raise_error_of(starts)
+            if self._pins_latest:
+                self._pin_latest([start for start in starts if start.offset < 0])
+        except KafkaException as error:
+            self._log(logging.WARNING, "member.grant_retried", error=error.args[0].str())
+            self._retry_at = clock() + RETRY_SECONDS
+            return None
+        return starts
+
+    def _pin_latest(self, starts: Iterable[Any]) -> None:
+        # Without a commit "latest" would mean another offset to each owner, and what came between two would be skipped.
+        for start in starts:
+            pair = (start.topic, start.partition)
+            _, start.offset = self._consumer.get_watermark_offsets(
+                TopicPartition(*pair), timeout=FETCH_TIMEOUT_SECONDS
+            )
+            self._commits.processed[pair] = start.offset
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
         started = clock()
-        places = _places(partitions)
-        self._say(logging.INFO, "member.revoking", partitions=len(places))
-        self._consumer.pause(places)
+        revoked = _as_topic_partitions(partitions)
+        self._log(logging.INFO, "member.revoking", partitions=len(revoked))
+        self._consumer.pause(revoked)
         try:
-            self._callbacks["revoke"](places)
+            self._callbacks["revoke"](revoked)
         finally:
-            outcome = self._commits.decide(partitions, self.serve)
-            self._let_go(partitions)
+            outcome = self._commits.finish(partitions, self.serve)
+            self._release(partitions)
             self._follower.post(ev.RevokeFinished(outcome))
             took = round(clock() - started, 3)
-            self._say(
+            self._log(
                 logging.INFO,
                 "member.revoked",
-                partitions=len(places),
+                partitions=len(revoked),
                 owned=len(self.owned),
                 commit=outcome,
                 seconds=took,
@@ -198,29 +204,31 @@ class Possession:
 
     def _lose(self, reason: str) -> None:
         lost = frozenset(self.owned)
-        self._say(logging.WARNING, "member.lost", reason=reason, partitions=len(lost))
-        self._let_go(lost)
+        self._log(logging.WARNING, "member.lost", reason=reason, partitions=len(lost))
+        self._release(lost)
         try:
             if lost:
-                self._callbacks["lost"](_places(lost))
+                self._callbacks["lost"](_as_topic_partitions(lost))
         finally:
-            quiet = self._commits.quiet
+            no_commit_in_flight = self._commits.no_commit_in_flight
             self._follower.lost.clear()
-            self._follower.post(ev.LoseFinished(uuid4().hex, quiet=quiet))
+            self._follower.post(
+                ev.LoseFinished(uuid4().hex, no_commit_in_flight=no_commit_in_flight)
+            )
 
-    def _let_go(self, partitions: frozenset[Pair]) -> None:
-        self._consumer.incremental_unassign(_places(partitions & self.owned))
+    def _release(self, partitions: frozenset[Pair]) -> None:
+        self._consumer.incremental_unassign(_as_topic_partitions(partitions & self.owned))
         self.owned -= partitions
-        self._buffer = deque(self.ours(self._buffer))
+        self._buffer = deque(self.still_owned(self._buffer))
         self._commits.forget(partitions)
-        self._write("released", partitions)
+        self._journal_changes("released", partitions)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """The consumer is closed: whatever it still owned is nobody's here any more."""
-        self._write("released", self.owned)
+        self._journal_changes("released", self.owned)
         self.owned.clear()
 
-    def _write(self, event: Literal["gained", "released"], pairs: Iterable[Pair]) -> None:
+    def _journal_changes(self, event: Literal["gained", "released"], pairs: Iterable[Pair]) -> None:
         if self._journal is None:
             return
         profile = self._follower.profile
@@ -231,15 +239,15 @@ class Possession:
                     event=event,
                     group=profile.group,
                     instance=profile.instance,
-                    incarnation=self._follower.name_of_life,
+                    incarnation=self._follower.incarnation,
                     topic=topic,
                     partition=number,
                 )
             )
 
-    def _say(self, level: int, event: str, **fields: object) -> None:
-        say(level, event, **self._follower.names(), **fields)
+    def _log(self, level: int, event: str, **fields: object) -> None:
+        log_event(level, event, **self._follower.identity(), **fields)
 
 
-def _places(pairs: Iterable[Pair]) -> list[Any]:
+def _as_topic_partitions(pairs: Iterable[Pair]) -> list[Any]:
     return [TopicPartition(topic, number) for topic, number in sorted(pairs)]

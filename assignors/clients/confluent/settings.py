@@ -65,7 +65,7 @@ class ClientSettings:
     on_commit: Callable[..., object] | None
 
 
-def split(
+def client_settings(
     config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers
 ) -> ClientSettings:
     """Share the user's settings out; raises `SettingError` for one that the hand-over must own."""
@@ -73,6 +73,7 @@ def split(
         if name in REFUSED:
             raise SettingError(f"{name} cannot be set here: {REFUSED[name]}")
     given = dict(config)
+    connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
     auto_commit = _flag(given.pop("enable.auto.commit", True), "enable.auto.commit")
     auto_store = _flag(given.pop("enable.auto.offset.store", True), "enable.auto.offset.store")
     commit_interval = _milliseconds(
@@ -81,51 +82,61 @@ def split(
     poll_interval = _milliseconds(
         given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms"
     )
-    fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
-    connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
+    reset = str(given.get("auto.offset.reset", "latest")).lower()
+    on_commit = given.pop("on_commit", None)
+    return ClientSettings(
+        consumer=_consumer(given, poll_interval, group=group, rack=rack, timers=timers),
+        reader=_reader(connection, group),
+        producer=_producer(connection, timers),
+        auto_commit=auto_commit,
+        auto_store=auto_store,
+        commit_interval=commit_interval / 1000,
+        max_poll_interval=poll_interval / 1000,
+        from_latest=reset in ("latest", "largest", "end"),
+        on_commit=on_commit,
+    )
+
+
+def _consumer(
+    given: Mapping[str, Any], poll_interval: int, *, group: str, rack: str | None, timers: Timers
+) -> dict[str, Any]:
     # librdkafka parks a commit while it has no coordinator, up to the session timeout, and tries it again: two of each,
     # and `timers.commit` is over.
     bound = max(int(timers.commit * 1000 / 4), 10)
-    bounds = {
+    fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
+    return {
+        **({"client.rack": rack} if rack is not None else {}),
+        **given,
         "session.timeout.ms": bound,
         "socket.timeout.ms": bound,
         "heartbeat.interval.ms": max(bound // 3, 1),
-    }
-    consumer = {
-        **({"client.rack": rack} if rack is not None else {}),
-        **given,
-        **bounds,
         "fetch.wait.max.ms": min(fetch_wait, bound // 2),
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "max.poll.interval.ms": max(poll_interval, bound),
     }
-    on_commit = consumer.pop("on_commit", None)
-    return ClientSettings(
-        consumer=consumer,
-        reader={
-            **connection,
-            "group.id": group,  # librdkafka wants one, and for this one the user has the right; nothing is committed
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        },
-        producer={
-            **connection,
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
-        },
-        auto_commit=auto_commit,
-        auto_store=auto_store,
-        commit_interval=commit_interval / 1000,
-        max_poll_interval=poll_interval / 1000,
-        from_latest=str(given.get("auto.offset.reset", "latest")).lower()
-        in ("latest", "largest", "end"),
-        on_commit=on_commit,
-    )
+
+
+def _reader(connection: Mapping[str, Any], group: str) -> dict[str, Any]:
+    return {
+        **connection,
+        # librdkafka wants a group, and for this one the user has the right; nothing is committed.
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+    }
+
+
+def _producer(connection: Mapping[str, Any], timers: Timers) -> dict[str, Any]:
+    return {
+        **connection,
+        "enable.idempotence": True,
+        "linger.ms": 0,
+        "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
+    }
 
 
 def _flag(value: object, name: str) -> bool:

@@ -56,19 +56,19 @@ class Planner:
 
     ledger: Ledger
     epoch: int
-    heard: dict
+    last_record_at: dict
     states: dict
     position: int
     read_back: int
 
 
-class World:
+class SimulatedGroup:
     def __init__(self, seed, *, grant=TIMERS.grant, hasty_commit=False):
         self.random = Random(seed)
         self.grant = grant
         self.hasty_commit = hasty_commit
         self.now = 0.0
-        self.lives = 0
+        self.incarnation_count = 0
         self.assignments = Log()
         self.members = Log()
         self.processes: dict[str, Process] = {}
@@ -79,20 +79,20 @@ class World:
 
     # Members
 
-    def life(self):
-        self.lives += 1
-        return f"life{self.lives}"
+    def new_incarnation(self):
+        self.incarnation_count += 1
+        return f"life{self.incarnation_count}"
 
     def start(self, instance):
         member = MemberMachine(
             profile=MemberProfile(group="g", instance=instance, topics=("t", "u")),
             timers=TIMERS,
-            incarnation=self.life(),
+            incarnation=self.new_incarnation(),
         )
         self.processes[instance] = Process(member, len(self.assignments.entries))
-        self.tell(self.processes[instance], ev.Started())
+        self.send(self.processes[instance], ev.Started())
 
-    def tell(self, process, event):
+    def send(self, process, event):
         process.member, effects = step(process.member, event, self.now)
         for effect in effects:
             match effect:
@@ -109,7 +109,9 @@ class World:
         _, key, record = self.assignments.entries[process.position]
         process.position += 1
         if key == process.member.key:
-            self.tell(process, ev.AssignmentGone() if record is None else ev.AssignmentSeen(record))
+            self.send(
+                process, ev.AssignmentDeleted() if record is None else ev.AssignmentReceived(record)
+            )
 
     def perform(self, process):
         if not process.orders:
@@ -119,7 +121,7 @@ class World:
             case ev.Grant(partitions):
                 process.using |= partitions
                 self.check()
-                self.tell(process, ev.GrantFinished())
+                self.send(process, ev.GrantFinished())
             case ev.Revoke(partitions):
                 assert partitions <= process.using
                 process.using -= partitions
@@ -129,11 +131,16 @@ class World:
                     self.commits.append((arrives, process.member.profile.instance, partitions))
                     if self.hasty_commit:
                         outcome = "committed"
-                self.tell(process, ev.RevokeFinished(outcome))
+                self.send(process, ev.RevokeFinished(outcome))
             case ev.Lose():
                 process.using.clear()
                 process.orders.clear()
-                self.tell(process, ev.LoseFinished(self.life(), quiet=self.random.random() < 0.7))
+                self.send(
+                    process,
+                    ev.LoseFinished(
+                        self.new_incarnation(), no_commit_in_flight=self.random.random() < 0.7
+                    ),
+                )
 
     # Planner
 
@@ -144,16 +151,16 @@ class World:
         ledger = self.rebuilt(assignments, members)
         for process in self.processes.values():
             for partition in process.using:
-                assert ledger.owners()[partition] == _who(process.member), (
+                assert ledger.owners()[partition] == _incarnation_of(process.member), (
                     "a planner that starts knows every owner"
                 )
-        heard = {Incarnation(r.instance, r.incarnation): self.now for r in members}
-        heard |= dict.fromkeys(ledger.holdings, self.now)
+        last_record_at = {Incarnation(r.instance, r.incarnation): self.now for r in members}
+        last_record_at |= dict.fromkeys(ledger.holdings, self.now)
         states = {Incarnation(r.instance, r.incarnation): r for r in members}
         self.planner = Planner(
             ledger,
             self.planner_epoch,
-            heard,
+            last_record_at,
             states,
             len(self.members.entries),
             len(self.assignments.entries),
@@ -175,43 +182,52 @@ class World:
         if planner.position < len(self.members.entries):
             _, key, record = self.members.entries[planner.position]
             planner.position += 1
-            self.hear(planner, Incarnation(*key[2:]), record)
+            self.receive(planner, Incarnation(*key[2:]), record)
         if planner.read_back < len(self.assignments.entries):
             _, key, record = self.assignments.entries[planner.read_back]
             planner.read_back += 1
             if record is not None and record.state == "evicted":
                 planner.ledger = planner.ledger.eviction_read_back(Incarnation(*key[2:]), self.now)
-        dead = {who for who, at in planner.heard.items() if self.now - at >= TIMERS.dead_after}
-        for who in dead | planner.ledger.overdue(self.now, TIMERS.revoke_timeout):
-            self.evict(planner, who)
+        dead = {
+            incarnation
+            for incarnation, at in planner.last_record_at.items()
+            if self.now - at >= TIMERS.dead_after
+        }
+        for incarnation in dead | planner.ledger.overdue(self.now, TIMERS.revoke_timeout):
+            self.evict(planner, incarnation)
         planner.ledger = planner.ledger.tick(self.now)
         self.publish(planner)
 
-    def hear(self, planner, who, record):
+    def receive(self, planner, incarnation, record):
         if record is None:
-            planner.ledger = planner.ledger.leave(who)
-            planner.heard.pop(who, None)
-            planner.states.pop(who, None)
+            planner.ledger = planner.ledger.leave(incarnation)
+            planner.last_record_at.pop(incarnation, None)
+            planner.states.pop(incarnation, None)
             return
         planner.ledger = planner.ledger.acknowledge(record)
         if record.state == "left":
             return
-        holding = planner.ledger.holdings.get(who)
+        holding = planner.ledger.holdings.get(incarnation)
         if holding is None or not (holding.evicted or holding.left):
-            planner.heard[who] = self.now
-        if record.state == "joining" and who not in planner.states:
-            for other in [o for o in planner.states if o.instance == who.instance and o != who]:
+            planner.last_record_at[incarnation] = self.now
+        if record.state == "joining" and incarnation not in planner.states:
+            for other in [
+                o for o in planner.states if o.instance == incarnation.instance and o != incarnation
+            ]:
                 self.evict(planner, other)
-        planner.states[who] = record
+        planner.states[incarnation] = record
 
-    def evict(self, planner, who):
-        planner.ledger = planner.ledger.evict(who)
-        planner.heard.pop(who, None)
-        planner.states.pop(who, None)
+    def evict(self, planner, incarnation):
+        planner.ledger = planner.ledger.evict(incarnation)
+        planner.last_record_at.pop(incarnation, None)
+        planner.states.pop(incarnation, None)
 
     def publish(self, planner):
-        live = sorted(set(planner.states) & set(planner.heard))
-        target = {who: frozenset(PARTITIONS[at :: len(live)]) for at, who in enumerate(live)}
+        live = sorted(set(planner.states) & set(planner.last_record_at))
+        target = {
+            incarnation: frozenset(PARTITIONS[at :: len(live)])
+            for at, incarnation in enumerate(live)
+        }
         planner.ledger = planner.ledger.set_target(target)
         ledger, changes = planner.ledger.next_records(
             epoch=planner.ledger.epoch + 1, planner_epoch=planner.epoch, now=self.now
@@ -221,9 +237,9 @@ class World:
             return
         self.epochs.append(ledger.epoch)
         for change in changes:
-            gone = isinstance(change, Tombstone)
-            self.assignments.append(self.now, change.key, None if gone else change)
-            if gone:  # the planner clears up after the dead
+            removed = isinstance(change, Tombstone)
+            self.assignments.append(self.now, change.key, None if removed else change)
+            if removed:  # the planner clears up after the dead
                 self.members.append(self.now, change.key, None)
         self.check_records(ledger)
 
@@ -235,14 +251,14 @@ class World:
 
     def check_records(self, ledger):
         records = [r for r in self.assignments.latest().values() if r is not None]
-        held = [
+        owned = [
             p
             for r in records
             for part in (r.assigned, r.revoking)
             for t, ns in part.items()
             for p in ((t, n) for n in ns)
         ]
-        assert len(held) == len(set(held)), "the records give a partition to two incarnations"
+        assert len(owned) == len(set(owned)), "the records give a partition to two incarnations"
         rebuilt = self.rebuilt(records, [])
         assert rebuilt.owners() == ledger.owners()
 
@@ -263,7 +279,7 @@ class World:
             self.arrive()
             for process in self.processes.values():
                 self.keep_lease(process)
-                self.tell(process, ev.Tick())
+                self.send(process, ev.Tick())
             self.check()
 
     def keep_lease(self, process):
@@ -278,7 +294,7 @@ class World:
             while process.orders:
                 self.perform(process)
 
-    def happen(self, *, faults):
+    def random_step(self, *, faults):
         process = self.random.choice(list(self.processes.values()) or [None])
         chance = self.random.random()
         if chance < 0.30:
@@ -305,14 +321,14 @@ class World:
             case "start" if instance not in self.processes:
                 self.start(instance)
             case "crash" | "restart" if process:
-                gone = process.member.profile.instance
-                del self.processes[gone]
+                crashed = process.member.profile.instance
+                del self.processes[crashed]
                 if kind == "restart":
-                    self.start(gone)
+                    self.start(crashed)
             case "leave" if process:
-                self.tell(process, ev.LeaveRequested())
+                self.send(process, ev.LeaveRequested())
             case "overrun" if process:
-                self.tell(process, ev.Overrun())
+                self.send(process, ev.PollOverdue())
             case "planner":
                 self.planner = None
             case "pause":
@@ -320,10 +336,10 @@ class World:
 
     def run(self, steps):
         for _ in range(steps):
-            self.happen(faults=True)
-            self.bury()
+            self.random_step(faults=True)
+            self.remove_left()
 
-    def bury(self):
+    def remove_left(self):
         for instance in [i for i, p in self.processes.items() if p.member.phase is Phase.LEFT]:
             del self.processes[instance]
 
@@ -332,24 +348,24 @@ class World:
             self.start("i0")
         for _ in range(40):
             for _ in range(60):
-                self.happen(faults=False)
+                self.random_step(faults=False)
             for process in list(self.processes.values()):
                 while process.orders or process.position < len(self.assignments.entries):
                     self.read(process)
                     self.perform(process)
-            self.bury()
+            self.remove_left()
             while self.planner and self.planner.position < len(self.members.entries):
                 self.plan()
             self.advance(2.0)
 
 
-def _who(member):
+def _incarnation_of(member):
     return Incarnation(member.profile.instance, member.incarnation)
 
 
 @pytest.mark.parametrize("seed", range(120))
 def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
-    world = World(seed)
+    world = SimulatedGroup(seed)
     world.run(500)
     world.settle()
     if not world.processes:  # the last one was leaving
@@ -369,7 +385,7 @@ def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
 
 def _fails(seeds=60, **mutation):
     for seed in range(seeds):
-        world = World(seed, **mutation)
+        world = SimulatedGroup(seed, **mutation)
         try:
             world.run(500)
         except AssertionError:
@@ -401,8 +417,8 @@ def test_a_member_that_acknowledges_while_a_commit_may_still_arrive_is_caught():
 def test_a_member_that_acknowledges_before_it_has_stopped_is_caught(monkeypatch):
     def hasty(member, partitions, record, now):
         if record is None or not partitions:
-            return machine._given_up(member, partitions, record, now)
-        after, effects = machine._given_up(member, partitions, record, now)
+            return machine._after_revocation(member, partitions, record, now)
+        after, effects = machine._after_revocation(member, partitions, record, now)
         return after, (*effects, ev.Revoke(partitions))
 
     monkeypatch.setattr(machine, "_revoke", hasty)

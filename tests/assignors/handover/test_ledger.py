@@ -17,12 +17,12 @@ def share(*partitions):
     return frozenset(partitions)
 
 
-def says(who, acked, *owned, state="active"):
+def announcement(incarnation, acked, *owned, state="active"):
     """A member's announcement."""
     return MemberRecord(
         group="g",
-        instance=who.instance,
-        incarnation=who.incarnation,
+        instance=incarnation.instance,
+        incarnation=incarnation.incarnation,
         client="c",
         client_version="1",
         topics=("t",),
@@ -60,7 +60,7 @@ def empty():
 @pytest.fixture
 def owned_by_a(empty):
     ledger, _ = publish(empty.set_target({A: share(P0, P1)}), 1)
-    return ledger.acknowledge(says(A, 1, P0, P1))
+    return ledger.acknowledge(announcement(A, 1, P0, P1))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
     assert parts(changes[A]) == [{"t": (0,)}, {}, {"t": (1,)}]
     assert parts(changes[B]) == [{}, {"t": (1,)}, {}]
     assert not ledger.settled
-    ledger, changes = publish(ledger.acknowledge(says(A, 2, P0)), 3)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 2, P0)), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
     assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
     assert ledger.settled
@@ -92,39 +92,39 @@ def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
 
 
 def test_an_announcement_from_before_the_revocation_frees_nothing(moving):
-    assert moving.acknowledge(says(A, 1, P0)) is moving
+    assert moving.acknowledge(announcement(A, 1, P0)) is moving
 
 
 def test_an_acknowledgement_that_still_owns_the_partition_frees_nothing(moving):
-    assert moving.acknowledge(says(A, 2, P0, P1)) is moving
+    assert moving.acknowledge(announcement(A, 2, P0, P1)) is moving
 
 
 def test_another_incarnations_acknowledgement_frees_nothing(moving):
-    assert moving.acknowledge(says(A2, 2)) is moving
-    assert moving.acknowledge(replace(says(A, 2, P0), group="h")) is moving
+    assert moving.acknowledge(announcement(A2, 2)) is moving
+    assert moving.acknowledge(replace(announcement(A, 2, P0), group="h")) is moving
 
 
 def test_an_acknowledgement_of_an_epoch_that_never_was_frees_nothing(moving):
-    assert moving.acknowledge(says(A, 3, P0)) is moving
+    assert moving.acknowledge(announcement(A, 3, P0)) is moving
 
 
 def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
-    ledger, _ = publish(moving.acknowledge(says(A, 2, P0)), 3)
+    ledger, _ = publish(moving.acknowledge(announcement(A, 2, P0)), 3)
     ledger, _ = publish(
-        ledger.acknowledge(says(B, 3, P1)).set_target({A: share(P0, P1), B: share()}), 4
+        ledger.acknowledge(announcement(B, 3, P1)).set_target({A: share(P0, P1), B: share()}), 4
     )
-    ledger, _ = publish(ledger.acknowledge(says(B, 4)), 5)
+    ledger, _ = publish(ledger.acknowledge(announcement(B, 4)), 5)
     ledger, _ = publish(
-        ledger.acknowledge(says(A, 5, P0, P1)).set_target({A: share(P0), B: share(P1)}), 6
+        ledger.acknowledge(announcement(A, 5, P0, P1)).set_target({A: share(P0), B: share(P1)}), 6
     )
-    late = says(A, 2, P0)
+    late = announcement(A, 2, P0)
     assert ledger.acknowledge(late) is ledger, "it is from the first move"
 
 
 def test_a_target_that_turns_back_waits_for_the_revocation_all_the_same(moving):
     ledger, changes = publish(moving.set_target({A: share(P0, P1)}), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {"t": (1,)}, {"t": (1,)}]
-    ledger, changes = publish(ledger.acknowledge(says(A, 3, P0)), 4)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 3, P0)), 4)
     assert parts(changes[A]) == [{"t": (0, 1)}, {}, {}]
 
 
@@ -147,7 +147,7 @@ def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
 @pytest.mark.parametrize("said", ["announced", "tombstone"])
 def test_who_leaves_frees_everything_at_once(owned_by_a, said):
     ledger = (
-        owned_by_a.acknowledge(says(A, 1, state="left"))
+        owned_by_a.acknowledge(announcement(A, 1, state="left"))
         if said == "announced"
         else owned_by_a.leave(A)
     )
@@ -158,7 +158,7 @@ def test_who_leaves_frees_everything_at_once(owned_by_a, said):
 
 
 def test_who_says_that_it_left_and_owns_something_is_not_believed(owned_by_a):
-    assert owned_by_a.acknowledge(says(A, 1, P0, state="left")) is owned_by_a
+    assert owned_by_a.acknowledge(announcement(A, 1, P0, state="left")) is owned_by_a
 
 
 def test_an_eviction_frees_only_once_it_was_read_back_and_waited_out(owned_by_a):
@@ -185,7 +185,7 @@ def test_an_eviction_that_is_not_published_cannot_have_been_read_back(owned_by_a
 
 def test_an_evicted_member_that_hears_of_it_and_says_goodbye_frees_everything(owned_by_a):
     ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
-    ledger, changes = publish(ledger.acknowledge(says(A, 1, state="left")), 3)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 1, state="left")), 3)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
@@ -204,7 +204,7 @@ def test_what_is_revoked_for_too_long_is_overdue(moving):
     assert moving.overdue(59.9, 60.0) == frozenset()
     assert moving.overdue(60.0, 60.0) == {A}
     assert moving.evict(A).overdue(60.0, 60.0) == frozenset()
-    assert moving.acknowledge(says(A, 2, P0)).overdue(60.0, 60.0) == frozenset()
+    assert moving.acknowledge(announcement(A, 2, P0)).overdue(60.0, 60.0) == frozenset()
 
 
 def test_the_records_tell_rack_and_capacity(empty):
@@ -239,9 +239,9 @@ def test_a_planner_that_starts_knows_what_is_not_free(moving):
 
 
 def test_a_planner_that_starts_takes_in_what_was_announced_meanwhile(moving):
-    _, changes = publish(recovered(moving, members=[says(A, 2, P0), says(B, 2)]), 3)
+    _, changes = publish(recovered(moving, members=[announcement(A, 2, P0), announcement(B, 2)]), 3)
     assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
-    assert recovered(moving, members=[says(A, 1, P0)]).owners() == moving.owners()
+    assert recovered(moving, members=[announcement(A, 1, P0)]).owners() == moving.owners()
 
 
 def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by_a):
@@ -255,7 +255,7 @@ def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by
 
 def test_epochs_go_on_after_all_that_was_ever_published_or_acknowledged(moving):
     assert recovered(moving, group_epoch=9).epoch == 9
-    assert recovered(moving, members=[says(A, 12, P0)]).epoch == 12
+    assert recovered(moving, members=[announcement(A, 12, P0)]).epoch == 12
     assert (
         Ledger.recover(
             group="g", grant=30.0, group_epoch=4, assignments=[], members=[], now=0.0
@@ -271,9 +271,9 @@ def test_records_that_contradict_each_other_are_held_by_both(moving):
         group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0
     )
     ledger, _ = publish(ledger.set_target({B: share(P0, P1)}), 3)
-    ledger, changes = publish(ledger.acknowledge(says(A, 3)), 4)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 3)), 4)
     assert B not in changes, "the other one still has it"
-    ledger, changes = publish(ledger.acknowledge(says(Incarnation("c", "1"), 4)), 5)
+    ledger, changes = publish(ledger.acknowledge(announcement(Incarnation("c", "1"), 4)), 5)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
@@ -281,12 +281,20 @@ def test_ten_thousand_partitions_move_between_a_hundred_members(empty):
     members = [Incarnation(f"i{number}", "1") for number in range(100)]
     everything = [("t", number) for number in range(10_000)]
     ledger, _ = publish(
-        empty.set_target({who: share(*everything[at::100]) for at, who in enumerate(members)}), 1
+        empty.set_target(
+            {incarnation: share(*everything[at::100]) for at, incarnation in enumerate(members)}
+        ),
+        1,
     )
-    turned = {who: share(*everything[(at + 1) % 100 :: 100]) for at, who in enumerate(members)}
+    turned = {
+        incarnation: share(*everything[(at + 1) % 100 :: 100])
+        for at, incarnation in enumerate(members)
+    }
     ledger, changes = publish(ledger.set_target(turned), 2)
     for change in changes.values():
         assert isinstance(change, MemberAssignment)
-        ledger = ledger.acknowledge(says(Incarnation(change.instance, change.incarnation), 2))
+        ledger = ledger.acknowledge(
+            announcement(Incarnation(change.instance, change.incarnation), 2)
+        )
     ledger, _ = publish(ledger, 3)
     assert ledger.settled

@@ -18,7 +18,7 @@ P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
 TIMERS = Timers()
 
 
-class Play:
+class MemberTranscript:
     """A member on a stage: tells it events, keeps the time."""
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Play:
 
     def assign(self, epoch, *numbers, planner=1, state="active"):
         assigned = {"t": numbers} if numbers else {}
-        return self(ev.AssignmentSeen(record(epoch, assigned, planner=planner, state=state)))
+        return self(ev.AssignmentReceived(record(epoch, assigned, planner=planner, state=state)))
 
 
 def record(epoch, assigned, *, planner=1, state="active"):
@@ -56,14 +56,14 @@ def record(epoch, assigned, *, planner=1, state="active"):
     )
 
 
-def said(effect):
+def announced_state(effect):
     assert isinstance(effect, ev.Announce)
     return effect.record.state, effect.record.acked_epoch, effect.record.owned.get("t", ())
 
 
 @pytest.fixture
 def play():
-    play = Play()
+    play = MemberTranscript()
     play(ev.Started())
     return play
 
@@ -77,26 +77,28 @@ def owner(play):
 
 
 def test_who_starts_announces_that_it_joins_and_owns_nothing():
-    (announced,) = Play()(ev.Started())
-    assert said(announced) == ("joining", 0, ())
+    (announced,) = MemberTranscript()(ev.Started())
+    assert announced_state(announced) == ("joining", 0, ())
     assert announced.record.key == ("m", "g", "i", "one")
 
 
 def test_the_first_assignment_is_acknowledged_then_granted_then_announced(play):
     announced, grant = play.assign(5, 0, 1)
-    assert said(announced) == ("active", 5, ())
+    assert announced_state(announced) == ("active", 5, ())
     assert grant == ev.Grant(frozenset({P0, P1}))
     (announced,) = play(ev.GrantFinished())
-    assert said(announced) == ("active", 5, (0, 1))
+    assert announced_state(announced) == ("active", 5, (0, 1))
 
 
 def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_is_granted(owner):
     assert owner.assign(6, 1, 2) == [ev.Revoke(frozenset({P0}))]
     assert owner.member.phase is Phase.REVOKING
     (heartbeat,) = owner(ev.Tick(), after=TIMERS.heartbeat)
-    assert said(heartbeat) == ("active", 5, (0, 1)), "until it has stopped it says that it owns it"
+    assert announced_state(heartbeat) == ("active", 5, (0, 1)), (
+        "until it has stopped it says that it owns it"
+    )
     announced, grant = owner(ev.RevokeFinished("committed"))
-    assert said(announced) == ("active", 6, (1,))
+    assert announced_state(announced) == ("active", 6, (1,))
     assert grant == ev.Grant(frozenset({P2}))
     assert owner.member.phase is Phase.ACTIVE
 
@@ -104,7 +106,7 @@ def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_
 def test_a_commit_that_was_refused_is_decided_too(owner):
     owner.assign(6, 1)
     (announced,) = owner(ev.RevokeFinished("refused"))
-    assert said(announced) == ("active", 6, (1,))
+    assert announced_state(announced) == ("active", 6, (1,))
 
 
 def test_a_commit_of_unknown_outcome_is_waited_out_before_the_acknowledgement(owner):
@@ -112,9 +114,9 @@ def test_a_commit_of_unknown_outcome_is_waited_out_before_the_acknowledgement(ow
     assert owner(ev.RevokeFinished("unknown")) == []
     for _ in range(3):
         (heartbeat,) = owner(ev.Tick(), after=TIMERS.commit / 4)
-        assert said(heartbeat) == ("active", 5, (0, 1))
+        assert announced_state(heartbeat) == ("active", 5, (0, 1))
     (announced,) = owner(ev.Tick(), after=TIMERS.commit / 4)
-    assert said(announced) == ("active", 6, (1,))
+    assert announced_state(announced) == ("active", 6, (1,))
 
 
 @pytest.mark.parametrize("epochs", [{"epoch": 5}, {"epoch": 4}, {"epoch": 9, "planner": 0}])
@@ -129,7 +131,7 @@ def test_a_newer_planners_record_counts_even_if_its_epoch_is_lower(owner):
 
 def test_a_record_that_changes_nothing_is_acknowledged(owner):
     (announced,) = owner.assign(6, 0, 1)
-    assert said(announced) == ("active", 6, (0, 1))
+    assert announced_state(announced) == ("active", 6, (0, 1))
 
 
 def test_records_that_come_while_one_is_applied_wait_and_only_the_newest_counts(owner):
@@ -137,10 +139,10 @@ def test_records_that_come_while_one_is_applied_wait_and_only_the_newest_counts(
     assert owner.assign(7, 0, 1, 2) == []
     assert owner.assign(8, 2) == []
     announced, revoke = owner(ev.RevokeFinished("committed"))
-    assert said(announced) == ("active", 6, (1,))
+    assert announced_state(announced) == ("active", 6, (1,))
     assert revoke == ev.Revoke(frozenset({P1}))
     announced, grant = owner(ev.RevokeFinished("committed"))
-    assert said(announced) == ("active", 8, ())
+    assert announced_state(announced) == ("active", 8, ())
     assert grant == ev.Grant(frozenset({P2}))
 
 
@@ -148,14 +150,14 @@ def test_a_revocation_waits_for_the_grant_before_it(play):
     play.assign(5, 0)
     assert play.assign(6) == []
     announced, revoke = play(ev.GrantFinished())
-    assert said(announced) == ("active", 5, (0,))
+    assert announced_state(announced) == ("active", 5, (0,))
     assert revoke == ev.Revoke(frozenset({P0}))
 
 
 def test_what_is_being_granted_is_owned_already(play):
     play.assign(5, 0)
     (heartbeat,) = play(ev.Tick(), after=TIMERS.heartbeat)
-    assert said(heartbeat) == ("active", 5, (0,))
+    assert announced_state(heartbeat) == ("active", 5, (0,))
 
 
 def test_heartbeats_count_and_come_in_time(play):
@@ -165,7 +167,11 @@ def test_heartbeats_count_and_come_in_time(play):
     assert second.record.heartbeat == first.record.heartbeat + 1
 
 
-LOSSES = [ev.AssignmentGone(), ev.Overrun(), ev.AssignmentSeen(record(9, {}, state="evicted"))]
+LOSSES = [
+    ev.AssignmentDeleted(),
+    ev.PollOverdue(),
+    ev.AssignmentReceived(record(9, {}, state="evicted")),
+]
 
 
 @pytest.mark.parametrize("event", LOSSES)
@@ -175,17 +181,17 @@ def test_who_is_lost_drops_everything_is_silent_and_joins_anew(owner, event):
     assert owner.member.phase is Phase.LOST
     assert owner(ev.Tick(), after=100.0) == []
     assert owner.assign(10, 0) == []
-    farewell, retire, hello = owner(ev.LoseFinished("two", quiet=True))
-    assert said(farewell) == ("left", 5, ())
+    farewell, retire, hello = owner(ev.LoseFinished("two", no_commit_in_flight=True))
+    assert announced_state(farewell) == ("left", 5, ())
     assert farewell.record.incarnation == "one"
     assert retire == ev.Retire(("m", "g", "i", "one"))
-    assert said(hello) == ("joining", 0, ())
+    assert announced_state(hello) == ("joining", 0, ())
     assert hello.record.incarnation == "two"
 
 
 def test_who_is_lost_with_a_commit_under_way_does_not_say_that_its_partitions_are_free(owner):
-    owner(ev.Overrun())
-    (hello,) = owner(ev.LoseFinished("two", quiet=False))
+    owner(ev.PollOverdue())
+    (hello,) = owner(ev.LoseFinished("two", no_commit_in_flight=False))
     assert hello.record.incarnation == "two"
 
 
@@ -194,17 +200,17 @@ def test_who_is_lost_while_it_gives_something_up_does_not_say_so_either(owner, o
     owner.assign(6, 1)
     if outcome == "unknown":
         owner(ev.RevokeFinished(outcome))
-    owner(ev.AssignmentGone())
+    owner(ev.AssignmentDeleted())
     if outcome == "committed":
         assert owner(ev.RevokeFinished(outcome)) == [], "it comes too late"
-    (hello,) = owner(ev.LoseFinished("two", quiet=True))
+    (hello,) = owner(ev.LoseFinished("two", no_commit_in_flight=True))
     assert hello.record.incarnation == "two"
 
 
 def test_who_leaves_gives_up_everything_then_says_so(owner):
     assert owner(ev.LeaveRequested()) == [ev.Revoke(frozenset({P0, P1}))]
     announced, retire = owner(ev.RevokeFinished("committed"))
-    assert said(announced) == ("left", 5, ())
+    assert announced_state(announced) == ("left", 5, ())
     assert retire == ev.Retire(("m", "g", "i", "one"))
     assert owner.member.phase is Phase.LEFT
     assert owner.assign(6, 0) == []
@@ -215,14 +221,14 @@ def test_who_leaves_waits_out_a_commit_of_unknown_outcome(owner):
     owner(ev.LeaveRequested())
     assert owner(ev.RevokeFinished("unknown")) == []
     announced, _ = owner(ev.Tick(), after=TIMERS.commit)
-    assert said(announced) == ("left", 5, ())
+    assert announced_state(announced) == ("left", 5, ())
 
 
 def test_who_leaves_while_something_is_granted_finishes_that_first(play):
     play.assign(5, 0)
     assert play(ev.LeaveRequested()) == []
     announced, revoke = play(ev.GrantFinished())
-    assert said(announced) == ("active", 5, (0,))
+    assert announced_state(announced) == ("active", 5, (0,))
     assert revoke == ev.Revoke(frozenset({P0}))
 
 
@@ -230,25 +236,25 @@ def test_who_leaves_takes_up_no_other_record(owner):
     owner(ev.LeaveRequested())
     assert owner.assign(6, 2) == []
     announced, _ = owner(ev.RevokeFinished("committed"))
-    assert said(announced) == ("left", 5, ())
+    assert announced_state(announced) == ("left", 5, ())
 
 
 def test_who_owns_nothing_leaves_at_once(play):
     announced, _ = play(ev.LeaveRequested())
-    assert said(announced) == ("left", 0, ())
+    assert announced_state(announced) == ("left", 0, ())
 
 
 def test_who_is_lost_and_leaves_does_not_join_anew(owner):
-    owner(ev.Overrun())
+    owner(ev.PollOverdue())
     assert owner(ev.LeaveRequested()) == []
-    farewell, _ = owner(ev.LoseFinished("two", quiet=True))
-    assert said(farewell) == ("left", 5, ())
+    farewell, _ = owner(ev.LoseFinished("two", no_commit_in_flight=True))
+    assert announced_state(farewell) == ("left", 5, ())
     assert owner.member.phase is Phase.LEFT
 
 
 def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(owner):
-    (announced,) = owner(ev.AssignmentRefused(7, "unknown-v"))
-    assert said(announced) == ("active", 5, (0, 1))
+    (announced,) = owner(ev.AssignmentRejected(7, "unknown-v"))
+    assert announced_state(announced) == ("active", 5, (0, 1))
     assert announced.record.nack == Nack(epoch=7, code="unknown-v")
     (announced,) = owner.assign(8, 0, 1)
     assert announced.record.nack is None
@@ -256,7 +262,11 @@ def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(owne
 
 @pytest.mark.parametrize(
     "event",
-    [ev.RevokeFinished("committed"), ev.GrantFinished(), ev.LoseFinished("two", quiet=True)],
+    [
+        ev.RevokeFinished("committed"),
+        ev.GrantFinished(),
+        ev.LoseFinished("two", no_commit_in_flight=True),
+    ],
 )
 def test_an_answer_that_nobody_waits_for_is_ignored(owner, event):
     before = owner.member

@@ -49,7 +49,7 @@ def _make_topics(bootstrap, sizes, config):
         time.sleep(0.1)
 
 
-class Planner(Thread):
+class ScriptedPlanner(Thread):
     """Publishes `share(members)` for whoever is there; `share` gets the live instances, sorted."""
 
     def __init__(self, bootstrap, prefix, group, share):
@@ -63,7 +63,7 @@ class Planner(Thread):
         self.lock = Lock()
         self.records: list[MemberRecord | Tombstone] = []
         self.live: dict[str, str] = {}
-        self.heard: dict[Incarnation, float] = {}
+        self.last_record_at: dict[Incarnation, float] = {}
         self.ledger = Ledger.empty(group=group, grant=TIMERS.grant)
         self.evictions: dict[Incarnation, float] = {}
         self.failure = None
@@ -102,50 +102,50 @@ class Planner(Thread):
             message = reader.poll(0.05)
             while message is not None:
                 assert message.error() is None, message.error()
-                self.hear(message)
+                self.receive(message)
                 message = reader.poll(0)
             self.plan(producer)
         reader.close()
 
-    def hear(self, message):
+    def receive(self, message):
         if message.topic() == self.topics.assignments:
             record = decode("assignments", message.key(), message.value())
             if isinstance(record, Rejection):  # a test's own
                 return
             if not isinstance(record, Tombstone) and record.state == "evicted":
-                who, now = Incarnation(record.instance, record.incarnation), clock()
-                self.evictions.setdefault(who, now)
-                self.ledger = self.ledger.eviction_read_back(who, now)
+                incarnation, now = Incarnation(record.instance, record.incarnation), clock()
+                self.evictions.setdefault(incarnation, now)
+                self.ledger = self.ledger.eviction_read_back(incarnation, now)
             return
         record = decode("members", message.key(), message.value())
         with self.lock:
             self.records.append(record)
         if isinstance(record, Tombstone):
-            who = Incarnation(*record.key[2:])
-            self.ledger = self.ledger.leave(who)
-            self.forget(who)
+            incarnation = Incarnation(*record.key[2:])
+            self.ledger = self.ledger.leave(incarnation)
+            self.forget(incarnation)
             return
-        who = Incarnation(record.instance, record.incarnation)
+        incarnation = Incarnation(record.instance, record.incarnation)
         self.ledger = self.ledger.acknowledge(record)
         if record.state == "left":
-            self.forget(who)
+            self.forget(incarnation)
             return
-        self.heard[who] = clock()
+        self.last_record_at[incarnation] = clock()
         if record.state == "joining":
-            if (old := self.live.get(who.instance)) not in (None, who.incarnation):
-                self.ledger = self.ledger.evict(Incarnation(who.instance, old))
-            self.live[who.instance] = who.incarnation
+            if (old := self.live.get(incarnation.instance)) not in (None, incarnation.incarnation):
+                self.ledger = self.ledger.evict(Incarnation(incarnation.instance, old))
+            self.live[incarnation.instance] = incarnation.incarnation
 
-    def forget(self, who):
-        if self.live.get(who.instance) == who.incarnation:
-            del self.live[who.instance]
+    def forget(self, incarnation):
+        if self.live.get(incarnation.instance) == incarnation.incarnation:
+            del self.live[incarnation.instance]
 
     def plan(self, producer):
-        for instance, incarnation in list(self.live.items()):
-            who = Incarnation(instance, incarnation)
-            if clock() - self.heard[who] > TIMERS.dead_after:
-                self.ledger = self.ledger.evict(who)
-                self.forget(who)
+        for instance, name in list(self.live.items()):
+            incarnation = Incarnation(instance, name)
+            if clock() - self.last_record_at[incarnation] > TIMERS.dead_after:
+                self.ledger = self.ledger.evict(incarnation)
+                self.forget(incarnation)
         shares = self.share(sorted(self.live))
         target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
         ledger = self.ledger.set_target(target).tick(clock())
@@ -180,7 +180,7 @@ def plan(cluster, fresh, make_topics):
         if topics:
             names = Topics(prefix)
             make_topics({names.members: 2, names.assignments: 2}, **{"cleanup.policy": "compact"})
-        planner = Planner(cluster.bootstrap, prefix, group or fresh("group"), share)
+        planner = ScriptedPlanner(cluster.bootstrap, prefix, group or fresh("group"), share)
         planners.append(planner)
         if topics:
             planner.start()

@@ -9,13 +9,13 @@ from assignors.clients.confluent import ManagedConsumer, SettingError
 from assignors.clients.confluent import follower as confluent_follower
 from assignors.clients.confluent.settings import (
     REFUSED,
-    split,
+    client_settings,
 )
 from assignors.handover.timers import Timers
 
 
 def made(config, **options):
-    return split(config, group="g", timers=Timers(), **{"rack": None, **options})
+    return client_settings(config, group="g", timers=Timers(), **{"rack": None, **options})
 
 
 @pytest.mark.parametrize("name", REFUSED)
