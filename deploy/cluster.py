@@ -23,7 +23,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from deploy import guard
-from deploy.broker import JVM_OPTIONS, Node, java_command, meta_properties, new_id, properties
+from deploy.broker_config import (
+    JVM_OPTIONS,
+    Node,
+    java_command,
+    meta_properties,
+    new_id,
+    properties,
+)
 from deploy.errors import SetupError
 from deploy.jars import classpath
 from deploy.java import java

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from deploy import java
-from deploy.broker import java_command
+from deploy.broker_config import java_command
 from deploy.errors import SetupError
 from deploy.jars import classpath
 

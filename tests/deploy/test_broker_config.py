@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.broker import Node, java_command, meta_properties, new_id, properties
+from deploy.broker_config import (
+    Node,
+    java_command,
+    meta_properties,
+    new_id,
+    properties,
+)
 
 
 def nodes(count):
