@@ -1,1 +1,1 @@
-"""What levelwind runs on: the embedded cluster, its jars and its Java runtime."""
+"""The embedded cluster, its jars and its Java runtime; it imports nothing else of levelwind."""

@@ -1,4 +1,4 @@
-"""`python -m deploy setup | lock`: what the Makefile asks of this package."""
+"""`python -m deploy setup | lock`: the commands of the Makefile."""
 
 import sys
 
@@ -8,19 +8,19 @@ from deploy.java import java
 
 
 def setup() -> None:
-    """Fetch what runs on Java, and Java itself where it is missing."""
+    """Fetch the jars, and a Java runtime where it is missing."""
     for name in jars.SETS:
-        jars.classpath(name, _say)
-    java(_say)
+        jars.classpath(name, _print_step)
+    java(_print_step)
 
 
 def lock() -> None:
-    """Resolve the pom anew into the lock."""
+    """Resolve the pom again and write the lock."""
     jars.LOCK.write_text(jars.written({name: jars.resolve(name) for name in jars.SETS}))
 
 
-def _say(words: str) -> None:
-    print(f"setup: {words}", flush=True)  # noqa: T201 - it speaks to the terminal
+def _print_step(step: str) -> None:
+    print(f"setup: {step}", flush=True)  # noqa: T201 - output for the terminal
 
 
 COMMANDS = {"setup": setup, "lock": lock}

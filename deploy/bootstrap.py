@@ -1,8 +1,8 @@
-"""From a bare Python to `.venv`: the locked packages and this project, and nothing but what the locks name.
+"""Bootstrap: from a bare Python to `.venv` with the locked packages and this project, nothing else.
 
-Run by `make setup` with the machine's own Python, hence the standard library alone. The installer, uv, is itself pinned by
-`requirements-bootstrap.lock` and kept in the user's cache. Each step is tried without the network first: once caches are
-warm, a fresh checkout needs none.
+`make setup` runs this file with the machine's own Python, so it uses the standard library alone.
+The installer, uv, is pinned by `requirements-bootstrap.lock` and kept in the user's cache. Each
+step is tried offline first: once the caches are warm, a fresh checkout needs no network.
 """
 
 import fcntl
@@ -24,26 +24,27 @@ INSTALLER = ROOT / "requirements-bootstrap.lock"
 
 
 def main() -> None:
-    """Make or mend `.venv`."""
+    """Make or repair `.venv`."""
     with _alone():
         uv = installer()
         if not _is_sound(VENV):
-            _said(f"making {VENV.name} with Python {sys.version.split()[0]}")
+            _print_step(f"making {VENV.name} with Python {sys.version.split()[0]}")
             _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(VENV)])
-        _said("installing the locked packages")
+        _print_step("installing the locked packages")
         into = ["--python", str(VENV), "--build-constraints", str(PACKAGES)]
         _offline_first(uv, "pip", "sync", "--quiet", "--require-hashes", *into, str(PACKAGES))
         _offline_first(uv, "pip", "install", "--quiet", "--no-deps", *into, "--editable", str(ROOT))
 
 
 def installer() -> str:
-    """The pinned uv, from the cache or put there."""
+    """Path of the pinned uv, which is fetched into the cache if it is missing."""
     home = _cache() / f"uv-{sha256(INSTALLER.read_bytes()).hexdigest()[:12]}"
     if not (home / "bin" / "uv").exists():
-        _said("fetching the installer")
+        _print_step("fetching the installer")
         if find_spec("ensurepip") is None or find_spec("venv") is None:
             _fail(
-                "this Python can make no virtual environment: its package leaves `venv` or `ensurepip` out.\n"
+                "this Python cannot make a virtual environment: its package lacks `venv` or"
+                " `ensurepip`.\n"
                 f"On Debian and Ubuntu: sudo apt-get install python3.{sys.version_info.minor}-venv"
             )
         with tempfile.TemporaryDirectory(prefix=".uv-", dir=_cache()) as scratch:
@@ -57,7 +58,7 @@ def installer() -> str:
                 "install",
             ]
             made = Path(scratch) / "uv"
-            # A plain directory holds no absolute paths: it can be moved into its place as a whole.
+            # A plain directory holds no absolute paths, so it can be renamed as a whole.
             _run(
                 [
                     *pip,
@@ -73,16 +74,16 @@ def installer() -> str:
             try:
                 made.rename(home)
             except OSError:
-                if not (home / "bin" / "uv").exists():  # else somebody else was faster
+                if not (home / "bin" / "uv").exists():  # else another process was faster
                     raise
     return str(home / "bin" / "uv")
 
 
 def _is_sound(venv: Path) -> bool:
-    """Whether the environment's Python still runs, and is the one that we were called with in its version."""
+    """Whether the environment's Python still runs and has the version of the running one."""
     probe = [str(venv / "bin" / "python"), "-c", "import sys; print(sys.version_info[:2])"]
     try:
-        done = subprocess.run(probe, capture_output=True, text=True, check=True)  # noqa: S603 - our own environment
+        done = subprocess.run(probe, capture_output=True, text=True, check=True)  # noqa: S603 - the project's environment
     except (OSError, subprocess.CalledProcessError):
         return False
     return done.stdout.strip() == str(sys.version_info[:2])
@@ -91,7 +92,7 @@ def _is_sound(venv: Path) -> bool:
 def _offline_first(uv: str, *arguments: str) -> None:
     offline = [uv, *arguments, "--offline"]
     if subprocess.run(offline, capture_output=True, check=False).returncode:  # noqa: S603 - the pinned installer
-        _said("  not all of it is in the cache: downloading")
+        _print_step("  not all of it is in the cache: downloading")
         _run([uv, *arguments])
 
 
@@ -100,13 +101,13 @@ def _run(command: list[str]) -> None:
     if done.returncode:
         _fail(
             f"`{Path(command[0]).name} {' '.join(command[1:])}` failed (above). "
-            "The first set-up needs the package registry: check the network, and the proxy where there is one."
+            "The first set-up needs the package registry: check the network, and the proxy if any."
         )
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Two set-ups of one checkout follow each other."""
+    """Hold the lock of this checkout, so that two set-ups run one after the other."""
     handle = os.open(ROOT, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -116,19 +117,19 @@ def _alone() -> Iterator[None]:
 
 
 def _cache() -> Path:
-    # As deploy.cache has it: nothing of the package can be imported yet.
+    # The same as deploy.cache, which cannot be imported yet.
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(base) / "levelwind"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 
 
-def _said(words: str) -> None:
-    print(f"setup: {words}", flush=True)  # noqa: T201 - it speaks to the terminal
+def _print_step(step: str) -> None:
+    print(f"setup: {step}", flush=True)  # noqa: T201 - output for the terminal
 
 
-def _fail(words: str) -> NoReturn:
-    sys.exit(f"setup: {words}")
+def _fail(reason: str) -> NoReturn:
+    sys.exit(f"setup: {reason}")
 
 
 if __name__ == "__main__":

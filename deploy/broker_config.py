@@ -1,6 +1,6 @@
-"""What a broker is told: pure functions from a node's place in the cluster to its configuration and command line.
+"""Broker configuration: pure functions from a node to its configuration and command line.
 
-The settings are for brokers that start in seconds and share a small machine with tests and a demo.
+The settings suit brokers that start in seconds and share a small machine with tests and a demo.
 """
 
 import uuid
@@ -37,7 +37,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker, which is a controller as well, and its place."""
+    """A broker, which is a controller as well, with its rack and ports."""
 
     id: int
     rack: str | None
@@ -46,12 +46,12 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
+        """Address for clients, `host:port`."""
         return f"{HOST}:{self.port}"
 
 
 def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping[str, str]) -> str:
-    """The text of a broker's `server.properties`."""
+    """Text of a broker's `server.properties`."""
     copies = str(min(len(nodes), 3))
     in_sync = str(min(len(nodes), 2))
     voters = ",".join(f"{peer.id}@{HOST}:{peer.controller_port}" for peer in nodes)
@@ -84,12 +84,12 @@ def _escaped(value: str) -> str:
 
 
 def meta_properties(node: Node, cluster_id: str, directory_id: str) -> str:
-    """The text of a data directory's `meta.properties`, as the storage tool writes it."""
+    """Text of a data directory's `meta.properties`, as the storage tool writes it."""
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node.id}\ndirectory.id={directory_id}\n"
 
 
 def new_id() -> str:
-    """A random id as Kafka prints them: 22 characters that do not begin with a dash."""
+    """Random id as Kafka prints it: 22 characters that do not begin with a dash."""
     while True:
         text = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -99,7 +99,7 @@ def new_id() -> str:
 def java_command(
     java: Path, jars: Sequence[Path], options: Sequence[str], main: str, *arguments: str
 ) -> list[str]:
-    """The command line of one of the brokers' own programs."""
+    """Command line of one of Kafka's own programs."""
     log = Path(__file__).with_name("log4j2.xml")
     classpath = ":".join(map(str, jars))
     return [

@@ -1,7 +1,8 @@
-"""An embedded Kafka cluster on loopback: real brokers, in KRaft's combined mode, as children of this process.
+"""Embedded Kafka cluster on loopback: real brokers in KRaft's combined mode, as child processes.
 
-Everything of a cluster is in one directory; a later start in the same directory finds its topics again. The brokers never
-outlive this process (see `guard`). Each is a controller, too, so that the cluster survives the loss of any minority.
+A cluster keeps everything in one directory; a later start in the same directory finds its topics
+again. The brokers never outlive this process (see `guard`). Every broker is a controller as well,
+so the cluster survives the loss of any minority.
 """
 
 import contextlib
@@ -39,24 +40,24 @@ from deploy.ports import answers, free_ports, is_free
 RACKS = ("a", "b", "c")
 
 _ATTEMPTS = 3
-_READY_WITHIN = 120.0
-_POLL = 0.05
-_LAST_WORDS = 1.0
-_QUOTED = 20
-_TROUBLE = re.compile(r"\b(ERROR|FATAL)\b|^Error|^Exception")
+_READY_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+_LAST_MINORITY_SECONDS = 1.0
+_QUOTED_LINES = 20
+_ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|^Error|^Exception")
 
 
 class ClusterError(SetupError):
-    """The brokers did not start, or not in time; the message quotes their log."""
+    """Brokers that did not start, or not in time; the message quotes their log."""
 
 
 class _PortTakenError(ClusterError):
-    """Somebody else was faster at one of the ports."""
+    """Port that another process took in the meantime."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """Brokers that run until `stop`, or the end of the `with` block. Made by `start`."""
+    """Brokers that run until `stop` or the end of the `with` block; made by `start`."""
 
     directory: Path
     nodes: tuple[Node, ...]
@@ -77,24 +78,24 @@ class Cluster:
         directory: Path | None = None,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = JVM_OPTIONS,
-        ready_within: float = _READY_WITHIN,
-        say: Callable[[str], None] = lambda _: None,
+        ready_within: float = _READY_SECONDS,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Start brokers 1 to `brokers` and wait until the cluster names them all.
+        """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
         Args:
-            brokers: how many; a directory that holds a cluster must hold as many.
-            racks: `broker.rack` of each, over again when there are fewer; None for none.
-            directory: where all is kept; without one, a temporary directory that goes with the cluster.
-            settings: Kafka's own settings for all brokers, above ours.
+            brokers: number of brokers; a directory that holds a cluster must hold as many.
+            racks: `broker.rack` of each broker, repeated if there are fewer racks; None for none.
+            directory: the cluster's directory; None for a temporary one, removed at the end.
+            settings: Kafka's own settings for all brokers, which win over the defaults here.
             jvm_options: the brokers' JVM options.
-            ready_within: seconds until a start has failed.
-            say: hears in a few words what the start is at.
+            ready_within: seconds after which a start has failed.
+            progress: called with a few words for each step of the start.
 
         Raises:
-            SetupError: where Java, a jar or a port is missing, or a broker fails; it says which.
+            SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.
         """
-        runtime, jars = java(say), classpath("brokers", say)
+        runtime, jars = java(progress), classpath("brokers", progress)
         home = (
             Path(tempfile.mkdtemp(prefix="levelwind-cluster-"))
             if directory is None
@@ -112,7 +113,7 @@ class Cluster:
             _temporary=directory is None,
         )
         try:
-            cluster._start(brokers, racks, time.monotonic() + ready_within, say)
+            cluster._start(brokers, racks, time.monotonic() + ready_within, progress)
         except BaseException:
             cluster.stop()
             raise
@@ -131,22 +132,22 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """`bootstrap.servers` of this cluster: all its brokers, running or not."""
+        """`bootstrap.servers` of this cluster: all brokers, running or not."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def running(self) -> frozenset[int]:
-        """The ids of the brokers whose process lives."""
+        """Ids of the brokers whose process runs."""
         return frozenset(
             number for number, process in self._processes.items() if process.poll() is None
         )
 
     def log(self, broker: int) -> Path:
-        """A broker's log file."""
+        """Log file of a broker."""
         return self._home(broker) / "broker.log"
 
     def stop(self) -> None:
-        """End all brokers, in order where the directory stays; may be called again."""
+        """Stop all brokers, gracefully if the directory stays; may be called again."""
         if not self._temporary:
             self._stop_in_order()
         self._kill_all()
@@ -157,17 +158,17 @@ class Cluster:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self, broker: int) -> None:
-        """End a broker as if its machine had been lost."""
+        """Kill a broker as if its machine had been lost."""
         self._processes.pop(broker).kill()
 
     def stop_broker(self, broker: int) -> None:
-        """End a broker in order: it hands its leaderships over first."""
+        """Stop a broker gracefully: it hands over its leaderships first."""
         self._processes.pop(broker).stop()
 
     def start_broker(
-        self, broker: int, *, rack: str | None = None, ready_within: float = _READY_WITHIN
+        self, broker: int, *, rack: str | None = None, ready_within: float = _READY_SECONDS
     ) -> None:
-        """Start a broker that was stopped or killed, in another rack if told so; back when the cluster counts it in."""
+        """Start a stopped or killed broker, in another rack if given, and wait until it joined."""
         if broker in self.running:
             raise ValueError(f"broker {broker} runs already")
         if rack is not None:
@@ -180,12 +181,16 @@ class Cluster:
     # Starting.
 
     def _start(
-        self, brokers: int, racks: Sequence[str] | None, until: float, say: Callable[[str], None]
+        self,
+        brokers: int,
+        racks: Sequence[str] | None,
+        until: float,
+        progress: Callable[[str], None],
     ) -> None:
         named = {i + 1: racks[i % len(racks)] if racks else None for i in range(brokers)}
         for attempt in range(1, _ATTEMPTS + 1):
-            self.nodes = self._placed(named, say)
-            say(f"starting {brokers} brokers")
+            self.nodes = self._placed(named, progress)
+            progress(f"starting {brokers} brokers")
             try:
                 for node in self.nodes:
                     self._launch(node)
@@ -198,9 +203,9 @@ class Cluster:
                 return
 
     def _placed(
-        self, named: Mapping[int, str | None], say: Callable[[str], None]
+        self, named: Mapping[int, str | None], progress: Callable[[str], None]
     ) -> tuple[Node, ...]:
-        """The nodes with formatted storage, at the ports of the last start where these are still free."""
+        """Nodes with formatted storage, at the ports of the last start if these are still free."""
         record = self.directory / "cluster.json"
         known = [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
         if known and len(known) != len(named):
@@ -218,14 +223,17 @@ class Cluster:
                 for number, rack in named.items()
             )
         if not known:
-            say("formatting the brokers' storage")
+            progress("formatting the brokers' storage")
             self._format(nodes)
-        # Written last: a directory without it was never formatted as a whole.
+        # Written last: a directory without this file was never fully formatted.
         record.write_text(json.dumps([asdict(node) for node in nodes]))
         return nodes
 
     def _format(self, nodes: Sequence[Node]) -> None:
-        """Format storage by Kafka's tool, once: the brokers' storages differ in their ids alone, one for each start of Java."""
+        """Format storage with Kafka's tool once and copy it: brokers' storages differ in ids alone.
+
+        Every further run of the tool would start a Java process.
+        """
         cluster_id = new_id()
         first = nodes[0]
         for node in nodes:
@@ -234,7 +242,7 @@ class Cluster:
             self._java, self._jars, self.jvm_options, "kafka.tools.StorageTool",
             "format", "--cluster-id", cluster_id, "--config", str(self._configured(first, nodes)),
         )  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - commands of this file
         if done.returncode:
             raise ClusterError(
                 f"the brokers' storage cannot be formatted:\n{done.stdout}{done.stderr}"
@@ -270,12 +278,12 @@ class Cluster:
         return self._home(node.id) / "data"
 
     def _await_ready(self, until: float) -> None:
-        """Wait until the cluster itself names all brokers that were started."""
+        """Wait until the cluster itself lists all started brokers."""
         wanted = set(self._processes)
         admin: AdminClient | None = None
         while True:
             self._check_alive()
-            # Not sooner, for librdkafka writes about each refused connection to the terminal.
+            # Not sooner: librdkafka writes every refused connection to the terminal.
             if admin is None and all(
                 answers(node.port) for node in self.nodes if node.id in wanted
             ):
@@ -284,7 +292,7 @@ class Cluster:
                 return
             if time.monotonic() > until:
                 raise ClusterError(f"the brokers are not ready in time\n{self._quotations(wanted)}")
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
 
     def _check_alive(self) -> None:
         ended = set(self._processes) - self.running
@@ -296,7 +304,8 @@ class Cluster:
         )
         kind = _PortTakenError if taken else ClusterError
         raise kind(
-            f"broker {', '.join(map(str, sorted(ended)))} ended while starting\n{self._quotations(ended)}"
+            f"broker {', '.join(map(str, sorted(ended)))} ended while starting\n"
+            f"{self._quotations(ended)}"
         )
 
     def _quotations(self, brokers: Collection[int]) -> str:
@@ -308,20 +317,24 @@ class Cluster:
     # Stopping.
 
     def _stop_in_order(self) -> None:
-        """Ask all to stop. The last minority cannot, having no majority to ask for leave: it gets a moment."""
+        """Ask all brokers to stop.
+
+        The last minority cannot stop gracefully, since that takes a majority of controllers; it
+        gets a second.
+        """
         majority = len(self.nodes) // 2 + 1
         for process in self._processes.values():
             process.ask_to_stop()
         self._wait_while(lambda: len(self.running) >= majority, guard.GRACE)
-        self._wait_while(lambda: bool(self.running), _LAST_WORDS)
+        self._wait_while(lambda: bool(self.running), _LAST_MINORITY_SECONDS)
 
     def _wait_while(self, condition: Callable[[], bool], seconds: float) -> None:
         until = time.monotonic() + seconds
         while condition() and time.monotonic() < until:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
 
     def _kill_all(self) -> None:
-        """What they wrote is in the kernel's hands and not lost: a broker recovers its log at the next start."""
+        """Kill all brokers; their written data is in the kernel, and the next start recovers it."""
         for process in self._processes.values():
             process.ask_to_kill()
         for process in self._processes.values():
@@ -330,7 +343,10 @@ class Cluster:
 
 
 def _lock(directory: Path) -> int:
-    """Take the directory for this process and its guards; those of a process just killed need a moment to go."""
+    """Lock the directory for this process and its guards.
+
+    The guards of a process that was just killed need a moment to end.
+    """
     file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     until = time.monotonic() + 2 * guard.GRACE
     while True:
@@ -340,24 +356,26 @@ def _lock(directory: Path) -> int:
             if time.monotonic() > until:
                 os.close(file)
                 raise ClusterError(
-                    f"a cluster runs in {directory} already: stop it, or use another directory"
+                    f"a cluster already runs in {directory}: stop it, or use another directory"
                 ) from None
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
         else:
             return file
 
 
 def _registered(admin: AdminClient) -> set[int]:
-    # Not describe_cluster, which waits for a broker named controller at random, be it the one that was lost.
+    # Not describe_cluster: it waits for a broker named as controller at random, even for a lost
+    # one.
     with contextlib.suppress(KafkaException):
         return set(admin.list_topics(timeout=2).brokers)
     return set()
 
 
 def _quoted(log: Path) -> str:
-    """What a log says of a failure: from the first error on, else its end."""
+    """Lines of a log from the first error on, or its last lines."""
     lines = log.read_text(errors="replace").splitlines()
     first = next(
-        (i for i, line in enumerate(lines) if _TROUBLE.search(line)), max(0, len(lines) - _QUOTED)
+        (i for i, line in enumerate(lines) if _ERROR_LINE.search(line)),
+        max(0, len(lines) - _QUOTED_LINES),
     )
-    return "\n".join(lines[first : first + _QUOTED])
+    return "\n".join(lines[first : first + _QUOTED_LINES])

@@ -1,5 +1,5 @@
-"""The one error of this package: the start ends with a word on whose fault it is and what to do."""
+"""The one error of this package; its text says whose fault it is and what to do."""
 
 
 class SetupError(Exception):
-    """What the machine lacks or refuses, in words for the person who started us."""
+    """Something that the machine lacks or refuses, in words for the person at the terminal."""

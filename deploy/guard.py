@@ -1,12 +1,14 @@
-"""A child that never outlives its parent, however the parent ends.
+"""Guard: a child process that never outlives its parent, however the parent ends.
 
-Between the two stands a guard process. It ends the child when its own standard input, which only the parent holds, comes to
-its end: the kernel closes that for a parent that was killed, too. On Linux the kernel also kills the child of a
-killed guard. Guard and child are in a session of their own, so that Ctrl-C in a terminal reaches the parent alone, which
-then stops its children in the order that it wants.
+A guard process stands between parent and child. The guard ends the child when the guard's standard
+input, which only the parent holds, reaches its end: the kernel closes it even for a parent that was
+killed. On Linux the kernel also kills the child of a killed guard. Guard and child are in a session
+of their own, so that Ctrl-C in a terminal reaches the parent alone, which then stops its children
+in the order that it wants.
 
-As a program: `python -m deploy.guard [--grace SECONDS] -- COMMAND…`, its standard input held open. It ends with the child's
-exit code (128 + n for signal n). This file uses the standard library alone and runs without the package.
+Use as a program: `python -m deploy.guard [--grace SECONDS] -- COMMAND…`, with standard input held
+open. Its exit code is the child's (128 + n for signal n). This file uses the standard library alone
+and runs without the package.
 """
 
 import contextlib
@@ -23,11 +25,11 @@ from pathlib import Path
 from typing import IO
 
 GRACE = 5.0
-"""Seconds from the polite signal to the one that no process survives."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 _PR_SET_PDEATHSIG = 1
 _NOT_EXECUTABLE = 127
-_POLL = 1.0
+_POLL_SECONDS = 1.0
 
 
 # The parent's side.
@@ -35,32 +37,32 @@ _POLL = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """A running child under its guard, as its parent holds it."""
+    """A running child under its guard, as the parent holds it."""
 
     process: subprocess.Popen[bytes]
     grace: float
 
     def poll(self) -> int | None:
-        """The child's exit code, None while it runs."""
+        """Exit code of the child; None while it runs."""
         return self.process.poll()
 
     def ask_to_stop(self) -> None:
-        """Begin to end the child, politely first; returns at once."""
+        """Ask the child to end, with SIGTERM first; return at once."""
         if self.process.stdin and not self.process.stdin.closed:
             self.process.stdin.close()
 
     def stop(self) -> int:
-        """End the child and wait until it is gone; its exit code."""
+        """End the child, wait for it and return its exit code."""
         self.ask_to_stop()
         return self.process.wait()
 
     def ask_to_kill(self) -> None:
-        """End the child and all that it started, at once; returns before that is done."""
+        """Kill the child and every process that it started; return at once."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
 
     def kill(self) -> int:
-        """End the child as if the machine had lost it, and wait until it is gone; its exit code."""
+        """Kill the child as a lost machine would, wait for it and return its exit code."""
         self.ask_to_kill()
         return self.process.wait()
 
@@ -74,7 +76,16 @@ def start(
     directory: Path | None = None,
     keep_open: Sequence[int] = (),
 ) -> Guarded:
-    """Start a command under a guard; `output` takes what both write, `keep_open` are files held until the guard ends."""
+    """Start a command under a guard.
+
+    Args:
+        command: the command and its arguments.
+        grace: seconds from SIGTERM to SIGKILL.
+        output: file or descriptor for the output of guard and child; None inherits the parent's.
+        environment: environment of the child; None inherits the parent's.
+        directory: working directory; None inherits the parent's.
+        keep_open: file descriptors held open until the guard ends.
+    """
     guard = [sys.executable, "-I", "-S", __file__, "--grace", str(grace), "--", *command]
     process = subprocess.Popen(  # noqa: S603 - the caller's own command
         guard,
@@ -93,7 +104,7 @@ def start(
 
 
 def guard(command: Sequence[str], grace: float) -> int:
-    """Run the command until it ends or the parent wants it to or is gone; its exit code."""
+    """Run the command until it ends or the parent stops it or is gone; return its exit code."""
     parent = os.getppid()
     signals = _signals_as_bytes()
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -102,14 +113,14 @@ def guard(command: Sequence[str], grace: float) -> int:
     def die_with_guard() -> None:
         if libc is not None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != guard_pid:  # it died before the kernel knew
+            if os.getppid() != guard_pid:  # the guard died before prctl
                 os._exit(1)
 
     try:
         child = subprocess.Popen(  # noqa: S603 - the caller's own command
             command,
             stdin=subprocess.DEVNULL,
-            process_group=0,  # so that a child's own children can be ended with it
+            process_group=0,  # its own children end with it
             preexec_fn=die_with_guard,  # noqa: PLW1509 - this process has one thread
         )
     except OSError as error:
@@ -117,20 +128,24 @@ def guard(command: Sequence[str], grace: float) -> int:
         return _NOT_EXECUTABLE
     kill_at = None
     while child.poll() is None:
-        timeout = _POLL if kill_at is None else max(0.0, min(_POLL, kill_at - time.monotonic()))
-        wants_stop, wants_kill = _heard(signals, listening=kill_at is None, timeout=timeout)
+        timeout = _POLL_SECONDS
+        if kill_at is not None:
+            timeout = max(0.0, min(timeout, kill_at - time.monotonic()))
+        wants_stop, wants_kill = _wait_for_signal(
+            signals, watch_parent=kill_at is None, timeout=timeout
+        )
         if kill_at is None and (wants_stop or os.getppid() != parent):
             child.terminate()
             kill_at = time.monotonic() + grace
         if wants_kill or (kill_at is not None and time.monotonic() >= kill_at):
             _kill_group(child.pid)
             child.wait()
-    _kill_group(child.pid)  # what the child left behind
+    _kill_group(child.pid)  # processes that the child left behind
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def _signals_as_bytes() -> int:
-    """From now on each signal is a byte in the pipe whose reading end this returns."""
+    """Turn each signal into a byte of a pipe; return the reading end of the pipe."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     os.set_blocking(read, False)
@@ -140,9 +155,9 @@ def _signals_as_bytes() -> int:
     return read
 
 
-def _heard(signals: int, *, listening: bool, timeout: float) -> tuple[bool, bool]:
-    """Wait for a word: whether the child is to stop, and whether at once."""
-    sources = [signals, 0] if listening else [signals]
+def _wait_for_signal(signals: int, *, watch_parent: bool, timeout: float) -> tuple[bool, bool]:
+    """Wait for a signal; return whether the child must stop, and whether it must be killed."""
+    sources = [signals, 0] if watch_parent else [signals]
     ready, _, _ = select.select(sources, [], [], timeout)
     arrived = set(os.read(signals, 256)) if signals in ready else set()
     ended = 0 in ready and not os.read(0, 4096)
@@ -151,14 +166,13 @@ def _heard(signals: int, *, listening: bool, timeout: float) -> tuple[bool, bool
 
 
 def _kill_group(group: int) -> None:
-    with contextlib.suppress(
-        ProcessLookupError, PermissionError
-    ):  # macOS says the latter of a group of zombies
+    # macOS raises PermissionError for a group of zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line: `[--grace SECONDS] -- COMMAND…`."""
+    """Command line: `[--grace SECONDS] -- COMMAND…`."""
     before, separator, command = list(arguments), "--", []
     if separator in before:
         cut = before.index(separator)

@@ -1,7 +1,8 @@
-"""The jars that we run, by the lock: what is not byte for byte what `jars.lock` says never reaches a classpath.
+"""Locked jars: a file that differs from `jars.lock` in one byte never reaches a classpath.
 
-`pom.xml` names the versions, `jars.lock` what they came to, with a sha256 each. Both fetching and locking go through a
-Maven resolver in Python, which knows the registry; no Maven is needed, and once the cache is warm no network.
+`pom.xml` names the versions, and `jars.lock` the resolved artifacts with a sha256 each. Both
+fetching and locking use a Maven resolver in Python, which knows the registry: Maven is not needed,
+nor is a network once the cache is warm.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jar:
-    """A Maven artifact and the digest that its file must have."""
+    """A Maven artifact and the required digest of its file."""
 
     group: str
     artifact: str
@@ -40,12 +41,12 @@ class Jar:
 
     @property
     def coordinates(self) -> str:
-        """The usual `group:artifact:version`."""
+        """Maven coordinates, `group:artifact:version`."""
         return f"{self.group}:{self.artifact}:{self.version}"
 
     @property
     def path(self) -> Path:
-        """Where the file is in a Maven repository."""
+        """Path of the file in a Maven repository."""
         return Path(
             *self.group.split("."),
             self.artifact,
@@ -54,20 +55,20 @@ class Jar:
         )
 
 
-def classpath(jars: JarSet, say: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
-    """The verified files of a set, fetched when the cache has them not; `say` hears of each that is fetched."""
+def classpath(jars: JarSet, progress: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
+    """Verified files of a set; `progress` is called before missing files are fetched."""
     repository = cache() / "maven"
     wanted = locked(jars)
     missing = [jar for jar in wanted if not _is_verified(repository / jar.path, jar)]
     if missing:
-        say(f"fetching {len(missing)} jars of {len(wanted)} for {jars}")
+        progress(f"fetching {len(missing)} jars of {len(wanted)} for {jars}")
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda jar: _fetch(jar, repository), missing))
     return tuple(repository / jar.path for jar in wanted)
 
 
 def locked(jars: JarSet, lock: Path = LOCK) -> tuple[Jar, ...]:
-    """What the lock names for a set, in its order."""
+    """Jars that the lock names for a set, in its order."""
     return tuple(
         _parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items()
     )
@@ -79,7 +80,10 @@ def _parsed(coordinates: str, sha256: str) -> Jar:
 
 
 def _fetch(jar: Jar, repository: Path) -> None:
-    """Put one verified file into the repository: whole or not at all, whoever else does the same at the time."""
+    """Put one verified file into the repository, whole or not at all.
+
+    Concurrent calls, of other processes too, are safe.
+    """
     target = repository / jar.path
     if target.exists() and _digest(target) == jar.sha256:
         _remember(target, jar)
@@ -90,8 +94,9 @@ def _fetch(jar: Jar, repository: Path) -> None:
         digest = _digest(file)
         if digest != jar.sha256:
             raise SetupError(
-                f"{jar.coordinates}: what was downloaded is not what jars.lock names (sha256 {digest}, not {jar.sha256}). "
-                "Either something between here and the registry alters files, or the lock is out of date (`make lock`)."
+                f"{jar.coordinates}: the download differs from jars.lock (sha256 {digest}, not"
+                f" {jar.sha256}). Either a proxy alters files on their way from the registry, or"
+                " the lock is out of date (`make lock`)."
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
@@ -99,22 +104,22 @@ def _fetch(jar: Jar, repository: Path) -> None:
 
 
 def _downloaded(jar: Jar, directory: Path) -> Path:
-    from jgo.maven import MavenContext  # noqa: PLC0415 - it is slow to import, and a warm start needs it not
+    from jgo.maven import MavenContext  # noqa: PLC0415 - slow to import; a warm start skips it
 
     logging.getLogger("jgo").setLevel(logging.ERROR)
     for attempt in range(1, _ATTEMPTS + 1):
-        attempt_directory = directory / str(
-            attempt
-        )  # a broken download leaves half a file, which jgo would take
+        # A broken download leaves half a file, which jgo would take for the whole.
+        attempt_directory = directory / str(attempt)
         context = MavenContext(repo_cache=attempt_directory, timeout=30)
         artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
         try:
             return Path(artifact.resolve())
-        except OSError as error:  # what the resolver's HTTP client raises are such, too
+        except OSError as error:  # the HTTP client's errors are subclasses
             if attempt == _ATTEMPTS:
                 raise SetupError(
                     f"{jar.coordinates} cannot be downloaded: {_reason(error)}. "
-                    "The first set-up needs the network (and a proxy's settings, where there is one); later ones do not."
+                    "The first set-up needs the network (and proxy settings, if there is a proxy);"
+                    " later ones do not."
                 ) from error
             time.sleep(attempt)
         except RuntimeError as error:
@@ -143,7 +148,7 @@ def _mark(path: Path, jar: Jar) -> str:
 
 
 def _is_verified(path: Path, jar: Jar) -> bool:
-    """Whether this very file was hashed before: by size and time, so that a start does not hash 50 MB."""
+    """Whether this file was hashed before, by its size and time: a start does not hash 50 MB."""
     try:
         return _stamp(path).read_text() == _mark(path, jar)
     except FileNotFoundError:
@@ -158,8 +163,8 @@ def _remember(path: Path, jar: Jar) -> None:
 
 
 def resolve(jars: JarSet) -> tuple[Jar, ...]:
-    """Resolve a set of the pom anew; for locking."""
-    from jgo import maven  # noqa: PLC0415 - as above
+    """Resolve a set of the pom, for the lock."""
+    from jgo import maven  # noqa: PLC0415 - slow to import
 
     resolver = maven.PythonResolver(maven.ProfileConstraints(properties={"jars": jars}))
     with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:
@@ -177,7 +182,7 @@ def resolve(jars: JarSet) -> tuple[Jar, ...]:
 
 
 def written(sets: Mapping[str, Iterable[Jar]]) -> str:
-    """The text of a lock."""
+    """Text of a lock file."""
     lines = [
         "# Written by `make lock` from pom.xml. Coordinates and sha256 of every jar that is run.\n"
     ]

@@ -1,8 +1,10 @@
-"""A Java runtime that is new enough: the machine's, or one unpacked into the user's cache without any right to install.
+"""Java runtime: the machine's, or one unpacked into the user's cache without installation rights.
 
-Looked for in LEVELWIND_JAVA_HOME, JAVA_HOME, on PATH, then in the cache. On Debian's family the distribution's own headless
-package is unpacked there, with the signatures that apt checks. It lacks what only installing makes: the store of trusted
-certificates. Who talks TLS to a cluster names a `ssl.truststore.location` (Kafka reads PEM, too) or installs the package.
+The runtime is searched in LEVELWIND_JAVA_HOME, in JAVA_HOME, on PATH, then in the cache. On
+Debian's family the distribution's own headless package is unpacked into the cache after apt has
+checked its signature. The unpacked runtime lacks the store of trusted certificates, which only an
+installation makes: to use TLS, set `ssl.truststore.location` (Kafka reads PEM, too) or install the
+package.
 """
 
 import os
@@ -18,38 +20,39 @@ from deploy.cache import cache
 from deploy.errors import SetupError
 
 OLDEST = 17
-OURS = "LEVELWIND_JAVA_HOME"
+"""Oldest usable major version."""
+JAVA_HOME_OVERRIDE = "LEVELWIND_JAVA_HOME"
 
 _PACKAGE = re.compile(r"^openjdk-(\d+)-jre-headless\b", re.MULTILINE)
 
 
-def java(say: Callable[[str], None] = lambda _: None) -> Path:
-    """The `java` to run; `say` hears when one is fetched first.
+def java(progress: Callable[[str], None] = lambda _: None) -> Path:
+    """Path of the `java` to run; a download is reported to `progress`.
 
     Raises:
-        SetupError: where there is none and none can be had, with the command to run.
+        SetupError: no runtime is found and none can be fetched; the text names the command to run.
     """
     for candidate in _candidates():
         if (version(candidate) or 0) >= OLDEST:
             return candidate
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise SetupError(_advice())
-    _unpack(cache() / "java", say)
+    _unpack(cache() / "java", progress)
     for candidate in _unpacked(cache() / "java"):
         if version(candidate):
             return candidate
     raise SetupError(
-        f"the Java that was unpacked into {cache() / 'java'} does not run on this machine. {_advice()}"
+        f"the Java unpacked into {cache() / 'java'} does not run on this machine. {_advice()}"
     )
 
 
-def home(say: Callable[[str], None] = lambda _: None) -> Path:
-    """The `JAVA_HOME` of that `java`, which is how Spark is told of it."""
-    return java(say).resolve().parent.parent
+def home(progress: Callable[[str], None] = lambda _: None) -> Path:
+    """`JAVA_HOME` of the same runtime, for Spark."""
+    return java(progress).resolve().parent.parent
 
 
 def version(java: Path) -> int | None:
-    """The major version of a `java`, None where it does not run."""
+    """Major version of a `java`; None if it does not run."""
     command = [str(java), "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - a java
@@ -60,12 +63,13 @@ def version(java: Path) -> int | None:
 
 
 def _candidates() -> Iterator[Path]:
-    if ours := os.environ.get(OURS):
-        chosen = Path(ours) / "bin" / "java"
+    if configured := os.environ.get(JAVA_HOME_OVERRIDE):
+        chosen = Path(configured) / "bin" / "java"
         if (found := version(chosen)) is None or found < OLDEST:
             what = "no Java that runs" if found is None else f"Java {found}"
             raise SetupError(
-                f"{OURS}={ours} holds {what}; it must be {OLDEST} or newer, or not be set"
+                f"{JAVA_HOME_OVERRIDE}={configured} holds {what};"
+                f" it must be {OLDEST} or newer, or not be set"
             )
         yield chosen
     if usual := os.environ.get("JAVA_HOME"):
@@ -82,7 +86,7 @@ def _unpacked(root: Path) -> list[Path]:
 
 
 def _advice() -> str:
-    """What to run, on this system."""
+    """Advice on how to install a runtime on this system."""
     commands = {
         "debian": "sudo apt-get install default-jre-headless",
         "ubuntu": "sudo apt-get install default-jre-headless",
@@ -104,51 +108,54 @@ def _advice() -> str:
     return f"{words}{f' ({command})' if command else ''}, or set JAVA_HOME."
 
 
-def _unpack(root: Path, say: Callable[[str], None]) -> None:
-    """Unpack the distribution's package to `root`, as a whole or not at all."""
+def _unpack(root: Path, progress: Callable[[str], None]) -> None:
+    """Unpack the distribution's package to `root`, whole or not at all."""
     with tempfile.TemporaryDirectory(prefix=".java-", dir=root.parent) as scratch:
-        package = _downloaded(Path(scratch), say)
+        package = _downloaded(Path(scratch), progress)
         made = Path(scratch) / "root"
         _run(["dpkg-deb", "-x", str(package), str(made)], scratch)
         _mend_links(made)
-        for unpacked in _unpacked(
-            made
-        ):  # what the package's own script would do: starts are faster by half
+        # The package's own script would do the same: it halves the time of a start.
+        for unpacked in _unpacked(made):
             subprocess.run([str(unpacked), "-Xshare:dump"], capture_output=True, check=False)  # noqa: S603 - as above
         try:
             made.rename(root)
         except OSError:
-            if not _unpacked(root):  # else somebody else was faster
+            if not _unpacked(root):  # else another process was faster
                 shutil.rmtree(root, ignore_errors=True)
                 made.rename(root)
 
 
-def _downloaded(directory: Path, say: Callable[[str], None]) -> Path:
-    """The package's file, by apt: with the system's lists where these will do, else with lists of our own."""
+def _downloaded(directory: Path, progress: Callable[[str], None]) -> Path:
+    """Download the package, by the system's package lists if they suffice, else by fresh lists."""
     own = directory / "apt"
     for part in ("state/lists/partial", "cache/archives/partial"):
         (own / part).mkdir(parents=True)
-    ours = [
-        f"-oDir::State={own}/state", f"-oDir::State::lists={own}/state/lists", f"-oDir::Cache={own}/cache", "-oDir::State::status=/var/lib/dpkg/status",
-        "-oAPT::Sandbox::User=", "-oAcquire::Languages=none",
-    ]  # fmt: skip
+    own_lists = [
+        f"-oDir::State={own}/state",
+        f"-oDir::State::lists={own}/state/lists",
+        f"-oDir::Cache={own}/cache",
+        "-oDir::State::status=/var/lib/dpkg/status",
+        "-oAPT::Sandbox::User=",
+        "-oAcquire::Languages=none",
+    ]
     if package := _package([], directory):
-        say(f"fetching {package}")
+        progress(f"fetching {package}")
         if (file := _fetched(package, [], directory)) is not None:
             return file
-    say("reading the distribution's package lists")
-    _run(["apt-get", "-qq", *ours, "update"], directory)
-    package = _package(ours, directory)
+    progress("reading the distribution's package lists")
+    _run(["apt-get", "-qq", *own_lists, "update"], directory)
+    package = _package(own_lists, directory)
     if package is None:
         raise SetupError(f"this distribution has no Java of version {OLDEST} or newer. {_advice()}")
-    say(f"fetching {package}")
-    if (file := _fetched(package, ours, directory)) is None:
+    progress(f"fetching {package}")
+    if (file := _fetched(package, own_lists, directory)) is None:
         raise SetupError(f"{package} cannot be downloaded: check the network. {_advice()}")
     return file
 
 
 def _package(options: Sequence[str], directory: Path) -> str | None:
-    """The oldest runtime that is new enough: the one most used with what we run."""
+    """Name of the oldest usable runtime, which is the one most used with Kafka and Spark."""
     search = ["apt-cache", *options, "search", "--names-only", "^openjdk-[0-9]+-jre-headless$"]
     versions = [int(number) for number in _PACKAGE.findall(_run(search, directory))]
     usable = [number for number in versions if number >= OLDEST]
@@ -162,7 +169,7 @@ def _fetched(package: str, options: Sequence[str], directory: Path) -> Path | No
 
 
 def _mend_links(root: Path) -> None:
-    """Let the links to /etc, where the package keeps its configuration, point to what was unpacked."""
+    """Point links to /etc, where the package keeps its configuration, to the unpacked files."""
     for link in root.rglob("*"):
         if link.is_symlink() and (target := link.readlink()).is_absolute():
             unpacked = root / target.relative_to("/")

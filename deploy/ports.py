@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody listens on."""
+"""Free ports on loopback."""
 
 import random
 import socket
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 HOST = "127.0.0.1"
 
-# Below the range from which Linux and macOS take ports for outgoing connections, so that nobody takes a broker's port while
-# it is down for a moment.
+# Below the range of ports that Linux and macOS use for outgoing connections, so that no connection
+# takes the port of a broker that is down for a moment.
 _RANGE = range(20_000, 32_000)
 
 
 def free_ports() -> Iterator[int]:
-    """Free ports, in no order, so that two who look at once seldom meet; none twice."""
+    """Free ports in random order, none twice, so that concurrent searches rarely collide."""
     return (port for port in random.SystemRandom().sample(_RANGE, len(_RANGE)) if is_free(port))
 
 
 def is_free(port: int) -> bool:
-    """Whether one could listen there now."""
+    """Whether a process could listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the brokers do
         try:
@@ -28,6 +28,6 @@ def is_free(port: int) -> bool:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there now."""
+    """Whether a process listens on the port now."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

@@ -31,7 +31,7 @@ def start_cluster(
     waiting = console.status("starting the cluster")
     with waiting:
         try:
-            return Cluster.start(brokers, racks=racks, directory=directory, say=waiting.update)
+            return Cluster.start(brokers, racks=racks, directory=directory, progress=waiting.update)
         except SetupError as error:
             raise ClusterUnavailableError(str(error)) from error
 

@@ -20,7 +20,7 @@ def nodes(count):
     ]
 
 
-def told(count, overrides=None, data=Path("/data")):
+def settings_of(count, overrides=None, data=Path("/data")):
     text = properties(nodes(count)[0], nodes(count), data, overrides or {})
     return dict(line.split("=", 1) for line in text.splitlines())
 
@@ -31,18 +31,21 @@ def told(count, overrides=None, data=Path("/data")):
 def test_internal_topics_have_as_many_copies_as_there_are_brokers_up_to_three(
     count, copies, in_sync
 ):
-    settings = told(count)
+    settings = settings_of(count)
     assert settings["offsets.topic.replication.factor"] == copies
     assert settings["transaction.state.log.replication.factor"] == copies
     assert settings["transaction.state.log.min.isr"] == in_sync
 
 
 def test_all_nodes_vote():
-    assert told(3)["controller.quorum.voters"] == "1@127.0.0.1:200,2@127.0.0.1:201,3@127.0.0.1:202"
+    assert (
+        settings_of(3)["controller.quorum.voters"]
+        == "1@127.0.0.1:200,2@127.0.0.1:201,3@127.0.0.1:202"
+    )
 
 
 def test_a_callers_settings_go_before_ours_but_not_before_what_the_cluster_stands_on():
-    settings = told(3, {"num.partitions": "7", "node.id": "99"})
+    settings = settings_of(3, {"num.partitions": "7", "node.id": "99"})
     assert settings["num.partitions"] == "7"
     assert settings["node.id"] == "1"
 
@@ -53,12 +56,12 @@ def test_a_node_without_a_rack_names_none():
 
 
 def test_nothing_listens_beyond_this_machine():
-    settings = told(3)
+    settings = settings_of(3)
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:100,CONTROLLER://127.0.0.1:200"
 
 
 def test_backslashes_in_a_path_are_kept():
-    assert told(1, data=Path("/a\\b"))["log.dirs"] == "/a\\\\b"
+    assert settings_of(1, data=Path("/a\\b"))["log.dirs"] == "/a\\\\b"
 
 
 def test_storage_is_named_by_node_and_cluster():

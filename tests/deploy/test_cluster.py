@@ -33,7 +33,10 @@ def eventually(condition, within=60.0):
 
 
 def racks_of(cluster):
-    """The racks of the brokers that the cluster counts in; of each attempt one client, lest it waits for a lost broker."""
+    """Racks of the brokers that the cluster lists.
+
+    Each attempt has a client of its own: an old one may wait for a lost broker.
+    """
 
     def described():
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)

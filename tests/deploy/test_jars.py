@@ -51,7 +51,7 @@ def test_a_download_that_is_not_what_the_lock_names_is_refused(registry):
     registry.content = b"something else"
     with pytest.raises(
         SetupError,
-        match=r"org\.example:thing:1\.0: what was downloaded is not what jars\.lock names",
+        match=r"org\.example:thing:1\.0: the download differs from jars\.lock",
     ):
         jars.classpath("brokers")
     registry.content = CONTENT

@@ -14,7 +14,7 @@ from deploy.jars import classpath
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """A machine without Java, on which a test may put some."""
-    for name in (java.OURS, "JAVA_HOME"):
+    for name in (java.JAVA_HOME_OVERRIDE, "JAVA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "bin").mkdir()
@@ -32,10 +32,10 @@ def put_java(home, version):
 
 
 @pytest.mark.parametrize(
-    ("said", "major"), [("17.0.15", 17), ("21", 21), ("25.0.3", 25), ("1.8.0_402", 1)], ids=str
+    ("printed", "major"), [("17.0.15", 17), ("21", 21), ("25.0.3", 25), ("1.8.0_402", 1)], ids=str
 )
-def test_the_version_is_the_major_one(machine, said, major):
-    assert java.version(put_java(machine, said)) == major
+def test_the_version_is_the_major_one(machine, printed, major):
+    assert java.version(put_java(machine, printed)) == major
 
 
 def test_what_does_not_run_has_no_version(machine):
@@ -49,7 +49,7 @@ def test_ours_goes_before_the_usual_one_and_that_before_the_path(machine, monkey
     monkeypatch.setenv("JAVA_HOME", str(machine / "usual"))
     assert java.java() == usual
     ours = put_java(machine / "ours", "25")
-    monkeypatch.setenv(java.OURS, str(machine / "ours"))
+    monkeypatch.setenv(java.JAVA_HOME_OVERRIDE, str(machine / "ours"))
     assert java.java() == ours
 
 
@@ -61,14 +61,14 @@ def test_one_that_is_too_old_is_passed_over(machine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [("11.0.2", "holds Java 11"), (None, "holds no Java that runs")]
+    ("version", "step"), [("11.0.2", "holds Java 11"), (None, "holds no Java that runs")]
 )
-def test_one_that_was_asked_for_is_never_passed_over(machine, monkeypatch, version, words):
+def test_one_that_was_asked_for_is_never_passed_over(machine, monkeypatch, version, step):
     put_java(machine, "17.0.1")
     if version:
         put_java(machine / "ours", version)
-    monkeypatch.setenv(java.OURS, str(machine / "ours"))
-    with pytest.raises(SetupError, match=words):
+    monkeypatch.setenv(java.JAVA_HOME_OVERRIDE, str(machine / "ours"))
+    with pytest.raises(SetupError, match=step):
         java.java()
 
 
@@ -124,14 +124,14 @@ def test_a_distributions_package_runs_kafka_from_the_cache(broker_jars, machine)
     for name in ("apt-get", "apt-cache", "dpkg", "dpkg-deb", "tar", "xz", "sh", "rm"):
         if (program := shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")) is not None:
             (machine / "bin" / name).symlink_to(program)
-    heard = []
+    steps = []
     try:
-        unpacked = java.java(heard.append)
+        unpacked = java.java(steps.append)
     except SetupError as error:
         pytest.skip(f"the package cannot be had here: {error}")
     assert unpacked.is_relative_to(machine / "cache")
     command = java_command(unpacked, broker_jars, [], "kafka.tools.StorageTool", "random-uuid")
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={})
     assert len(done.stdout.strip()) == 22
-    assert java.java(heard.append) == unpacked
-    assert len([words for words in heard if words.startswith("fetching")]) == 1
+    assert java.java(steps.append) == unpacked
+    assert len([step for step in steps if step.startswith("fetching")]) == 1
