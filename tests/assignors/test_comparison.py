@@ -5,15 +5,11 @@ import pytest
 from assignors.comparison import compare, table
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
-    Member,
     ProblemError,
-    Topic,
 )
+from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS
 
-GROUP = Group.build(
-    {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])},
-    [Member(id="C0", topics="*"), Member(id="C1", topics="*")],
-)
+GROUP = Group.build(KAFKA_5337_TOPICS, TWO_MEMBERS)
 
 
 def test_each_strategy_is_scored_on_the_same_group():

@@ -1,4 +1,5 @@
 from collections import deque
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,35 +11,32 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.score import score
 from assignors.sticky import sticky_strategy
+from levelwind_testing.groups.examples import (
+    BLOG_MEMBERS,
+    BLOG_TOPICS,
+    KIP_49_MEMBERS,
+    KIP_49_TOPICS,
+    planned_names,
+)
 from levelwind_testing.groups.random_groups import (
     ProblemShape,
     problems,
 )
 
-
-def planned(topics, members):
-    group = Group.build(topics, members)
-    return sticky_strategy(group).to_names(group)
+planned = partial(planned_names, sticky_strategy)
 
 
 def test_the_blogs_example_moves_only_what_the_leaver_had():
-    topics = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
     before = {"C1": {"A": [0], "B": [1]}, "C2": {"A": [1]}, "C3": {"B": [0]}}
-    assert planned(topics, [Member(id=f"C{n}", topics="*") for n in (1, 2, 3)]) == before
+    assert planned(BLOG_TOPICS, BLOG_MEMBERS) == before
     stayed = [
         Member(id=name, topics="*", owned=before[name], generation=1) for name in ("C1", "C3")
     ]
-    assert planned(topics, stayed) == {"C1": {"A": [0], "B": [1]}, "C3": {"A": [1], "B": [0]}}
+    assert planned(BLOG_TOPICS, stayed) == {"C1": {"A": [0], "B": [1]}, "C3": {"A": [1], "B": [0]}}
 
 
 def test_kip_49s_subscriptions_are_balanced():
-    sizes = {"T1": 2, "T2": 1, "T3": 2, "T4": 1, "T5": 2}
-    everything, odd = list(sizes), ["T1", "T3", "T5"]
-    wishes = {"C1": everything, "C2": odd, "C3": odd, "C4": everything}
-    group = Group.build(
-        {name: Topic(partitions=size) for name, size in sizes.items()},
-        [Member(id=name, topics=wish) for name, wish in wishes.items()],
-    )
+    group = Group.build(KIP_49_TOPICS, KIP_49_MEMBERS)
     assert score(group, sticky_strategy(group)).spread == 0
 
 

@@ -1,20 +1,17 @@
 from hypothesis import given
 
-from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
-    Topic,
 )
 from assignors.strategies.failover import failover_strategy
+from levelwind_testing.groups.examples import BLOG_TOPICS, planned_names
 from levelwind_testing.groups.random_groups import problems
 
-TOPICS = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
 ALL = {"A": [0, 1], "B": [0, 1]}
 
 
 def planned(*members):
-    group = Group.build(TOPICS, members)
-    return failover_strategy(group).to_names(group)
+    return planned_names(failover_strategy, BLOG_TOPICS, members)
 
 
 def test_the_blogs_example_gives_all_to_the_highest_priority_and_then_to_the_next():

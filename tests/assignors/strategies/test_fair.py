@@ -8,17 +8,12 @@ from assignors.problem.inputs import (
 )
 from assignors.problem.score import score
 from assignors.strategies.fair import fair_strategy
+from levelwind_testing.groups.examples import KIP_49_MEMBERS, KIP_49_TOPICS
 from levelwind_testing.groups.random_groups import problems
 
 
 def test_kip_49s_example():
-    sizes = {"T1": 2, "T2": 1, "T3": 2, "T4": 1, "T5": 2}
-    everything, odd = list(sizes), ["T1", "T3", "T5"]
-    wishes = {"C1": everything, "C2": odd, "C3": odd, "C4": everything}
-    group = Group.build(
-        {name: Topic(partitions=size) for name, size in sizes.items()},
-        [Member(id=name, topics=wish) for name, wish in wishes.items()],
-    )
+    group = Group.build(KIP_49_TOPICS, KIP_49_MEMBERS)
     assert fair_strategy(group).to_names(group) == {
         "C1": {"T2": [0], "T3": [0]},
         "C2": {"T1": [0], "T3": [1]},

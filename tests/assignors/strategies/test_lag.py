@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,20 +11,17 @@ from assignors.problem.inputs import (
 )
 from assignors.strategies import lag as module
 from assignors.strategies.lag import lag_strategy
+from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import (
     ProblemShape,
     problems,
 )
 
-
-def planned(topics, members):
-    group = Group.build(topics, members)
-    return lag_strategy(group).to_names(group)
+planned = partial(planned_names, lag_strategy)
 
 
 def test_kafka_5337s_example():
-    topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
-    group = Group.build(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")])
+    group = Group.build(KAFKA_5337_TOPICS, TWO_MEMBERS)
     owner = lag_strategy(group).owner
     assert lag_strategy(group).to_names(group) == {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}
     assert np.bincount(owner, weights=group.lag).tolist() == [100_000, 110_000]

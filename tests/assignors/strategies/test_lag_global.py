@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,20 +22,17 @@ from assignors.strategies.lag_global import (
     _LagPlacement,
     lag_global_strategy,
 )
+from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import (
     ProblemShape,
     problems,
 )
 
-
-def planned(topics, members, **options):
-    group = Group.build(topics, members)
-    return lag_global_strategy(group, **options).to_names(group)
+planned = partial(planned_names, lag_global_strategy)
 
 
 def test_kafka_5337s_example_is_the_same_in_one_topic():
-    topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
-    assert planned(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")]) == {
+    assert planned(KAFKA_5337_TOPICS, TWO_MEMBERS) == {
         "C0": {"t0": [0]},
         "C1": {"t0": [1, 2]},
     }

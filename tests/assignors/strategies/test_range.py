@@ -1,19 +1,25 @@
-from assignors.problem.group import Group
+from functools import partial
+
 from assignors.problem.inputs import (
     Member,
     Topic,
 )
 from assignors.strategies.range import range_strategy
+from levelwind_testing.groups.examples import (
+    BLOG_MEMBERS,
+    BLOG_TOPICS,
+    KAFKA_5337_TOPICS,
+    KIP_49_MEMBERS,
+    KIP_49_TOPICS,
+    TWO_MEMBERS,
+    planned_names,
+)
 
-
-def planned(topics, members):
-    group = Group.build(topics, members)
-    return range_strategy(group).to_names(group)
+planned = partial(planned_names, range_strategy)
 
 
 def test_the_blogs_example_uses_at_most_two_of_three_members():
-    topics = {"A": Topic(partitions=2), "B": Topic(partitions=2)}
-    assert planned(topics, [Member(id=f"C{n}", topics="*") for n in (1, 2, 3)]) == {
+    assert planned(BLOG_TOPICS, BLOG_MEMBERS) == {
         "C1": {"A": [0], "B": [0]},
         "C2": {"A": [1], "B": [1]},
         "C3": {},
@@ -21,13 +27,7 @@ def test_the_blogs_example_uses_at_most_two_of_three_members():
 
 
 def test_kip_49s_range_table():
-    sizes = {"T1": 2, "T2": 1, "T3": 2, "T4": 1, "T5": 2}
-    everything, odd = list(sizes), ["T1", "T3", "T5"]
-    wishes = {"C1": everything, "C2": odd, "C3": odd, "C4": everything}
-    assert planned(
-        {name: Topic(partitions=size) for name, size in sizes.items()},
-        [Member(id=name, topics=wish) for name, wish in wishes.items()],
-    ) == {
+    assert planned(KIP_49_TOPICS, KIP_49_MEMBERS) == {
         "C1": {"T1": [0], "T2": [0], "T3": [0], "T4": [0], "T5": [0]},
         "C2": {"T1": [1], "T3": [1], "T5": [1]},
         "C3": {},
@@ -36,8 +36,7 @@ def test_kip_49s_range_table():
 
 
 def test_kafka_5337s_range_gives_the_first_member_the_two_most_lagging_partitions():
-    topics = {"t0": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
-    assert planned(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")]) == {
+    assert planned(KAFKA_5337_TOPICS, TWO_MEMBERS) == {
         "C0": {"t0": [0, 1]},
         "C1": {"t0": [2]},
     }

@@ -1,32 +1,27 @@
+from functools import partial
+
 from hypothesis import given
 
-from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
     Topic,
 )
 from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
+from levelwind_testing.groups.examples import KIP_874_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import problems
 
-
-def planned(topics, members):
-    group = Group.build(topics, members)
-    return topic_roundrobin_strategy(group).to_names(group)
+planned = partial(planned_names, topic_roundrobin_strategy)
 
 
 def test_kip_874s_example_gives_each_a_whole_topic():
-    topics = {"t0": Topic(partitions=3), "t1": Topic(partitions=3)}
-    assert planned(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")]) == {
+    assert planned(KIP_874_TOPICS, TWO_MEMBERS) == {
         "C0": {"t0": [0, 1, 2]},
         "C1": {"t1": [0, 1, 2]},
     }
 
 
 def test_kip_874s_example_after_a_failure_gives_the_survivor_all():
-    topics = {"t0": Topic(partitions=3), "t1": Topic(partitions=3)}
-    assert planned(topics, [Member(id="C1", topics="*")]) == {
-        "C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}
-    }
+    assert planned(KIP_874_TOPICS, TWO_MEMBERS[1:]) == {"C1": {"t0": [0, 1, 2], "t1": [0, 1, 2]}}
 
 
 def test_kip_874s_example_of_several_containers():

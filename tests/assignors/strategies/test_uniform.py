@@ -1,14 +1,13 @@
-from assignors.problem.group import Group
+from functools import partial
+
 from assignors.problem.inputs import (
     Member,
     Topic,
 )
 from assignors.strategies.uniform import uniform_strategy
+from levelwind_testing.groups.examples import planned_names
 
-
-def planned(topics, members):
-    group = Group.build(topics, members)
-    return uniform_strategy(group).to_names(group)
+planned = partial(planned_names, uniform_strategy)
 
 
 def test_members_are_filled_one_after_another():
