@@ -1,4 +1,4 @@
-"""Kafka's classes for the tests that compare with them."""
+"""Kafka's assignors for the tests that compare with them."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,24 +8,24 @@ from hypothesis import HealthCheck, settings
 from levelwind_testing.kafka.coordinator_oracle import Coordinator
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
-# A busy machine is no defect: nothing here is judged by time.
+# No deadline: a test must not fail because the machine is busy.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
-TOLD = pytest.StashKey[list[str]]()
+SUMMARY_LINES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
-def told(request: pytest.FixtureRequest) -> Callable[[object], None]:
-    """Tells whoever reads the run's summary: what is written while a test runs is seen only where it fails."""
-    lines = request.config.stash.setdefault(TOLD, [])
-    return lambda what: lines.append(str(what))
+def note_in_summary(request: pytest.FixtureRequest) -> Callable[[object], None]:
+    """Add a line to the summary of the run; output of a test is shown only if the test fails."""
+    lines = request.config.stash.setdefault(SUMMARY_LINES, [])
+    return lambda line: lines.append(str(line))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what tests told."""
-    if lines := terminalreporter.config.stash.get(TOLD, []):
+    """Print the lines that tests added to the summary."""
+    if lines := terminalreporter.config.stash.get(SUMMARY_LINES, []):
         terminalreporter.section("beside Kafka's classes")
         for line in lines:
             terminalreporter.write_line(line)

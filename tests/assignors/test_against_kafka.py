@@ -1,6 +1,7 @@
 """The same groups through Kafka's own classes.
 
-A fixed seed finds the same every time; a fresh one, which is printed, finds what nobody thought of.
+The fixed seed repeats the same groups in every run; the fresh seed, which is printed, tries new
+ones.
 """
 
 from dataclasses import dataclass, replace
@@ -31,14 +32,14 @@ GROUPS = 1000
 
 
 @pytest.fixture(scope="module", params=["fixed", "fresh"])
-def seeds(request, told):
+def seeds(request, note_in_summary):
     first = 0 if request.param == "fixed" else randbelow(2**40)
-    told(f"{request.param} seeds from {first}")
+    note_in_summary(f"{request.param} seeds from {first}")
     return range(first, first + GROUPS)
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
-def test_it_is_exactly_kafkas_answer(kafka, seeds, name):
+def test_the_plan_is_exactly_kafkas_answer(kafka, seeds, name):
     for seed in seeds:
         problem = seeded_problem(seed, ProblemShape(lags=False))
         ours = STRATEGIES[name](problem.group).to_names(problem.group)
@@ -63,12 +64,13 @@ def test_sticky_from_scratch_is_exactly_kafkas_answer_on_equal_subscriptions(kaf
     "equal", [True, False], ids=["equal subscriptions", "unequal subscriptions"]
 )
 @pytest.mark.parametrize("claims", [True, False], ids=["with claims", "from scratch"])
-def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
-    """Balance, then far partitions, then moves: each at most Kafka's where the ones before are equal.
+def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, note_in_summary):
+    """Balance, remote partitions, moves: each at most Kafka's if those before it are equal.
 
-    Left out of the comparison is where Kafka's own answer is wrong: a member of an older generation that no longer
-    subscribes gets its partitions back, an empty subscription that is seen first counts as everybody's, and an index
-    beyond a topic made anew is kept or throws. Ours must be valid there too.
+    The comparison leaves out groups for which Kafka's own answer is wrong: a member of an older
+    generation that no longer subscribes gets its partitions back, an empty subscription that comes
+    first counts as everybody's, and a partition number beyond a recreated topic is kept or throws.
+    Our answer must be valid for these groups too.
     """
     tally = Tally()
     for seed in seeds:
@@ -78,14 +80,15 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, told):
         group = problem.group
         ours = STRATEGIES["sticky"](group)
         assert violations(group, ours) == (), f"seed {seed}: {problem}"
-        kafkas = valid(group, kafka, problem)
+        kafkas = valid_kafka_answer(group, kafka, problem)
         if kafkas is not None:
-            mine, theirs = worth(group, ours), worth(group, kafkas)
-            assert mine <= theirs, f"seed {seed}: {problem}"
-            tally.count(mine, theirs)
+            our_worth, kafkas_worth = worth(group, ours), worth(group, kafkas)
+            assert our_worth <= kafkas_worth, f"seed {seed}: {problem}"
+            tally.count(our_worth, kafkas_worth)
     assert tally.compared > len(seeds) / 2
-    told(
-        f"sticky, {'equal' if equal else 'unequal'} subscriptions, {'with claims' if claims else 'from scratch'}: {tally}"
+    note_in_summary(
+        f"sticky, {'equal' if equal else 'unequal'} subscriptions, "
+        f"{'with claims' if claims else 'from scratch'}: {tally}"
     )
 
 
@@ -93,15 +96,15 @@ def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
     for seed in seeds:
         problem = seeded_problem(seed, ProblemShape(lags=False, claims=False))
         ours = STRATEGIES["server-range"](problem.group).to_names(problem.group)
-        theirs = coordinator.assign("server-range", problem.topics, problem.members)
-        assert ours == theirs, f"seed {seed}: {problem}"
+        expected = coordinator.assign("server-range", problem.topics, problem.members)
+        assert ours == expected, f"seed {seed}: {problem}"
 
 
-def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, told):
-    """After some members of a balanced group went and others came; the coordinator is blind to racks."""
+def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, note_in_summary):
+    """Some members of a balanced group left and others joined; the coordinator ignores racks."""
     tally = Tally()
     for seed in seeds:
-        problem = changed(
+        problem = after_member_changes(
             seeded_problem(seed, ProblemShape(lags=False, claims=False, missing=False)),
             Random(seed),
         )
@@ -109,16 +112,16 @@ def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, told
         ours = STRATEGIES["uniform"](group)
         assert violations(group, ours) == (), f"seed {seed}: {problem}"
         names = coordinator.assign("uniform", problem.topics, problem.members)
-        theirs = Assignment.from_names(group, names)
-        if not violations(group, theirs):
-            assert worth(group, ours) <= worth(group, theirs), f"seed {seed}: {problem}"
-            tally.count(worth(group, ours), worth(group, theirs))
+        coordinators = Assignment.from_names(group, names)
+        if not violations(group, coordinators):
+            assert worth(group, ours) <= worth(group, coordinators), f"seed {seed}: {problem}"
+            tally.count(worth(group, ours), worth(group, coordinators))
     assert tally.compared > len(seeds) / 2
-    told(f"uniform: {tally}")
+    note_in_summary(f"uniform: {tally}")
 
 
-def changed(problem, draw):
-    """The problem with a plan that was made when another part of its members was there."""
+def after_member_changes(problem, draw):
+    """The problem with claims from a plan for another part of its members."""
     before = [member for member in problem.members if draw.random() < 0.8]
     names = STRATEGIES["uniform"](problem._replace(members=before).group).to_names(
         problem._replace(members=before).group
@@ -132,7 +135,7 @@ def changed(problem, draw):
     )
 
 
-def valid(group, kafka, problem):
+def valid_kafka_answer(group, kafka, problem):
     try:
         names = kafka.assign("sticky", problem.topics, problem.members)
         assignment = Assignment.from_names(group, names)
@@ -145,39 +148,40 @@ class Worth(NamedTuple):
     """Less is better, and the first figures count first."""
 
     squares: int  # of the members' numbers of partitions, summed
-    far: int
+    remote: int  # partitions without a replica in their owner's rack
     moved: int
 
 
 def worth(group, assignment):
     return Worth(
         squares=int((counts(group, assignment.owner) ** 2).sum()),
-        far=int(np.count_nonzero(rack_remote_at(group, assignment.owner))),
+        remote=int(np.count_nonzero(rack_remote_at(group, assignment.owner))),
         moved=score(group, assignment).moved,
     )
 
 
 @dataclass
 class Tally:
-    """How often our plan was better than Kafka's, and in what, for whoever reads the run's summary."""
+    """Count of our plans that are better than Kafka's, by respect, for the summary of the run."""
 
     compared: int = 0
     evener: int = 0
-    nearer_for_more_moves: int = 0
-    nearer: int = 0
+    more_local_for_more_moves: int = 0
+    more_local: int = 0
     fewer_moves: int = 0
 
     def __str__(self):
         return (
-            f"{self.compared} compared; ours evener {self.evener}, nearer {self.nearer}, nearer for more moves"
-            f" {self.nearer_for_more_moves}, fewer moves {self.fewer_moves}"
+            f"{self.compared} compared; ours evener {self.evener}, more local {self.more_local}, "
+            f"more local for more moves {self.more_local_for_more_moves}, "
+            f"fewer moves {self.fewer_moves}"
         )
 
-    def count(self, mine, theirs):
+    def count(self, ours, kafkas):
         self.compared += 1
-        self.evener += mine.squares < theirs.squares
-        if mine.squares == theirs.squares:
-            nearer = mine.far < theirs.far
-            self.nearer_for_more_moves += nearer and mine.moved > theirs.moved
-            self.nearer += nearer and mine.moved <= theirs.moved
-            self.fewer_moves += not nearer and mine.moved < theirs.moved
+        self.evener += ours.squares < kafkas.squares
+        if ours.squares == kafkas.squares:
+            more_local = ours.remote < kafkas.remote
+            self.more_local_for_more_moves += more_local and ours.moved > kafkas.moved
+            self.more_local += more_local and ours.moved <= kafkas.moved
+            self.fewer_moves += not more_local and ours.moved < kafkas.moved

@@ -42,6 +42,6 @@ def test_the_rows_are_json():
     assert json.loads(json.dumps(row.as_json()))["score"]["spread"] == 1
 
 
-def test_an_unknown_strategy_is_told():
+def test_an_unknown_strategy_is_refused():
     with pytest.raises(ProblemError, match="unknown"):
         compare(GROUP, ["lagg"])

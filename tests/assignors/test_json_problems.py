@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from assignors import json_problems as problems
+from assignors import json_problems
 from assignors.json_problems import solve_lines
 
-GOOD = {
+VALID_PROBLEM = {
     "id": "p1",
     "strategy": "lag",
     "topics": {"t0": {"partitions": 3, "replica_racks": [["a", "b"], ["b", "c"], ["c"]]}},
@@ -14,16 +14,16 @@ GOOD = {
 }
 
 
-def solved(*lines):
+def answers_to(*lines):
     return [json.loads(answer) for answer in solve_lines(lines)]
 
 
 def line(**changes):
-    return json.dumps(GOOD | changes)
+    return json.dumps(VALID_PROBLEM | changes)
 
 
 def test_a_problem_is_answered_with_assignment_score_and_times():
-    (answer,) = solved(line())
+    (answer,) = answers_to(line())
     assert list(answer["assignment"]) == ["m1", "m0"]  # as the problem has them
     assert answer.pop("plan_micros") >= 0
     assert answer.pop("total_micros") >= 0
@@ -37,13 +37,13 @@ def test_a_problem_is_answered_with_assignment_score_and_times():
 
 
 def test_a_list_of_strategies_gives_a_line_for_each():
-    answers = solved(line(strategy=["range", "lag"]))
+    answers = answers_to(line(strategy=["range", "lag"]))
     assert [answer["strategy"] for answer in answers] == ["range", "lag"]
 
 
 def test_options_reach_the_strategies_that_know_them():
     lags = {"t0": [100, 1, 1]}
-    even, free = solved(
+    even, free = answers_to(
         line(strategy="lag-global", lags=lags),
         line(strategy="lag-global", lags=lags, options={"max_count_skew": 2, "x": 1}),
     )
@@ -51,26 +51,28 @@ def test_options_reach_the_strategies_that_know_them():
     assert free["score"]["spread"] == 1
     assert even["assignment"] == {"m1": {"t0": [1, 2]}, "m0": {"t0": [0]}}
     assert (
-        solved(line(strategy="lag", lags=lags, options={"max_count_skew": 0}))[0]["strategy"]
+        answers_to(line(strategy="lag", lags=lags, options={"max_count_skew": 0}))[0]["strategy"]
         == "lag"
     )
 
 
 def test_repeats_are_summed_up():
-    (answer,) = solved(line(repeat=5))
+    (answer,) = answers_to(line(repeat=5))
     assert answer["min_plan_micros"] <= answer["median_plan_micros"]
     assert answer["min_total_micros"] <= answer["median_total_micros"]
 
 
 def test_bytes_and_unknown_fields_are_welcome_and_blank_lines_are_not_problems():
-    assert [answer["id"] for answer in solved(b"\n", line(tool="other").encode(), "  ")] == ["p1"]
+    assert [answer["id"] for answer in answers_to(b"\n", line(tool="other").encode(), "  ")] == [
+        "p1"
+    ]
 
 
 def test_an_unknown_strategy_does_not_spoil_its_neighbours():
-    wrong, right = solved(line(strategy=["lagg", "lag"]))
-    assert (wrong["id"], wrong["strategy"]) == ("p1", "lagg")
-    assert "the nearest is 'lag'" in wrong["error"]
-    assert "assignment" in right
+    failure, answer = answers_to(line(strategy=["lagg", "lag"]))
+    assert (failure["id"], failure["strategy"]) == ("p1", "lagg")
+    assert "the nearest is 'lag'" in failure["error"]
+    assert "assignment" in answer
 
 
 @pytest.mark.parametrize(
@@ -84,32 +86,56 @@ def test_an_unknown_strategy_does_not_spoil_its_neighbours():
         ('{"id": {"a": 1}, "strategy": "lag"}', None, "topics: must be an object"),
         (line(strategy=[]), "p1", "strategy: name one"),
         (line(options=3), "p1", "options: must be an object, not a number"),
-        (line(strategy="lag-global", options={"max_count_skew": 0}), "p1", "option max_count_skew: must be an integer from 1"),
-        (line(strategy="lag-global", options={"stick_within": "x"}), "p1", "option stick_within: must be a number from 1.0"),
+        (
+            line(strategy="lag-global", options={"max_count_skew": 0}),
+            "p1",
+            "option max_count_skew: must be an integer from 1",
+        ),
+        (
+            line(strategy="lag-global", options={"stick_within": "x"}),
+            "p1",
+            "option stick_within: must be a number from 1.0",
+        ),
         (line(repeat=0), "p1", "repeat: must be an integer from 1"),
         (line(repeat=True), "p1", "repeat: must be an integer from 1"),
         (line(topics=5), "p1", "topics: must be an object, not a number"),
         (line(topics={"t": 3}), "p1", "topic 't': must be an object, not a number"),
         (line(topics={"t": {}}), "p1", "topic 't': partitions is missing"),
-        (line(topics={"t": {"partitions": 1, "replica_racks": {}}}), "p1", "topic 't': replica_racks: must be a list"),
-        (line(topics={"t0": {"partitions": 2}}), "p1", "topic 't0': lags must be a list of one number for each of its 2"),
+        (
+            line(topics={"t": {"partitions": 1, "replica_racks": {}}}),
+            "p1",
+            "topic 't': replica_racks: must be a list",
+        ),
+        (
+            line(topics={"t0": {"partitions": 2}}),
+            "p1",
+            "topic 't0': lags must be a list of one number for each of its 2",
+        ),
         (line(members=None), "p1", "members: must be an object, not missing or null"),
         (line(members={"m": []}), "p1", "member 'm': must be an object, not a list"),
         (line(members={"m": {}}), "p1", "member 'm': topics must be a list"),
-        (line(members={"m": {"topics": "*", "owned": [1]}}), "p1", "member 'm': owned: must be an object"),
-        (line(members={"m": {"topics": "*", "owned": {"t": 1}}}), "p1", "owned partitions of 't': must be a list"),
+        (
+            line(members={"m": {"topics": "*", "owned": [1]}}),
+            "p1",
+            "member 'm': owned: must be an object",
+        ),
+        (
+            line(members={"m": {"topics": "*", "owned": {"t": 1}}}),
+            "p1",
+            "owned partitions of 't': must be a list",
+        ),
         (line(members={"m": {"topics": "*", "capacity": 0}}), "p1", "member 'm': capacity must be"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_line_answers_with_its_error_and_the_next_goes_on(broken, identity, message):
-    wrong, right = solved(broken, line())
-    assert wrong["id"] == identity
-    assert message in wrong["error"]
-    assert "assignment" in right
+    failure, answer = answers_to(broken, line())
+    assert failure["id"] == identity
+    assert message in failure["error"]
+    assert "assignment" in answer
 
 
 def test_a_line_beyond_the_bound_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(problems, "MAX_LINE", 1000)
-    wrong, right = solved(json.dumps({"id": "x" * 1000}), line())
-    assert "are more than 1000" in wrong["error"]
-    assert "assignment" in right
+    monkeypatch.setattr(json_problems, "MAX_LINE", 1000)
+    failure, answer = answers_to(json.dumps({"id": "x" * 1000}), line())
+    assert "are more than 1000" in failure["error"]
+    assert "assignment" in answer

@@ -81,7 +81,7 @@ def test_nothing_moves_when_nothing_changed(name, problem):
 
 
 @given(problem=problems())
-def test_names_and_columns_say_the_same(problem):
+def test_names_and_columns_agree(problem):
     group = problem.group
     for strategy in STRATEGIES.values():
         assignment = strategy(group)

@@ -26,18 +26,18 @@ def test_dealing_changes_no_load_of_any_topic(problem):
     held = owner.copy()
     free = fill_least_loaded(group, owner)
     assert ((owner >= 0) == group.has_reader()).all()
-    blind = owner.copy()
+    rack_blind = owner.copy()
     deal_rack_local(group, TransferGraph.of(group), owner, free)
     assert np.array_equal(owner[held >= 0], held[held >= 0])
-    assert pairs(group, owner) == pairs(group, blind)
+    assert topic_owner_pairs(group, owner) == topic_owner_pairs(group, rack_blind)
 
 
-def pairs(group, owner):
+def topic_owner_pairs(group, owner):
     return sorted(zip(group.partition_topic.tolist(), owner.tolist(), strict=True))
 
 
-def test_those_with_the_fewest_racks_to_come_are_dealt_first():
-    """Rack a's place must not go to a partition that b's place could take as well."""
+def test_partitions_with_the_fewest_remaining_racks_are_dealt_first():
+    """The slot in rack a must not go to a partition that the slot in rack b could take."""
     topics = {"t": Topic(partitions=2, replica_racks=[["a", "b"], ["a"]])}
     members = [Member(id="x", topics="*", rack="a"), Member(id="y", topics="*", rack="b")]
     group = Group.build(topics, members)

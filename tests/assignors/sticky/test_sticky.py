@@ -66,7 +66,7 @@ def test_a_zombies_claims_lose_and_a_double_claim_is_nobodys():
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_claims_of_what_is_gone_or_not_read_any_more_are_harmless(equal):
+def test_claims_of_deleted_or_unsubscribed_topics_are_harmless(equal):
     topics = {"small": Topic(partitions=1), "other": Topic(partitions=1)}
     members = [
         Member(
@@ -82,7 +82,7 @@ def test_claims_of_what_is_gone_or_not_read_any_more_are_harmless(equal):
     assert plan["b"] == ({} if equal else {"other": [0]})
 
 
-def test_a_claim_is_given_up_for_a_place_near_to_its_replicas():
+def test_a_claim_is_given_up_for_an_owner_in_the_rack_of_a_replica():
     topics = {"t": Topic(partitions=2, replica_racks=[["a"], ["b"]])}
     members = [
         Member(id="x", topics="*", rack="a", owned={"t": [1]}, generation=1),
@@ -91,7 +91,7 @@ def test_a_claim_is_given_up_for_a_place_near_to_its_replicas():
     assert planned(topics, members) == {"x": {"t": [0]}, "y": {"t": [1]}}
 
 
-def test_a_claim_far_from_its_replicas_stays_where_no_place_is_near():
+def test_a_remote_claim_stays_where_no_slot_is_rack_local():
     topics = {"t": Topic(partitions=4, replica_racks=[["a"], ["a"], ["a"], ["a"]])}
     members = [
         Member(id="x", topics="*", rack="a", owned={"t": [0, 1]}, generation=1),
@@ -100,7 +100,7 @@ def test_a_claim_far_from_its_replicas_stays_where_no_place_is_near():
     assert planned(topics, members) == {"x": {"t": [0, 1]}, "y": {"t": [2, 3]}}
 
 
-def test_far_partitions_change_places_across_topics():
+def test_remote_partitions_are_exchanged_across_topics():
     topics = {
         "only-x": Topic(partitions=1, replica_racks=[["a"]]),
         "t": Topic(partitions=1, replica_racks=[["a"]]),
@@ -137,8 +137,8 @@ def test_no_chain_of_moves_would_narrow_a_gap_of_two(problem):
     passes = {
         member: {
             reader
-            for partition, there in enumerate(owner)
-            if there == member
+            for partition, its_owner in enumerate(owner)
+            if its_owner == member
             for reader in group.readers(int(group.partition_topic[partition])).tolist()
         }
         for member in range(len(group.members))

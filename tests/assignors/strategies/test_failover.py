@@ -21,7 +21,7 @@ def test_the_blogs_example_gives_all_to_the_highest_priority_and_then_to_the_nex
     assert planned(second, third) == {"C2": ALL, "C3": {}}
 
 
-def test_who_gives_no_priority_has_the_highest():
+def test_a_member_without_a_priority_has_the_highest():
     assert (
         planned(Member(id="C1", topics="*", priority=2**31 - 2), Member(id="C2", topics="*"))["C2"]
         == ALL

@@ -30,7 +30,7 @@ def test_of_equally_read_topics_the_larger_goes_first():
 
 
 @given(problem=problems())
-def test_it_is_the_rule_by_the_letter(problem):
+def test_the_plan_follows_the_rule_step_by_step(problem):
     group = problem.group
     owner = np.full(group.partition_count, -1, dtype=np.int32)
     count = [0] * len(group.members)

@@ -53,14 +53,14 @@ def test_each_topic_is_dealt_by_itself():
     assert planned(topics, members) == {"a": {"t": [0], "u": [0]}, "b": {}}
 
 
-def by_the_letter(group):
-    """The rule as it is written, partition by partition."""
+def rule_step_by_step(group):
+    """The owners by the rule of the docstring, partition by partition."""
     owner = np.full(group.partition_count, -1, dtype=np.int32)
     for topic in range(len(group.topics)):
         readers = group.readers(topic).tolist()
-        mine = range(group.topic_start[topic], group.topic_start[topic + 1])
+        partitions = range(group.topic_start[topic], group.topic_start[topic + 1])
         count, total = dict.fromkeys(readers, 0), dict.fromkeys(readers, 0)
-        for partition in sorted(mine, key=lambda p: (-group.lag[p], p)) if readers else ():
+        for partition in sorted(partitions, key=lambda p: (-group.lag[p], p)) if readers else ():
             best = min(readers, key=lambda m: (count[m], total[m], m))
             owner[partition] = best
             count[best] += 1
@@ -70,7 +70,9 @@ def by_the_letter(group):
 
 @pytest.mark.parametrize("few", [0, 64], ids=["in arrays", "in lists"])
 @given(problem=problems(ProblemShape(partitions=20, racks=0)))
-def test_it_is_the_rule_by_the_letter(few, problem):
+def test_the_plan_follows_the_rule_step_by_step(few, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FEW_READERS", few)
-        assert lag_strategy(problem.group).owner.tolist() == by_the_letter(problem.group).tolist()
+        assert (
+            lag_strategy(problem.group).owner.tolist() == rule_step_by_step(problem.group).tolist()
+        )

@@ -97,7 +97,7 @@ def test_it_is_valid_and_counts_differ_no_more_than_allowed(problem, skew):
 
 
 @given(problem=problems(ProblemShape(claims=False)), skew=st.integers(1, 3))
-def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
+def test_from_scratch_the_deal_follows_the_rule_step_by_step(problem, skew):
     group = problem.group
     owner = np.full(group.partition_count, -1, dtype=np.int32)
     count, load = [0] * len(group.members), [0.0] * len(group.members)
@@ -106,13 +106,13 @@ def test_from_scratch_the_first_deal_is_the_rule_by_the_letter(problem, skew):
         if not readers:
             continue
         fewest = min(count[member] for member in readers)
-        able = [member for member in readers if count[member] < fewest + skew]
-        best = min(able, key=lambda member: (load[member], count[member], member))
+        eligible = [member for member in readers if count[member] < fewest + skew]
+        best = min(eligible, key=lambda member: (load[member], count[member], member))
         owner[partition] = best
         count[best] += 1
         load[best] += group.lag[partition] / group.capacity[best]
     dealt = lag_global_strategy(group, max_count_skew=skew, stick_within=10**9)
-    if group.equal_subscriptions:  # else counts are narrowed along what readers share
+    if group.equal_subscriptions:  # otherwise counts are narrowed afterwards
         assert dealt.owner.tolist() == owner.tolist()
 
 
@@ -124,8 +124,8 @@ def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_thresho
     most = int(np.argmax(load)) if len(load) else 0
     for partition in np.flatnonzero(plan.owner == most):
         for taker in range(len(group.members)):
-            for back in np.flatnonzero(plan.owner == taker) if taker != most else ():
-                gain = float(group.lag[partition] - group.lag[back])
+            for returned in np.flatnonzero(plan.owner == taker) if taker != most else ():
+                gain = float(group.lag[partition] - group.lag[returned])
                 after = max(
                     load[most] - gain / group.capacity[most],
                     load[taker] + gain / group.capacity[taker],
@@ -134,7 +134,7 @@ def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_thresho
 
 
 @given(problem=problems())
-def test_what_is_even_enough_stays(problem):
+def test_a_plan_within_the_threshold_stays(problem):
     group = problem.group
     names = Assignment(lag_global_strategy(group).owner).to_names(group)
     members = [replace(member, owned=names[member.id], generation=9) for member in problem.members]
@@ -150,8 +150,8 @@ def test_without_lag_counts_are_even(members):
     assert score(group, lag_global_strategy(group)).spread <= 1
 
 
-def dealt_one_by_one(group, owner, free, skew):
-    """The deal, as its law says it."""
+def dealt_step_by_step(group, owner, free, skew):
+    """The rule of the deal, step by step."""
     lag = group.lag.tolist()
     count = [int((owner == member).sum()) for member in range(len(group.members))]
     load = [
@@ -161,8 +161,8 @@ def dealt_one_by_one(group, owner, free, skew):
     for partition in free:
         readers = group.readers(int(group.partition_topic[partition])).tolist()
         fewest = min(count[reader] for reader in readers)
-        able = [reader for reader in readers if count[reader] < fewest + skew]
-        taker = min(able, key=lambda reader: (load[reader], count[reader], reader))
+        eligible = [reader for reader in readers if count[reader] < fewest + skew]
+        taker = min(eligible, key=lambda reader: (load[reader], count[reader], reader))
         owners[partition] = taker
         count[taker] += 1
         load[taker] += lag[partition] / group.capacity[taker]
@@ -175,7 +175,7 @@ def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
     held = kept_claims(group)
     free = np.flatnonzero((held < 0) & group.has_reader())
     free = free[np.argsort(-group.lag[free], kind="stable")]
-    expected = dealt_one_by_one(group, held, free.tolist(), skew)
+    expected = dealt_step_by_step(group, held, free.tolist(), skew)
     ways = [_LagPlacement._deal_by_heap, _LagPlacement.deal, _LagPlacement.deal_to_readers]
     if skew == 1:
         ways.insert(0, _LagPlacement._deal_in_rounds)
@@ -189,8 +189,8 @@ def test_what_nobody_holds_is_dealt_by_lag_load_count_and_id(problem, skew):
 @pytest.mark.parametrize(
     ("lags", "held", "taker"),
     [
-        ([100, 10, 50], [0, 1, -1], 1),  # who has the less lag already
-        ([0, 9], [0, -1], 1),  # of as much lag, who has the fewer
+        ([100, 10, 50], [0, 1, -1], 1),  # the member with less lag
+        ([0, 9], [0, -1], 1),  # of equal lag, the member with fewer partitions
     ],
 )
 def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
@@ -203,7 +203,7 @@ def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
     assert placement.owner[-1] == taker
 
 
-def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
+def test_a_member_that_can_give_none_away_does_not_keep_others_from_giving():
     topics = {"own": Topic(partitions=4), "shared": Topic(partitions=3)}
     members = [
         Member(id="a", topics=["own"], owned={"own": [0, 1, 2, 3]}, generation=1),
@@ -218,7 +218,7 @@ def test_who_has_too_many_and_can_give_none_does_not_keep_others_from_giving():
     assert held == {"a": 4, "b": 2, "c": 1}
 
 
-def test_counts_are_narrowed_towards_who_has_the_least_lag_of_those_with_the_fewest():
+def test_counts_are_narrowed_towards_the_least_lag_of_the_members_with_the_fewest():
     topics = {"t": Topic(partitions=6, lags=[0, 0, 0, 0, 5, 0])}
     members = [
         Member(id="b", topics="*", owned={"t": [0, 1, 2, 3]}, generation=1),
@@ -245,7 +245,7 @@ def test_a_shift_may_use_the_whole_skew_and_goes_before_an_exchange_that_levels_
 
 
 def test_lag_is_not_levelled_into_counts_that_the_next_plan_would_narrow():
-    """Were partition 0 of t0 shifted from a to b, who then has 2, the next plan would give a one of c's for it."""
+    """With partition 0 of t0, b would have 2, and the next plan would give a one of c's."""
     topics = {
         "t0": Topic(partitions=2, lags=[5, 10]),
         "t1": Topic(partitions=1, lags=[0]),

@@ -61,12 +61,12 @@ def test_kafka_5337s_round_robin_is_blind_to_lag():
     }
 
 
-def test_static_members_come_first_in_the_circle():
+def test_static_members_come_first_in_the_order():
     members = [Member(id="a", topics="*"), Member(id="z", topics="*", instance_id="i")]
     assert planned({"t": Topic(partitions=3)}, members) == {"a": {"t": [1]}, "z": {"t": [0, 2]}}
 
 
-def test_the_hand_moves_past_a_member_that_was_served_out_of_turn():
+def test_the_cursor_moves_past_a_member_that_was_served_early():
     topics = {"t": Topic(partitions=1), "u": Topic(partitions=2)}
     members = [
         Member(id="a", topics=["u"]),

@@ -6,7 +6,7 @@ from assignors.problem.inputs import (
 from assignors.strategies.server_range import server_range_strategy
 
 
-def test_it_is_blind_to_racks():
+def test_racks_change_nothing():
     topics = {"t": Topic(partitions=4, replica_racks=[["b"], ["b"], ["a"], ["a"]])}
     members = [Member(id="m0", topics="*", rack="a"), Member(id="m1", topics="*", rack="b")]
     group = Group.build(topics, members)

@@ -37,7 +37,7 @@ def test_kip_874s_example_of_several_containers():
     }
 
 
-def test_the_circle_passes_over_who_does_not_read_the_topic():
+def test_the_cursor_passes_over_members_that_do_not_read_the_topic():
     topics = {name: Topic(partitions=2) for name in "tuv"}
     members = [Member(id="a", topics=["u", "v"]), Member(id="b", topics=["t", "u", "v"])]
     assert planned(topics, members) == {"a": {"u": [0, 1]}, "b": {"t": [0, 1], "v": [0, 1]}}

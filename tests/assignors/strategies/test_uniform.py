@@ -29,7 +29,7 @@ def test_claims_stay_and_a_newcomer_is_filled():
     assert planned(topics, members) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}, "c": {"t": [4, 5]}}
 
 
-def test_the_locality_that_the_broker_lost():
+def test_partitions_go_to_readers_in_the_rack_of_a_replica():
     topics = {"t": Topic(partitions=4, replica_racks=[["b"], ["a"], ["b"], ["a"]])}
     members = [Member(id=rack, topics="*", rack=rack) for rack in "ab"]
     assert planned(topics, members) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}}

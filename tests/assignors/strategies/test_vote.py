@@ -32,6 +32,6 @@ def test_without_a_common_strategy_the_group_is_inconsistent(offers):
         elect_strategy(offers)
 
 
-def test_who_offers_a_name_twice_counts_once():
+def test_a_member_that_offers_a_name_twice_counts_once():
     with pytest.raises(InconsistentGroupProtocolError, match=r"lag by 1, range by 2\)"):
         elect_strategy([["range", "range"], ["range"], ["lag"]])

@@ -19,15 +19,15 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
 )
 
 DATA = Path(__file__).parents[3] / "data"
-HELD = {"orders": (0, 1, 7), "ü": (5,)}
+OWNED = {"orders": (0, 1, 7), "ü": (5,)}
 
 SUBSCRIPTION = ConsumerSubscription(
-    topics=("orders", "ü"), user_data=b"said", owned=HELD, generation=41, rack="a"
+    topics=("orders", "ü"), user_data=b"said", owned=OWNED, generation=41, rack="a"
 )
-ASSIGNMENT = ConsumerAssignment(partitions=HELD, user_data=b"said")
+ASSIGNMENT = ConsumerAssignment(partitions=OWNED, user_data=b"said")
 SUBSCRIPTIONS = [SUBSCRIPTION.encode(version) for version in range(4)]
 ASSIGNMENTS = [ASSIGNMENT.encode(version) for version in range(4)]
-USER_DATA = [StickyUserData(held=HELD, generation=41).encode(version) for version in (0, 1)] + [
+USER_DATA = [StickyUserData(held=OWNED, generation=41).encode(version) for version in (0, 1)] + [
     b"\0\0\0\7"
 ]
 
@@ -36,11 +36,11 @@ def group_metadata(version: int) -> bytes:
     """A group with two members, as its coordinator writes it down."""
     flexible = version >= 4
 
-    def text(said: str) -> bytes:
-        return compact(said.encode()) if flexible else string(said)
+    def text(value: str) -> bytes:
+        return compact(value.encode()) if flexible else string(value)
 
-    def raw(said: bytes) -> bytes:
-        return compact(said) if flexible else struct.pack(">i", len(said)) + said
+    def raw(value: bytes) -> bytes:
+        return compact(value) if flexible else struct.pack(">i", len(value)) + value
 
     null = uvarint(0) if flexible else struct.pack(">h", -1)
     member = text("id") + (null if version >= 3 else b"") + text("client") + text("/host")
@@ -89,8 +89,8 @@ OFFSETS: list[tuple[bytes, bytes | None]] = [
 
 
 def _records() -> list[tuple[str, bytes, bytes]]:
-    placed = {"sets": [["a", "b"], []], "of": [0, 1]}
-    known = [
+    rack_sets = {"sets": [["a", "b"], []], "of": [0, 1]}
+    values = [
         ("metadata", ["broker", 1], {"v": 1, "at": 5, "rack": "a", "online": True}),
         (
             "metadata",
@@ -201,7 +201,7 @@ def _records() -> list[tuple[str, bytes, bytes]]:
                 "computed_at": 6,
                 "digest": "d",
             }
-            | {"topics": {"t": {"id": "i", "partitions": 2, "racks": {"at": 5} | placed}}}
+            | {"topics": {"t": {"id": "i", "partitions": 2, "racks": {"at": 5} | rack_sets}}}
             | {"members": [{"instance": "i", "incarnation": "n", "rack": "a", "capacity": 2.5}]}
             | {"score": {"before": None, "after": {"spread": 1, "cross_rack": None}}},
         ),
@@ -231,7 +231,8 @@ def _records() -> list[tuple[str, bytes, bytes]]:
         ),
     ]
     return [
-        (topic, json.dumps(key).encode(), json.dumps(value).encode()) for topic, key, value in known
+        (topic, json.dumps(key).encode(), json.dumps(value).encode())
+        for topic, key, value in values
     ]
 
 
