@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -14,6 +13,7 @@ from daemon.cli.options import (
     with_settings,
 )
 from daemon.errors import NotFoundError
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def describe(
     if form == "json":
         click.echo(json.dumps(view.as_json(), sort_keys=True))
     else:
-        describe_group(view, now=time.time_ns() // 1_000_000)
+        describe_group(view, now=now_ms())
 
 
 @click.command(short_help="Ask for a plan for a group, now.")
@@ -98,7 +98,7 @@ def dead_letters(
     settings = read_settings(config, bootstrap, pairs)
     judged = letters.look_up(settings, letters.read_letters(settings, topic))
     if form == "json":
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for one in judged:
             click.echo(json.dumps(one.as_json(now), sort_keys=True))
     else:

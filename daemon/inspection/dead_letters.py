@@ -9,28 +9,25 @@ something newer meanwhile. So a retry that is broken off, or made twice, does no
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TopicPartition
-
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
 from daemon.console import age, columns, output
 from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka import clients
-from daemon.kafka.record_writer import give
+from daemon.kafka.record_writer import write_replays
 from daemon.kafka.topic_reader import (
-    REQUIRED,
     ConsumedRecord,
     ReadProgress,
     is_partition_end,
-    poll_batch,
+    open_consumer,
     read_to_end,
+    read_until,
     stable_ends,
 )
+from daemon.wall_clock import now_ms
 from streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
@@ -161,11 +158,11 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
 
 def look_up(settings: Settings, letters: Sequence[DeadLetter]) -> list[Judged]:
     """Judge letters by the records themselves: reads each of their partitions from the oldest letter on."""
-    now = time.time_ns() // 1_000_000
-    places: dict[tuple[str, int], set[int]] = defaultdict(set)
+    now = now_ms()
+    offsets: dict[tuple[str, int], set[int]] = defaultdict(set)
     for letter in letters:
-        places[letter.topic, letter.partition].add(letter.offset)
-    found = _find(settings, places)
+        offsets[letter.topic, letter.partition].add(letter.offset)
+    found = _find(settings, offsets)
     nowhere = Found(end=0)
     return [
         judge(letter, found.get((letter.topic, letter.partition), nowhere), settings.topics, now)
@@ -174,42 +171,35 @@ def look_up(settings: Settings, letters: Sequence[DeadLetter]) -> list[Judged]:
 
 
 def _find(
-    settings: Settings, places: Mapping[tuple[str, int], set[int]]
+    settings: Settings, offsets: Mapping[tuple[str, int], set[int]]
 ) -> dict[tuple[str, int], Found]:
     timeout = settings.topic.timeout
     stable: dict[tuple[str, int], int] = {}
-    for name in {name for name, _ in places}:
+    for name in {name for name, _ in offsets}:
         try:
             stable |= stable_ends(settings.client(), [name], timeout)
         except NotFoundError:  # its records are gone with it
             continue
-    found = {place: Found(end=stable[place]) for place in places if place in stable}
-    wanted = {place: frozenset(places[place]) for place in found}
-    ends = ReadProgress(
-        {place: one.end for place, one in found.items() if one.end > min(places[place])}
+    found = {
+        partition: Found(end=stable[partition]) for partition in offsets if partition in stable
+    }
+    wanted = {partition: frozenset(offsets[partition]) for partition in found}
+    first = {partition: min(offsets[partition]) for partition in found}
+    progress = ReadProgress({p: one.end for p, one in found.items() if one.end > first[p]})
+    consumer = open_consumer(
+        settings.client(), settings.topics, {p: first[p] for p in progress.missing}
     )
-    # The client goes on by itself when brokers go; what it says of that is no answer of a partition's.
-    extra = {"group.id": f"{settings.prefix}reader", "error_cb": lambda _: None}
-    consumer = clients.consumer(settings.client(), {**REQUIRED, **extra})
     try:
-        consumer.assign([TopicPartition(*place, min(places[place])) for place in ends.missing])
-        until = time.monotonic() + timeout
-        while not ends.done:
-            for message in poll_batch(consumer, 0.1):
-                until = time.monotonic() + timeout
+        for messages in read_until(consumer, progress, timeout):
+            for message in messages:
                 error = message.error()
-                place = (message.topic(), message.partition())
-                if error is None and message.offset() < found[place].end:
-                    found[place].note(_raw(message), wanted[place])
+                partition = (message.topic(), message.partition())
+                if error is None and message.offset() < found[partition].end:
+                    found[partition].note(_raw(message), wanted[partition])
                 elif error is not None and not is_partition_end(error):
                     raise ClusterUnavailableError(
-                        f"{place[0]}/{place[1]} cannot be read: {error.str()}"
+                        f"{partition[0]}/{partition[1]} cannot be read: {error.str()}"
                     )
-                ends.note(message)
-            if time.monotonic() > until:
-                raise ClusterUnavailableError(
-                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
-                )
     finally:
         consumer.close()
     return found
@@ -230,9 +220,9 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
     """Give the pipeline what can be read now, and end the letters of what is outdated.
 
     Raises:
-        As `give`.
+        As `write_replays`.
     """
-    give(
+    write_replays(
         settings.client(),
         settings.topics,
         settings.topic,
@@ -267,7 +257,7 @@ def show(judged: Sequence[Judged]) -> None:
     """Print the letters as a table, if there are any."""
     if not judged:
         return
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     table = columns(
         ("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)
     )

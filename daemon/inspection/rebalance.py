@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
-import time
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import OperatorRecord, encode
-from daemon.errors import ClusterUnavailableError, NotFoundError
+from assignors.protocol.records import OperatorRecord
+from daemon.errors import NotFoundError
 from daemon.inspection.group_view import (
     known,
     read_views,
 )
-from daemon.kafka import clients
+from daemon.kafka.record_writer import outgoing, write
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from daemon.config.settings import Settings
@@ -33,26 +33,9 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
         raise NotFoundError(
             f"group {group!r} is watched, but none of its consumers follows plans: there is nothing to plan"
         )
-    record = OperatorRecord(
-        group=group, at=time.time_ns() // 1_000_000, by=_user(), action="rebalance", reason=reason
-    )
-    key, value = encode(record)
-    within = settings.topic.timeout
-    failures: list[str] = []
-    producer = clients.producer(
-        settings.client(), {"enable.idempotence": True, "message.timeout.ms": round(within * 1000)}
-    )
-    producer.produce(
-        settings.topics.control,
-        value,
-        key,
-        partition=0,
-        on_delivery=lambda e, _: failures.append(e.str()) if e else None,
-    )
-    if producer.flush(within) or failures:
-        raise ClusterUnavailableError(
-            f"{settings.topics.control} did not take it: {', '.join(failures) or 'no answer'}"
-        )
+    record = OperatorRecord(group=group, at=now_ms(), by=_user(), action="rebalance", reason=reason)
+    records = outgoing(settings.topics, "control", record, partitions=1)
+    write(settings.client(), records, timeout=settings.topic.timeout)
 
 
 def _user() -> str:

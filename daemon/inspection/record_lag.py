@@ -12,20 +12,24 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
+from confluent_kafka import OFFSET_BEGINNING
+
 from assignors.protocol.records import LagRecord, encode
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_reader import (
+    POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
     decode_message,
     is_partition_end,
     open_consumer,
     poll_batch,
+    read_until,
     stable_ends,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from threading import Event
 
     from confluent_kafka import Message
@@ -91,33 +95,29 @@ def record_lag(
         NotFoundError: the cluster has no such topic.
         ClusterUnavailableError: no answer, or nothing that stands there can be read in time.
     """
-    timeout, topics = settings.topic.timeout, settings.topics
-    stable = stable_ends(settings.client(), [topics.lag], timeout)
-    ends, done = ReadProgress.at(stable), Recording()
-    consumer = open_consumer(settings.client(), topics, stable, lambda _: None)
-    heard = begun = time.monotonic()
+    topics, recording = settings.topics, Recording()
+    stable = stable_ends(settings.client(), [topics.lag], settings.topic.timeout)
+    consumer = open_consumer(settings.client(), topics, dict.fromkeys(stable, OFFSET_BEGINNING))
+
+    def take(messages: Sequence[Message]) -> None:
+        for message in messages:
+            if (sample := _sample(topics, message, group)) is not None:
+                out.write(line_of(sample))
+                recording.note(sample)
+        out.flush()
+        tell(recording)
+
     try:
-        while not stop.is_set():
-            now = time.monotonic()
-            if ends.done and seconds is not None and now >= begun + seconds:
+        for messages in read_until(consumer, ReadProgress.to(stable), settings.topic.timeout):
+            if stop.is_set():
                 break
-            if not ends.done and now > heard + timeout:
-                raise ClusterUnavailableError(
-                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
-                )
-            for message in poll_batch(consumer, 0.2):
-                heard = now
-                if (sample := _sample(topics, message, group)) is not None:
-                    out.write(line_of(sample))
-                    done.note(sample)
-                ends.note(message)
-            out.flush()
-            tell(done)
-            if not ends.done:
-                begun = now
+            take(messages)
+        ends_at = float("inf") if seconds is None else time.monotonic() + seconds
+        while not stop.is_set() and time.monotonic() < ends_at:
+            take(poll_batch(consumer, POLL_SECONDS))
     finally:
         consumer.close()
-    return done
+    return recording
 
 
 def _sample(topics: Topics, message: Message, group: str | None) -> LagRecord | None:

@@ -9,7 +9,6 @@ brokers say how it ended.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
@@ -18,11 +17,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from daemon.kafka import clients
+from daemon.kafka.record_writer import enqueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from assignors.protocol.topics import Topics
+    from daemon.kafka.record_writer import OutgoingRecord
 
 REQUIRED: Mapping[str, Any] = {
     # The brokers abort what takes longer: a planner that hangs holds no reader of committed records up for long.
@@ -41,16 +42,6 @@ FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """A record to be published."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
-    partition: int
 
 
 class UnpublishableError(LevelwindError):
@@ -95,7 +86,7 @@ class Publisher:
         self._call("initialise", self._producer.init_transactions)
         self._log.info("publisher.ready", transactional_id=self._id)
 
-    def publish(self, records: Sequence[Outgoing]) -> None:
+    def publish(self, records: Sequence[OutgoingRecord]) -> None:
         """Publish all of the records, or none.
 
         Raises:
@@ -149,10 +140,10 @@ class Publisher:
             self._left = "nothing"
             self._log.warning("publisher.aborted", transactional_id=self._id)
 
-    def _send(self, records: Sequence[Outgoing]) -> None:
+    def _send(self, records: Sequence[OutgoingRecord]) -> None:
         for record in records:
             try:
-                self._produce(record)
+                enqueue(self._producer, record)
             except KafkaException as exception:
                 error = clients.kafka_error(exception)
                 if error.fatal() or error.txn_requires_abort():
@@ -162,17 +153,6 @@ class Publisher:
                     f"a record of {len(record.value or b'')} bytes for {record.topic}/{record.partition}"
                     f" is refused: {error.str()}"
                 ) from exception
-
-    def _produce(self, record: Outgoing) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    record.topic, key=record.key, value=record.value, partition=record.partition
-                )
-            except BufferError:
-                self._producer.poll(0.1)  # until the queue has room; what is in it times out
-            else:
-                return
 
     def _call(self, what: str, call: Callable[[float], None], timeout: float | None = None) -> None:
         """Make one call of a transaction, again and again while that is of use."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from daemon.errors import LevelwindError
 from daemon.kafka.topic_reader import (
+    POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
     RejectedMessage,
@@ -82,10 +83,11 @@ class TopicFollower:
         """
         names = [self.topics.name(kind) for kind in self.kinds]
         stable = stable_ends(self.client_config, names, self.timeout)
-        consumer = open_consumer(self.client_config, self.topics, stable, self._hear)
+        starts = dict.fromkeys(stable, OFFSET_BEGINNING)
+        consumer = open_consumer(self.client_config, self.topics, starts, self._hear)
         self._thread = threading.Thread(
             target=self._run,
-            args=(consumer, ReadProgress.at(stable)),
+            args=(consumer, ReadProgress.to(stable)),
             name="topic-follower",
             daemon=True,
         )
@@ -108,7 +110,7 @@ class TopicFollower:
                     seconds = round(time.monotonic() - begun, 3)
                     self.log.info("topic_reader.caught_up", records=counted, seconds=seconds)
                     self.on_caught_up()
-                for message in poll_batch(consumer, 0.2):
+                for message in poll_batch(consumer, POLL_SECONDS):
                     counted += self._take(message)
                     ends.note(message)
         except Exception as error:

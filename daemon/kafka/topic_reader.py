@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import TopicKind, Topics
 
 BATCH = 1000
+"""The most messages of one poll."""
+
+POLL_SECONDS = 0.2
+"""How long one poll waits for a message."""
+
 SAMPLE_KEY = b'["offsets",'
 """Keys are canonical JSON: a sample of offsets is known by its first bytes, and need not be decoded to be left out."""
 
@@ -97,9 +102,9 @@ class ReadProgress:
     missing: dict[tuple[str, int], int]
 
     @classmethod
-    def at(cls, stable: Mapping[tuple[str, int], int]) -> ReadProgress:
-        """The ends to reach; an empty partition has been reached already."""
-        return cls({place: offset for place, offset in stable.items() if offset > 0})
+    def to(cls, ends: Mapping[tuple[str, int], int]) -> ReadProgress:
+        """Progress of a reading from the beginning; the end of an empty partition is reached."""
+        return cls({partition: end for partition, end in ends.items() if end > 0})
 
     def reached(self, topic: str, partition: int, next_offset: int) -> None:
         """Note the next offset to be read of a partition."""
@@ -184,64 +189,96 @@ def _asked(
 def read_to_end(
     client_config: Mapping[str, Any],
     topics: Topics,
-    kinds: Iterable[TopicKind],
+    kinds: Sequence[TopicKind],
     *,
     timeout: float = 30.0,
     samples: bool = False,
 ) -> Iterator[ConsumedRecord | RejectedMessage]:
-    """Read topics of ours from their beginning to what was their end at the call, and stop.
+    """Read topics of levelwind from their beginning to the end that they have now.
 
     Args:
         client_config: the clients' configuration.
-        topics: the names of our topics.
-        kinds: which of them.
-        timeout: so many seconds without any progress end the reading.
-        samples: whether the samples of offsets in `metadata` are wanted.
+        topics: the names of levelwind's topics.
+        kinds: the topics to read.
+        timeout: seconds without progress after which reading gives up.
+        samples: whether to include the samples of offsets in `metadata`.
 
     Raises:
         NotFoundError: a topic does not exist.
         ClusterUnavailableError: no answer, or no progress in time.
     """
     stable = stable_ends(client_config, [topics.name(kind) for kind in kinds], timeout)
-    ends = ReadProgress.at(stable)
-    if ends.done:
+    progress = ReadProgress.to(stable)
+    if progress.done:
         return
-    consumer = open_consumer(client_config, topics, stable, lambda _: None)
+    consumer = open_consumer(client_config, topics, dict.fromkeys(stable, OFFSET_BEGINNING))
     try:
-        until = time.monotonic() + timeout
-        while not ends.done:
-            for message in poll_batch(consumer, 0.1):
-                until = time.monotonic() + timeout
+        for messages in read_until(consumer, progress, timeout):
+            for message in messages:
                 if message.error() is None and (samples or not is_offset_sample(message)):
                     yield decode_message(topics, message)
-                ends.note(message)
-            if time.monotonic() > until:
-                raise ClusterUnavailableError(
-                    f"no progress in {timeout:g} s reading {sorted(ends.missing)}"
-                )
     finally:
         consumer.close()
+
+
+def read_until(
+    consumer: Consumer, progress: ReadProgress, timeout: float
+) -> Iterator[list[Message]]:
+    """Poll a consumer until all ends are reached; yield the messages of each poll, also none.
+
+    Messages include errors and the ends of partitions. A message counts as progress once the caller
+    asks for the next poll.
+
+    Args:
+        consumer: a consumer of the partitions, from `open_consumer`.
+        progress: the ends to reach; updated with each message.
+        timeout: seconds without a message after which reading gives up.
+
+    Raises:
+        ClusterUnavailableError: no message came for `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not progress.done:
+        messages = poll_batch(consumer, POLL_SECONDS)
+        yield messages
+        for message in messages:
+            progress.note(message)
+        now = time.monotonic()
+        if messages:
+            deadline = now + timeout
+        elif now > deadline:
+            raise ClusterUnavailableError(
+                f"no progress in {timeout:g} s reading {sorted(progress.missing)}"
+            )
 
 
 def open_consumer(
     client_config: Mapping[str, Any],
     topics: Topics,
-    stable: Mapping[tuple[str, int], int],
-    hear: Callable[[KafkaError], None],
+    starts: Mapping[tuple[str, int], int],
+    on_error: Callable[[KafkaError], None] = lambda _: None,
 ) -> Consumer:
-    """Make a consumer of these partitions, from their beginning. It joins no group, but the client wants a name for one."""
-    group = {"group.id": f"{topics.prefix}reader", "error_cb": hear}
+    """Make a consumer of some partitions; it joins no group, but the client requires a group id.
+
+    Args:
+        client_config: the clients' configuration.
+        topics: the names of levelwind's topics, whose prefix the group id has.
+        starts: the offset to start from, by topic and partition.
+        on_error: called with errors of the client; the client recovers from them by itself.
+    """
+    group = {"group.id": f"{topics.prefix}reader", "error_cb": on_error}
     consumer = clients.consumer(client_config, {**REQUIRED, **group})
-    consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name, number in stable])
+    consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
     return consumer
 
 
-def poll_batch(consumer: Consumer, patience: float) -> Iterator[Message]:
-    """Wait for a message, and take along what else is there: to ask for a batch is to wait until it is full."""
-    first = consumer.poll(patience)
-    if first is not None:
-        yield first
-        yield from consumer.consume(BATCH - 1, 0)
+def poll_batch(consumer: Consumer, timeout: float) -> list[Message]:
+    """Wait up to `timeout` seconds for a message, and take all others that are there already.
+
+    `consume` alone would wait until the batch is full.
+    """
+    first = consumer.poll(timeout)
+    return [] if first is None else [first, *consumer.consume(BATCH - 1, 0)]
 
 
 def is_offset_sample(message: Message) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from daemon.wall_clock import now_ms
 from streaming.spark import checkpoint
 from streaming.spark.catch_up import (
     Behind,
@@ -106,7 +107,7 @@ class ProgressReporter:
         now = self._clock()
         if batch.rejected:
             log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))
-        self._emit(batch_event(batch, at=int(time.time() * 1000)))
+        self._emit(batch_event(batch, at=now_ms()))
         self._catch_up(batch, now)
         if now < self._next_progress_at:
             return

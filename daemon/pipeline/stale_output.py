@@ -8,16 +8,16 @@ itself can tell in the order of its own output. To ask twice, or about what has 
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import ReplayRecord, Tombstone, encode_key
-from daemon.kafka.record_writer import give
+from daemon.kafka.record_writer import write_replays
 from daemon.kafka.topic_reader import (
     ConsumedRecord,
     read_to_end,
     stable_ends,
 )
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -83,8 +83,8 @@ def request_verification(settings: Settings, former: Mapping[str, int]) -> int:
         return 0
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
     entries = (entry for entry in read if isinstance(entry, ConsumedRecord))
-    asked = unconfirmed_keys(entries, former, settings.topics, time.time_ns() // 1_000_000)
+    asked = unconfirmed_keys(entries, former, settings.topics, now_ms())
     if asked:
         said = [(replay.key, replay) for replay in asked]
-        give(settings.client(), settings.topics, settings.topic, said)
+        write_replays(settings.client(), settings.topics, settings.topic, said)
     return len(asked)

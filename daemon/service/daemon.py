@@ -26,8 +26,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from assignors.protocol.records import Tombstone, encode, encode_key, partition_key
-from assignors.protocol.topics import partition_for
+from assignors.protocol.records import partition_key, partitions_for
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
@@ -48,10 +47,8 @@ from daemon.errors import (
     PipelineFailedError,
 )
 from daemon.kafka import topic_setup as our_topics
-from daemon.kafka.publisher import (
-    Outgoing,
-    Publisher,
-)
+from daemon.kafka.publisher import Publisher
+from daemon.kafka.record_writer import outgoing
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.observer.observer import Observer
 from daemon.paths import ensure_writable
@@ -66,6 +63,7 @@ from daemon.service.metrics import (
 )
 from daemon.shutdown import stop_on_signals
 from daemon.telemetry.log_events import level_of
+from daemon.wall_clock import now_ms
 from deploy.errors import SetupError
 from deploy.jars import classpath
 
@@ -73,13 +71,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from assignors.protocol.records import Record
+    from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
     from daemon.control.controller import (
         Effect,
         Event,
     )
+    from daemon.kafka.record_writer import OutgoingRecord
     from daemon.kafka.topic_reader import ConsumedRecord
     from daemon.shutdown import StopEvent
 
@@ -236,12 +235,12 @@ def _misplaced(read: ConsumedRecord, settings: Settings, partitions: Mapping[str
     Raises:
         ConfigurationError: it is one of the planner's.
     """
-    name = partition_key(read.record.key)
     topic = settings.topics.name(read.kind)
-    if read.kind not in {"assignments", "members"} or name is None:
+    if read.kind not in {"assignments", "members"}:
         return False
-    if read.partition == partition_for(name, partitions[topic]):
+    if read.partition in partitions_for(read.kind, read.record.key, partitions[topic]):
         return False
+    name = partition_key(read.record.key)
     if read.kind == "assignments":
         raise ConfigurationError(
             f"{topic} was given more partitions since {name!r} was planned: its records are in the wrong ones. "
@@ -297,7 +296,7 @@ class Daemon:
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
-        clock = Clock(now=time.monotonic(), at=time.time_ns() // 1_000_000)
+        clock = Clock(now=time.monotonic(), at=now_ms())
         self._state, effects = step(self._state, event, clock)
         for effect in effects:
             if self._stop.is_set():
@@ -311,7 +310,9 @@ class Daemon:
                     [
                         message
                         for kind, record in records
-                        for message in self._outgoing(kind, record)
+                        for message in outgoing(
+                            self._topics, kind, record, self._partitions[self._topics.name(kind)]
+                        )
                     ]
                 )
             case LogEvent(event, fields):
@@ -322,7 +323,7 @@ class Daemon:
                     f"another daemon, {planner.instance}, plans for this cluster since its epoch {planner.planner_epoch}"
                 )
 
-    def _publish(self, outgoing: Sequence[Outgoing]) -> None:
+    def _publish(self, records: Sequence[OutgoingRecord]) -> None:
         """Publish a step. The state has moved on already, so it is tried until it is done: assignments freeze meanwhile."""
         try:
             Retrying(
@@ -331,23 +332,12 @@ class Daemon:
                 sleep=sleep_using_event(self._stop),
                 stop=stop_when_event_set(self._stop),
                 before_sleep=_say_retry,
-            )(self._publisher.publish, outgoing)
+            )(self._publisher.publish, records)
         except RetryError:
             log.warning(
                 "publisher.transaction_left_open",
                 error="asked to stop while the cluster did not answer",
             )
-
-    def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[Outgoing]:
-        key, value = (
-            (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
-        )
-        topic = self._topics.name(kind)
-        count = self._partitions[topic]
-        # None: the planner's own record, which is written to every partition.
-        name = partition_key(record.key)
-        numbers = range(count) if name is None else [partition_for(name, count)]
-        return [Outgoing(topic=topic, key=key, value=value, partition=number) for number in numbers]
 
 
 def _say_retry(attempt: Any) -> None:

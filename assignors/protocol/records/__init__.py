@@ -52,6 +52,7 @@ from assignors.protocol.records.planner import (
     Score,
 )
 from assignors.protocol.records.replay import ReplayRecord
+from assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,6 +100,7 @@ __all__ = [
     "encode_key",
     "headers",
     "partition_key",
+    "partitions_for",
 ]
 
 Record: TypeAlias = (
@@ -233,6 +235,16 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
 def partition_key(key: Key) -> str | None:
     """The name whose murmur2 places the key's records (see `topics.partition_for`); None: in every partition."""
     return str(key[1]) if len(key) > 1 else None
+
+
+def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
+    """The partitions, of `count`, that the records of a key are written to.
+
+    One partition, but all of them for the planner's own record: each reader of a partition needs it.
+    A dead letter and a replay go by their whole key, all other records by their partition key.
+    """
+    name = encode_key(key).decode() if topic in LOG_POSITION_KINDS else partition_key(key)
+    return tuple(range(count)) if name is None else (partition_for(name, count),)
 
 
 def headers(record: Record, *, epoch: int | None = None) -> list[tuple[str, bytes]]:

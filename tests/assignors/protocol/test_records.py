@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from assignors.protocol import records as r
 from assignors.protocol.records import schemas
+from assignors.protocol.topics import partition_for
 
 name = st.text(min_size=1, max_size=8)
 text = st.text(max_size=8)
@@ -499,6 +500,20 @@ def test_all_records_of_a_group_have_one_place_and_the_planners_stands_in_each()
     )
     assert r.partition_key(("broker", 3)) == "3"
     assert r.partition_key(("planner",)) is None
+
+
+def test_a_record_goes_to_one_partition_and_the_planners_to_all():
+    assert r.partitions_for("members", ("m", "orders", "i0", "1"), 7) == (
+        partition_for("orders", 7),
+    )
+    assert r.partitions_for("assignments", ("planner",), 3) == (0, 1, 2)
+
+
+def test_a_dead_letter_and_a_replay_go_by_their_whole_key():
+    key = ("__consumer_offsets", 3, 17)
+    expected = (partition_for('["__consumer_offsets",3,17]', 50),)
+    assert r.partitions_for("dead_letters", key, 50) == expected
+    assert r.partitions_for("replays", key, 50) == expected
 
 
 def test_the_headers_name_the_schema():

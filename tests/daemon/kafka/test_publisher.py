@@ -8,11 +8,8 @@ from confluent_kafka import Producer
 
 from assignors.protocol.records import OperatorRecord, Tombstone, encode, encode_key
 from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.kafka.publisher import (
-    Outgoing,
-    Publisher,
-    UnpublishableError,
-)
+from daemon.kafka.publisher import Publisher, UnpublishableError
+from daemon.kafka.record_writer import OutgoingRecord
 from daemon.kafka.topic_reader import read_to_end
 
 pytestmark = pytest.mark.integration
@@ -24,7 +21,7 @@ def outgoing(topics):
         key, value = encode(
             OperatorRecord(group=group, at=at, by="me", action="rebalance", reason="")
         )
-        return Outgoing(topic=topics.control, key=key, value=value, partition=0)
+        return OutgoingRecord(topic=topics.control, key=key, value=value, partition=0)
 
     return make
 
@@ -56,7 +53,7 @@ def becomes_visible(visible, eventually):
 
 
 def test_what_is_published_is_seen_whole(publisher, outgoing, becomes_visible, topics):
-    gone = Outgoing(
+    gone = OutgoingRecord(
         topic=topics.control, key=encode_key(("operator", "c")), value=None, partition=0
     )
     publisher.publish([outgoing("a"), outgoing("b"), gone])
@@ -86,7 +83,7 @@ def test_nothing_is_seen_before_the_commit(
 def test_a_refused_record_takes_its_whole_transaction_with_it(
     publisher, outgoing, visible, log, topics, becomes_visible
 ):
-    huge = Outgoing(topic=topics.control, key=b"k", value=b"x" * 5_000_000, partition=0)
+    huge = OutgoingRecord(topic=topics.control, key=b"k", value=b"x" * 5_000_000, partition=0)
     with pytest.raises(UnpublishableError, match=r"5000000 bytes for .*control/0"):
         publisher.publish([outgoing("a"), huge])
     assert visible() == []
@@ -110,14 +107,14 @@ def test_the_plan_of_a_group_of_ten_thousand_members_fits_a_record(
     word = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason=json.dumps(members))
     key, value = encode(word)
     assert len(value) > 1_000_000
-    publisher.publish([Outgoing(topic=topics.control, key=key, value=value, partition=0)])
+    publisher.publish([OutgoingRecord(topic=topics.control, key=key, value=value, partition=0)])
     eventually(lambda: visible() == [word])
 
 
 def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
     publisher, outgoing, visible, log, becomes_visible
 ):
-    nowhere = Outgoing(topic=outgoing("a").topic, key=b"k", value=b"v", partition=17)
+    nowhere = OutgoingRecord(topic=outgoing("a").topic, key=b"k", value=b"v", partition=17)
     with pytest.raises((ClusterUnavailableError, UnpublishableError)):
         publisher.publish([outgoing("a"), nowhere])
     assert visible() == []

@@ -18,11 +18,11 @@ from daemon.kafka.topic_reader import (
 
 
 def test_an_empty_log_has_been_read_from_the_start():
-    assert ReadProgress.at({("t", 0): 0, ("t", 1): 0}).done
+    assert ReadProgress.to({("t", 0): 0, ("t", 1): 0}).done
 
 
 def test_a_log_has_been_read_when_each_partition_has_passed_its_end():
-    ends = ReadProgress.at({("t", 0): 3, ("t", 1): 0, ("u", 0): 1})
+    ends = ReadProgress.to({("t", 0): 3, ("t", 1): 0, ("u", 0): 1})
     ends.reached("t", 0, 2)
     ends.reached("u", 0, 1)
     assert not ends.done

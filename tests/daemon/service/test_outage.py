@@ -5,10 +5,8 @@ import pytest
 from assignors.protocol.records import OperatorRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
-from daemon.kafka.publisher import (
-    Outgoing,
-    Publisher,
-)
+from daemon.kafka.publisher import Publisher
+from daemon.kafka.record_writer import OutgoingRecord
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
@@ -25,7 +23,7 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(log, eventu
     def operator(group):
         record = OperatorRecord(group=group, at=1, by="me", action="rebalance", reason="")
         key, value = encode(record)
-        return Outgoing(topic=topics.control, key=key, value=value, partition=0)
+        return OutgoingRecord(topic=topics.control, key=key, value=value, partition=0)
 
     with Cluster.start(1) as cluster:
         client_config = {"bootstrap.servers": cluster.bootstrap}
