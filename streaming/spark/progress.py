@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
 COUNTS = "levelwind_counts"
 """The name under which the counts are observed, each with what it counts, and"""
@@ -51,90 +47,32 @@ class Terminated:
     error: str | None
 
 
-def listener(
-    on_progress: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
-) -> Any:
-    """Spark's listener that tells each batch of a query that is about to be started, and its end.
-
-    Args:
-        on_progress: called in a thread of Spark's; must not block.
-        query: its name; the session may run others.
-        reasons: what rejections are counted under; all else is skipped by kind.
-    """
-    return _Listener(on_progress, query, reasons)
-
-
-class _Listener:
-    """Implements Spark's interface itself, to fetch an event's JSON with one call.
-
-    pyspark's own listener fetches an event's figures one by one: of what Spark's process computed at 200 commits a second
-    that was a sixth, and this is less than a hundredth.
-    """
-
-    class Java:
-        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
-
-    def __init__(
-        self,
-        on_progress: Callable[[Progress | Terminated], None],
-        query: str,
-        reasons: Collection[str],
-    ) -> None:
-        self._on_progress = on_progress
-        self._query = query
-        self._reasons = reasons
-        self._run: str | None = (
-            None  # Spark's id of this start; a later start of the query has a listener of its own
-        )
-
-    @cached_property
-    def _jlistener(self) -> Any:  # where `addListener` looks for it
-        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # noqa: SLF001 - as pyspark's own does
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name, as those below
-        if self._run is None and event.name() == self._query:
-            self._run = event.runId().toString()
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        progress = json.loads(event.progress().json())
-        if progress["runId"] == self._run:
-            self._on_progress(read(progress, self._reasons))
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        if event.runId().toString() == self._run:
-            error = event.exception()
-            self._on_progress(Terminated(error=error.get() if error.isDefined() else None))
-
-
-def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
+def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progress:
     """One batch, from Spark's event."""
     rejected: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     newest: int | None = None
-    for counted in progress.get("observedMetrics", {}).get(COUNTS, {}).get(COUNTS) or ():
+    for counted in event.get("observedMetrics", {}).get(COUNTS, {}).get(COUNTS) or ():
         reason, n = counted["reason"], int(counted["n"])
         if reason == NEWEST:
             newest = n if newest is None else max(newest, n)
         else:
             (rejected if reason in reasons else skipped)[reason] += n
-    operators = progress["stateOperators"]
-    durations = progress["durationMs"]
+    operators = event["stateOperators"]
+    durations = event["durationMs"]
     return Progress(
-        batch=progress["batchId"],
-        rows=progress["numInputRows"],
+        batch=event["batchId"],
+        rows=event["numInputRows"],
         rows_per_second=float(
-            progress.get("processedRowsPerSecond", 0.0)
+            event.get("processedRowsPerSecond", 0.0)
         ),  # left out where it is not a number
         batch_ms=int(durations.get("triggerExecution", 0)),
         durations=durations,
         state_rows=sum(operator["numRowsTotal"] for operator in operators),
         state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         behind=sum(
-            behind(source.get("endOffset"), source.get("latestOffset"))
-            for source in progress["sources"]
+            unread_offsets(source.get("endOffset"), source.get("latestOffset"))
+            for source in event["sources"]
         )
         if "latestOffset" in durations
         else None,
@@ -144,7 +82,7 @@ def read(progress: Mapping[str, Any], reasons: Collection[str]) -> Progress:
     )
 
 
-def behind(end: Any, latest: Any) -> int:
+def unread_offsets(end: Any, latest: Any) -> int:
     """How many offsets lie between where a batch of the Kafka source ended and where its topics did."""
     read, existing = _offsets(end), _offsets(latest)
     return sum(max(offset - read.get(partition, 0), 0) for partition, offset in existing.items())

@@ -19,6 +19,7 @@ from streaming.messages.rows import (
 )
 from streaming.output import OutputTopics
 from streaming.spark import checkpoint, cluster_metadata, progress
+from streaming.spark.listener import query_listener
 from streaming.spark.processors import (
     GroupProcessor,
     TopicProcessor,
@@ -205,7 +206,7 @@ def start(
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
     if on_progress is not None:
-        spark.streams.addListener(progress.listener(on_progress, name, frozenset(ingest.REASONS)))
+        spark.streams.addListener(query_listener(on_progress, name, frozenset(ingest.REASONS)))
     outputs = OutputTopics(
         topics=topics,
         lag=cluster.partitions[topics.lag],
