@@ -1,4 +1,4 @@
-"""What the pipeline publishes, as Kafka records with their place."""
+"""Records that the pipeline publishes, each with the partition that it is written to."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from streaming.group.state import PartitionOwners
     from streaming.group.update import UpdateResult
 
-MAX_KEPT = 256 * 1024
-"""Of a dead record's key and value, so many bytes each are kept: the letter must fit a message."""
-RACKS = field("racks", "")
+MAX_KEPT_BYTES = 256 * 1024
+"""Bytes that a dead letter keeps of a record's key and of its value, so that it fits a message."""
+RACKS_PREFIX = field("racks", "")
+"""Beginning of the field of a lag row that holds the topic's replica racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopics:
-    """The topics that are written, and how many partitions each has."""
+    """The topics that the pipeline writes, and their numbers of partitions."""
 
     topics: Topics
     lag: int
@@ -49,79 +50,88 @@ class OutputTopics:
 
 
 def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> list[SinkRow]:
-    """A group's records: lag, the end of lag, and triggers in the order of their events."""
+    """Records of a group to publish; triggers are in the order of their events."""
     topics = outputs.topics
-    lag_at, triggers_at = partition_for(group, outputs.lag), partition_for(group, outputs.triggers)
+    lag_partition = partition_for(group, outputs.lag)
+    triggers_partition = partition_for(group, outputs.triggers)
     records = [
-        SinkRow(topics.lag, *_lag(group, row, owners), lag_at) for row, owners in result.lags
+        SinkRow(topics.lag, *_lag_key_value(group, row, owners), lag_partition)
+        for row, owners in result.lags
     ]
     records += [
-        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_at)
+        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_partition)
         for topic in result.ended_topics
     ]
     records += [
-        SinkRow(topics.triggers, *_trigger(trigger), triggers_at) for trigger in result.triggers
+        SinkRow(topics.triggers, *_trigger_key_value(trigger), triggers_partition)
+        for trigger in result.triggers
     ]
-    records += [_settled(raw, outputs) for raw in result.finished_replays]
+    records += [_dead_letter_tombstone(raw, outputs) for raw in result.finished_replays]
     return records
 
 
 def pass_through_record(kind: int, payload: bytes, outputs: OutputTopics) -> SinkRow:
-    """What neither a topic nor a group keeps: a dead letter, or the end of one."""
+    """The record of a row that no state keeps: a dead letter, or the tombstone of one."""
     raw = Raw.unpack(payload)
-    return _settled(raw, outputs) if kind == Kind.REPLAY_DONE else _dead_letter(raw, outputs)
+    if kind == Kind.REPLAY_DONE:
+        return _dead_letter_tombstone(raw, outputs)
+    return _dead_letter(raw, outputs)
 
 
-def _settled(raw: Raw, outputs: OutputTopics) -> SinkRow:
+def _dead_letter_tombstone(raw: Raw, outputs: OutputTopics) -> SinkRow:
     key = encode_key((raw.topic, raw.partition, raw.offset))
     return SinkRow(
         outputs.topics.dead_letters, key, None, partition_for(key.decode(), outputs.dead_letters)
     )
 
 
-def _trigger(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
+def _trigger_key_value(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
     return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
 
 
-def _lag(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
-    """The record's key and value: what the topic knew, and beside it who owns what."""
+def _lag_key_value(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
+    """Key and value of a lag record: the fields that the topic's state wrote, and the owners."""
     fields = [*row.fields, field("v", str(LagRecord.V))]
     if owners.members:
         fields.append(field("members", text([name for name, _ in owners.members])))
         fields.append(field("owner", text(owners.owner.tolist())))
-        racks = next(said.removeprefix(RACKS) for said in row.fields if said.startswith(RACKS))
-        local = _local(_racks(racks), owners)
-        if any(one is not None for one in local):
+        racks = next(
+            written.removeprefix(RACKS_PREFIX)
+            for written in row.fields
+            if written.startswith(RACKS_PREFIX)
+        )
+        local = _rack_local(_racks(racks), owners)
+        if any(flag is not None for flag in local):
             fields.append(field("local", text(local)))
     return encode_key(("lag", group, row.topic)), joined(fields).encode()
 
 
-def _local(racks: tuple[frozenset[str], ...], owners: PartitionOwners) -> list[bool | None]:
-    """By partition, whether its owner's rack holds a replica; None where either is not known."""
-    names = [rack for _, rack in owners.members]
-    of = [names[number] if number >= 0 else None for number in owners.owner.tolist()]
+def _rack_local(racks: tuple[frozenset[str], ...], owners: PartitionOwners) -> list[bool | None]:
+    """Whether the owner's rack holds a replica, by partition; None where either is not known."""
+    member_racks = [rack for _, rack in owners.members]
+    owner_racks = [member_racks[index] if index >= 0 else None for index in owners.owner.tolist()]
     return [
         rack in replicas if rack is not None and replicas else None
-        for rack, replicas in zip(of, racks, strict=True)
+        for rack, replicas in zip(owner_racks, racks, strict=True)
     ]
 
 
 @lru_cache(maxsize=256)
 def _racks(written: str) -> tuple[frozenset[str], ...]:
-    """A topic's replica racks: read once for all its groups."""
+    """Replica racks of a topic, by partition, from JSON; parsed once for all its groups."""
     return tuple(map(frozenset, json.loads(written)))
 
 
 def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:
-    cut = any(part is not None and len(part) > MAX_KEPT for part in (raw.key, raw.value))
+    cut = any(part is not None and len(part) > MAX_KEPT_BYTES for part in (raw.key, raw.value))
     letter = DeadLetter(
         at=raw.timestamp,
         topic=raw.topic,
         partition=raw.partition,
         offset=raw.offset,
-        reason=f"{raw.reason} (cut to {MAX_KEPT} bytes)" if cut else raw.reason,
-        raw_key=None if raw.key is None else raw.key[:MAX_KEPT],
-        raw_value=None if raw.value is None else raw.value[:MAX_KEPT],
+        reason=f"{raw.reason} (cut to {MAX_KEPT_BYTES} bytes)" if cut else raw.reason,
+        raw_key=None if raw.key is None else raw.key[:MAX_KEPT_BYTES],
+        raw_value=None if raw.value is None else raw.value[:MAX_KEPT_BYTES],
     )
     key, value = encode(letter)
     return SinkRow(

@@ -20,7 +20,7 @@ from streaming.spark.catch_up import (
 )
 from streaming.spark.failure_diagnosis import (
     FailureCause,
-    explain,
+    diagnose,
 )
 from streaming.spark.progress import (
     Progress,
@@ -61,7 +61,7 @@ class ProgressReporter:
         self._checkpoint = checkpoint
         self._clock = clock
         self._emit = emit
-        self._catching_up = CatchUp(begun=begun)
+        self._catching_up = CatchUp(began_at=begun)
         self._next_progress_at = float("-inf")
         self._next_catch_up_at = float("-inf")
         self._rebuilt = False
@@ -88,7 +88,7 @@ class ProgressReporter:
                 self.caught_up.set()
 
     def _on_death(self, error: str) -> None:
-        failure = explain(error)
+        failure = diagnose(error)
         quarantined = False
         if failure.cause is FailureCause.CHECKPOINT:
             checkpoint.quarantine(self._checkpoint, failure.summary)
@@ -126,7 +126,7 @@ class ProgressReporter:
         )
 
     def _catch_up(self, batch: Progress, now: float) -> None:
-        self._catching_up, news = self._catching_up.batch(
+        self._catching_up, news = self._catching_up.add_batch(
             rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
         )
         match news:
@@ -135,7 +135,9 @@ class ProgressReporter:
                 log.info(
                     "pipeline.catching_up",
                     percent=math.floor(100 * news.share),
-                    seconds_left=None if news.left is None else math.ceil(news.left),
+                    seconds_left=None
+                    if news.seconds_left is None
+                    else math.ceil(news.seconds_left),
                     behind=news.behind,
                     rows_per_second=round(news.rows_per_second),
                 )

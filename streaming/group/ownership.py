@@ -1,4 +1,4 @@
-"""Members of a group and the partitions that they own, from the records of the coordinator or planner.
+"""Members of a group and their partitions, from the records of its coordinator or planner.
 
 For a group that levelwind manages, its own assignments count; for any other group, the records of
 the coordinator: the metadata of a classic group, or the members of a KIP-848 group. A group speaks
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def owners_of(state: GroupState) -> tuple[Owner, ...]:
-    """The members of a managed group; of any other group, the members that its coordinator knows."""
+    """The members of a managed group; of any other group, those that its coordinator knows."""
     if state.managed_members:
         return tuple(owner for _, owner in sorted(state.managed_members.items()))
     return state.classic_members or _consumer_owners(state)

@@ -29,7 +29,7 @@ MAX_LAYOUTS = 16
 
 
 def with_layout(state: GroupState, row: RacksRow) -> GroupState:
-    """Apply the racks of a topic: a new layout, or the current one for a group that newly reads it."""
+    """Apply a topic's racks: a new layout, or the current one to a group that newly reads it."""
     committed_topics = (
         state.committed_topics | {row.topic} if row.committed else state.committed_topics
     )

@@ -46,12 +46,12 @@ class ConsumerMember:
     """
 
     has_metadata: bool = False
-    """Whether the member's metadata record was read; without it `instance_id` and `rack` are None."""
+    """Whether the member's metadata was read; without it `instance_id` and `rack` are None."""
     instance_id: str | None = None
     rack: str | None = None
     owned: Mapping[str, tuple[int, ...]] | None = None
-    """Partitions by topic id; None until an assignment is read. A topic's id may not be known yet, or
-    no longer."""
+    """Partitions by topic id; None until an assignment is read. Its topic may not be known yet,
+    or no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,8 @@ class GroupState:
     """By topic, then by "topic/partition" of the input: the offset of the record that brought its
     newest layout."""
     managed_members: Mapping[tuple[str, str], Owner] = field(default_factory=dict)
-    """Members that levelwind assigns, by instance and incarnation. They go before the coordinator's."""
+    """Members that levelwind assigns, by instance and incarnation. The coordinator's do not count
+    beside them."""
     classic_members: tuple[Owner, ...] = ()
     """Members of a classic group. Invariant: empty where `consumer_members` is not."""
     consumer_members: Mapping[str, ConsumerMember] = field(default_factory=dict)

@@ -140,9 +140,10 @@ class GroupUpdate:
         self._compare_racks(at)
 
     def apply_replay(self, raw: Raw) -> bool:
-        """Apply a replayed record, unless a newer record of its partition was never compared with it.
+        """Apply a replayed record; whether it was applied.
 
-        `raw.until` is the offset up to which the operator's command looked for newer records.
+        The operator's command has compared it with the newer records of its partition, up to the
+        offset `raw.until`. A record beyond that may be newer, so then the replay is not applied.
         """
         if self._state.newest_offsets.get(_partition(raw), UNKNOWN) >= raw.until:
             return False
@@ -194,7 +195,7 @@ class GroupUpdate:
         return self._owners
 
     def _evaluate_sample_before(self, at: int) -> None:
-        """Evaluate the newest sample for skew, if `at` is later: all that belongs to it was applied."""
+        """Evaluate the newest sample for skew, if all that belongs to it was applied by `at`."""
         state = self._state
         if at > state.sampled_at != UNKNOWN and state.skew_run.evaluated_at != state.sampled_at:
             self._set_skew_run(*skew_trigger.evaluate_skew(state, self.owners, self._rule))
@@ -298,7 +299,7 @@ class GroupUpdate:
             self._set_skew_run(SkewRun())
 
     def _expired(self, lags: Mapping[str, LagRow]) -> bool:
-        """Whether the group has no members, and commits, members and plan were silent for `TTL_MS`."""
+        """Whether the group has no members and there was no record of it for `TTL_MS`."""
         state = self._state
         now = max([state.sampled_at, *(row.at for row in lags.values())])
         last_sign_of_life = max(

@@ -1,1 +1,1 @@
-"""The rules of lag, racks and skew: pure NumPy functions of values; they know no state and no batch."""
+"""Rules of lag, racks and skew: pure functions of values, without any state or batch."""

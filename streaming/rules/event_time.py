@@ -1,4 +1,4 @@
-"""What the rules of event time have in common, and the types of their columns."""
+"""Constants that the rules of event time share, and the types of their columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
-"""A time, an end or another offset that is not known."""
+"""A time or offset that is unknown, or that does not exist, as of a group without a commit."""
 JUMP_MS = 60_000
-"""Milliseconds."""
+"""A sample older than the newest by less is late; by as much or more, a clock was set back."""

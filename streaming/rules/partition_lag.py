@@ -1,9 +1,12 @@
-"""Lag, exactly: what a group still has to read of each partition, from what it committed and where the log begins and ends.
+"""Lag by partition: records that a group has yet to read, from its commits and the ends of the log.
 
-- `lag = end - max(committed, begin)`, never below zero. What stands below the log's begin is lost, and reported so.
-- No commit: nothing to read under the reset policy `latest`, the whole log under any other.
-- A commit beyond the sampled end is no negative lag but a stale sample; so is a partition whose end is not known.
-- Where it is known that only markers and aborted transactions stand before the end, what is to be read ends with the data.
+- `lag = end - max(committed, begin)`, never below zero. Records below the log's begin are lost to
+  the group, and are counted as lost.
+- Without a commit: no lag under the reset policy `latest`, the whole log under any other.
+- A commit beyond the sampled end is no negative lag: the sample is stale. So is a partition whose
+  end is unknown.
+- Where only control records and aborted transactions are known to follow the last data record, lag
+  is counted to the end of the data.
 """
 
 from __future__ import annotations
@@ -27,31 +30,45 @@ ResetPolicy: TypeAlias = Literal["earliest", "latest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Each column has the shape of the commits that it was computed from."""
+    """Lag of commits; each column has the shape of the commits that it was computed from."""
 
     lag: Int64
+    """Records that are still to be read."""
     lost: Int64
+    """Records that the log deleted before the group read them."""
     stale: Mask
+    """Whether the sample is too old, or too incomplete, for the commit."""
 
 
 def lag_of(
-    *, committed: Int64, begin: Int64, end: Int64, reset: ResetPolicy, data: Int64 | None = None
+    *,
+    committed: Int64,
+    begin: Int64,
+    end: Int64,
+    reset: ResetPolicy,
+    data_end: Int64 | None = None,
 ) -> Lag:
-    """The lag of commits, one a partition (last axis), where `begin`, `end` and `data` are indexed by partition.
+    """Compute the lag of commits.
 
-    `data` says where the last record ends, `UNKNOWN` where that is the end, or not known.
+    Args:
+        committed: committed offsets; the last axis is the partition. `UNKNOWN`: no commit.
+        begin: first offset of the log, by partition. `UNKNOWN` counts as 0.
+        end: end offset of the log, by partition, or `UNKNOWN`.
+        reset: the offset at which a group without a commit begins to read.
+        data_end: offset after the last data record, by partition. `UNKNOWN`, or None for all: the
+            log's end counts.
     """
-    known = end >= 0
-    stale = ~known | ((committed != UNKNOWN) & (committed > end))
-    if data is not None:
-        end = np.where(data == UNKNOWN, end, data)
-    begins = np.maximum(begin, 0)
-    none = committed == UNKNOWN
-    start = np.maximum(committed, begins)
-    without = 0 if reset == "latest" else np.maximum(end - begins, 0)
-    lag = np.where(none, without, np.maximum(end - start, 0))
+    end_known = end >= 0
+    stale = ~end_known | ((committed != UNKNOWN) & (committed > end))
+    if data_end is not None:
+        end = np.where(data_end == UNKNOWN, end, data_end)
+    first = np.maximum(begin, 0)
+    uncommitted = committed == UNKNOWN
+    start = np.maximum(committed, first)
+    uncommitted_lag = 0 if reset == "latest" else np.maximum(end - first, 0)
+    lag = np.where(uncommitted, uncommitted_lag, np.maximum(end - start, 0))
     return Lag(
-        lag=np.where(known, lag, 0),
-        lost=np.where(none, 0, np.maximum(begins - committed, 0)),
+        lag=np.where(end_known, lag, 0),
+        lost=np.where(uncommitted, 0, np.maximum(first - committed, 0)),
         stale=stale,
     )

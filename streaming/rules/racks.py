@@ -1,6 +1,6 @@
-"""When replica racks count as changed: by each partition's *set* of racks, whoever leads and whoever is online.
+"""Changes of replica racks: each partition's *set* of racks counts, whoever leads or is online.
 
-Partitions that exist only now or only then are a change of the topic, not of its racks.
+Partitions that exist only before or only after are a change of the topic, not of its racks.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Racks: TypeAlias = Sequence[Sequence[str]]
-    """Of each partition the racks of its replicas."""
+    """Racks of the replicas, by partition."""
 
 
 def changes(before: Racks, after: Racks) -> dict[int, RackChange]:
-    """By partition, the sets of racks that differ."""
+    """The partitions whose sets of racks differ, with both sets in order."""
     return {
         partition: RackChange(before=tuple(sorted(set(then))), after=tuple(sorted(set(now))))
         for partition, (then, now) in enumerate(zip(before, after, strict=False))

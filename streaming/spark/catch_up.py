@@ -1,76 +1,90 @@
-"""How far the query has come with what was there to read: the share, the speed, and the time left.
+"""Progress of the query through its backlog: the share read, the speed, and the time left.
 
-Pure; seconds are monotonic and come in. A batch that leaves something unread was cut, and only then is the query catching
-up: lag that it publishes meanwhile is as of the records read so far. What arrives while it reads counts too, so that a
-query that is slower than its input says that it will not arrive, rather than a time that never comes.
+Pure; monotonic seconds are passed in. A batch that leaves input unread was cut at its limit; only
+then is the query catching up, and the lag that it publishes meanwhile is as of the records read so
+far. Input that arrives in the meantime counts as well, so a query that is slower than its input
+reports that it does not come nearer, instead of a time that never arrives.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+MIN_SPAN_SECONDS = 1e-3
+"""Shortest time that a speed is computed over."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """In the middle of it."""
+    """The query is catching up."""
 
     share: float
-    """Of all that there is to read, so much was read."""
-    left: float | None
-    """Seconds; None: it does not come nearer."""
+    """Records read, as a share of those read and those still unread."""
+    seconds_left: float | None
+    """Estimated time until everything is read; None: the query does not come nearer."""
     behind: int
+    """Offsets that are still unread."""
     rows_per_second: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaughtUp:
-    """Nothing is left that was there when the last batch began."""
+    """The query has read everything that existed when its last batch began."""
 
     seconds: float
+    """Time since the catching up began."""
     rows: int
+    """Records read in that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
-    """What was read since it began, at the start of the query or with the first batch that was cut."""
+    """One catching up: from the start of the query, or from the first batch that was cut."""
 
-    begun: float
+    began_at: float
+    """Monotonic seconds."""
     rows: int = 0
-    over: bool = False
-    first: tuple[float, int, int] | None = None
-    """After the first batch, which pays for the start: the time, rows and what was left. Speed counts from there."""
+    """Records read since then."""
+    finished: bool = False
+    """Whether the query has caught up; the next batch that is cut begins another `CatchUp`."""
+    after_first_batch: tuple[float, int, int] | None = None
+    """Monotonic seconds, records read and offsets unread after the first batch. The first batch
+    pays for the start, so speed is measured from its end."""
 
-    def batch(
+    def add_batch(
         self, *, rows: int, behind: int | None, seconds: float, now: float
     ) -> tuple[CatchUp, Behind | CaughtUp | None]:
-        """Take in a batch that took so many seconds; what there is to say of it, None if the query keeps pace.
+        """Add a batch; the new state, and the news to report, None while the query keeps pace.
 
-        One that does not know what it left unread (`behind` is None) is counted, and nothing is said of it.
+        Args:
+            rows: records that the batch read.
+            behind: offsets that it left unread; None: unknown, so its rows count and nothing is
+                reported.
+            seconds: duration of the batch.
+            now: monotonic seconds at its end.
         """
         if behind is None:
             return replace(self, rows=self.rows + rows), None
-        if self.over:
+        if self.finished:
             if not behind:
                 return self, None
-            return CatchUp(begun=now - seconds).batch(
+            return CatchUp(began_at=now - seconds).add_batch(
                 rows=rows, behind=behind, seconds=seconds, now=now
             )
         after = replace(self, rows=self.rows + rows)
         if not behind:
-            return replace(after, over=True), CaughtUp(seconds=now - self.begun, rows=after.rows)
-        if self.first is None:
-            speed, nearer = (
-                rows / seconds if seconds > 0 else 0.0,
-                rows / seconds if seconds > 0 else 0.0,
-            )
-            after = replace(after, first=(now, after.rows, behind))
+            caught_up = CaughtUp(seconds=now - self.began_at, rows=after.rows)
+            return replace(after, finished=True), caught_up
+        if self.after_first_batch is None:
+            speed = approach = rows / seconds if seconds > 0 else 0.0
+            after = replace(after, after_first_batch=(now, after.rows, behind))
         else:
-            at, read, left = self.first
-            span = max(now - at, 1e-3)
-            speed, nearer = (after.rows - read) / span, (left - behind) / span
+            first_at, first_rows, first_behind = self.after_first_batch
+            span = max(now - first_at, MIN_SPAN_SECONDS)
+            speed, approach = (after.rows - first_rows) / span, (first_behind - behind) / span
         return after, Behind(
             share=after.rows / (after.rows + behind),
-            left=behind / nearer if nearer > 0 else None,
+            seconds_left=behind / approach if approach > 0 else None,
             behind=behind,
             rows_per_second=speed,
         )

@@ -1,16 +1,17 @@
-"""Where the query keeps its offsets and state, and whether what is there is ours and whole.
+"""The query's checkpoint: offsets and state, used only if they are this pipeline's and undamaged.
 
-A marker beside the checkpoint tells its shape: the versions of our state, the cluster, and what is read. A checkpoint of
-another shape, without a marker, damaged, or condemned by a query that died of it, is set aside under a name that says
-when, and the state is built anew from the compacted topics: it is wrong to guess at foreign state, and wrong to delete
-it. Nothing is fsynced by Spark, so a machine that loses power may leave files that end early.
+A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, and the
+versions of the state. A checkpoint of another shape, without a marker, damaged, or quarantined
+because a query died of it, is set aside under a name with the time, and the state is rebuilt from
+the compacted topics: it is wrong to guess at foreign state, and wrong to delete it.
 
-State that is built anew, or the first, does not know what was published before it. Up to where that stands is kept beside
-the checkpoint from the moment it is made until somebody has had it looked through: `unvouched`.
+A rebuilt state does not know what was published before it. The offsets at which those records end
+are kept beside the checkpoint until they have been verified (`unverified`).
 
-Looked at before the start are the logs of offsets and commits, and each file that has Hadoop's checksums beside it: Spark
-reads its logs without them, and a digit that changed there would silently skip records. Cost: the files are read once.
-What is wrong in another way kills the query, and that condemns the checkpoint.
+Checked before the start are the logs of offsets and commits, and each file with Hadoop's checksums
+beside it: Spark reads its logs without them, and a changed digit would silently skip records; and
+Spark fsyncs nothing, so a power loss may cut files short. Cost: each file is read once. Other
+damage kills the query, which quarantines the checkpoint.
 """
 
 from __future__ import annotations
@@ -32,28 +33,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STATE_VERSION = 4
-"""Counts up whenever rows or operators change in a way that an older checkpoint cannot serve; the states' own
-versions count beside it."""
+"""Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The
+versions of the packing and of the topics' and groups' states count beside it."""
 MARKER = "shape.json"
 QUERY = "query"
 OFFSETS_LINES = 2
-"""After the version: the settings of a batch, and the offsets of our one source."""
+"""Lines after the version: the settings of a batch, and the offsets of the one source."""
 COMMITS_LINES = 1
+"""Lines after the version."""
 UNVERIFIED = "unverified.json"
 QUARANTINED = "quarantined.json"
 FAILED_STARTS = "failed_starts.json"
 MAX_FAILED_STARTS = 2
-"""So often in a row a query may die for an unknown reason before its first batch; then its checkpoint is to blame."""
+"""Queries in a row that died for an unknown reason before their first batch: then the checkpoint is
+taken to be the cause, and quarantined."""
 
 
 STATE = ".".join(
     map(str, (STATE_VERSION, packing.VERSION, topic_state.VERSION, group_codec.VERSION))
 )
+"""The version of all that a checkpoint holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What a checkpoint must agree on with the query that continues it."""
+class CheckpointShape:
+    """What a checkpoint and the query that continues it must have in common."""
 
     cluster_id: str
     prefix: str
@@ -62,31 +66,35 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A checkpoint that could not be used: where it went, and why."""
+    """A checkpoint that could not be used."""
 
     moved_to: Path
+    """Directory that it was renamed to; the caller may delete it."""
     reason: str
+    """Why it could not be used, in words for an operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A directory that Spark can go on from."""
+    """A checkpoint that the query can start from."""
 
     query: Path
+    """Directory for Spark; empty at a first start, and after a checkpoint was set aside."""
     set_aside: SetAside | None
-    """The former one, if it could not be used."""
+    """The former checkpoint, if it could not be used."""
 
 
 def prepare(
-    directory: Path, shape: Shape, *, now: str, written: Mapping[str, int] | None = None
+    directory: Path, shape: CheckpointShape, *, now: str, written: Mapping[str, int] | None = None
 ) -> Checkpoint:
-    """The checkpoint of this shape in a directory.
+    """Find or make the checkpoint of a shape in a directory.
 
     Args:
-        directory: where it is.
-        shape: what it must agree on.
-        now: names what has to be set aside.
-        written: by "topic/partition", where what the query publishes ends so far, if anybody wants to look it through.
+        directory: the pipeline's own directory; made if it does not exist.
+        shape: the shape that a checkpoint must have to be continued.
+        now: a time in words; part of the name of a checkpoint that is set aside.
+        written: the end offsets of the topics that the query publishes to, by "topic/partition";
+            kept for `unverified` where the state is new.
 
     Raises:
         PipelineError: the directory cannot be written.
@@ -99,29 +107,33 @@ def prepare(
         ) from error
 
 
-def _prepare(directory: Path, shape: Shape, now: str, written: Mapping[str, int]) -> Checkpoint:
+def _prepare(
+    directory: Path, shape: CheckpointShape, now: str, written: Mapping[str, int]
+) -> Checkpoint:
     query, marker, quarantined = directory / QUERY, directory / MARKER, directory / QUARANTINED
     directory.mkdir(parents=True, exist_ok=True)
-    aside = None
+    set_aside = None
     if query.exists():
-        reason = _unusable(query, _read(marker), shape, _read(quarantined))
+        reason = _reason_unusable(query, _read(marker), shape, _read(quarantined))
         if reason is None:
             return Checkpoint(query=query, set_aside=None)
-        moved_to = _free(directory / f"{QUERY}.set-aside-{now}")
+        moved_to = _unused_path(directory / f"{QUERY}.set-aside-{now}")
         query.rename(moved_to)
         if marker.exists():
             marker.rename(moved_to.with_name(f"{moved_to.name}.{MARKER}"))
-        aside = SetAside(moved_to=moved_to, reason=reason)
-    # A verdict is on one checkpoint; left behind, it would hit the next.
+        set_aside = SetAside(moved_to=moved_to, reason=reason)
+    # These marks are about the former checkpoint; left behind, they would apply to the new one.
     quarantined.unlink(missing_ok=True)
     clear_failures(directory)
     _write(directory / UNVERIFIED, dict(written))
     _write(marker, asdict(shape))
     query.mkdir()
-    return Checkpoint(query=query, set_aside=aside)
+    return Checkpoint(query=query, set_aside=set_aside)
 
 
-def _unusable(query: Path, marker: Any, shape: Shape, quarantined: Any) -> str | None:
+def _reason_unusable(
+    query: Path, marker: Any, shape: CheckpointShape, quarantined: Any
+) -> str | None:
     if quarantined is not None:
         return (
             str(quarantined.get("reason", "quarantined"))
@@ -129,29 +141,35 @@ def _unusable(query: Path, marker: Any, shape: Shape, quarantined: Any) -> str |
             else "quarantined"
         )
     if not isinstance(marker, dict):
-        return "it does not say whose it is"
-    for name, mine in asdict(shape).items():
-        if marker.get(name) != mine:
-            return f"its {_WORDS[name]} is {marker.get(name)!r}, not {mine!r}"
-    return damage(query)
+        return "it has no readable marker of its cluster and version"
+    for name, expected in asdict(shape).items():
+        if marker.get(name) != expected:
+            return f"its {_SHAPE_LABELS[name]} is {marker.get(name)!r}, not {expected!r}"
+    return find_damage(query)
 
 
-_WORDS = {"cluster_id": "cluster", "prefix": "prefix", "state": "state's version"}
+_SHAPE_LABELS = {"cluster_id": "cluster", "prefix": "prefix", "state": "state's version"}
 
 
 def quarantine(directory: Path, reason: str) -> None:
-    """Have the checkpoint set aside at the next start: a query has died of it."""
-    with contextlib.suppress(OSError):  # on a disk that is full; the next query dies of it again
+    """Have the checkpoint set aside at the next start, because a query has died of it.
+
+    On a full disk the mark is lost: the next query then dies of the checkpoint again.
+    """
+    with contextlib.suppress(OSError):
         _write(directory / QUARANTINED, {"reason": reason})
 
 
 def record_failed_start(directory: Path, reason: str) -> bool:
-    """Note that a query died before its first batch and nobody knows why; whether that condemned the checkpoint."""
+    """Count a query that died for an unknown reason before its first batch.
+
+    Returns:
+        Whether the count has reached `MAX_FAILED_STARTS`, and so quarantined the checkpoint.
+    """
     file = directory / FAILED_STARTS
-    known = _read(file)
-    count = 1 + (
-        known["count"] if isinstance(known, dict) and isinstance(known.get("count"), int) else 0
-    )
+    former = _read(file)
+    former_count = former.get("count") if isinstance(former, dict) else None
+    count = 1 + (former_count if isinstance(former_count, int) else 0)
     if count >= MAX_FAILED_STARTS:
         quarantine(directory, f"{count} queries in a row died before their first batch: {reason}")
         return True
@@ -161,27 +179,31 @@ def record_failed_start(directory: Path, reason: str) -> bool:
 
 
 def clear_failures(directory: Path) -> None:
-    """Forget the strikes: a batch was done."""
+    """Reset the count of failed starts, after a batch has been done."""
     (directory / FAILED_STARTS).unlink(missing_ok=True)
 
 
 def unverified(directory: Path) -> Mapping[str, int] | None:
-    """By "topic/partition", up to where former states have published what this one may not say; None: it is looked through."""
-    said = _read(directory / UNVERIFIED)
-    return said if said is None or isinstance(said, dict) else {}
+    """The ends of what earlier checkpoints published and this state may not confirm.
+
+    Returns:
+        End offsets by "topic/partition"; None once everything has been verified.
+    """
+    ends = _read(directory / UNVERIFIED)
+    return ends if ends is None or isinstance(ends, dict) else {}
 
 
 def mark_verified(directory: Path) -> None:
-    """Forget what former states have published: the query has been asked about it."""
+    """Note that the query was asked to verify all that earlier checkpoints published."""
     (directory / UNVERIFIED).unlink(missing_ok=True)
 
 
-# What Spark does not see.
+# Damage that Spark does not notice.
 
 
-def damage(query: Path) -> str | None:
-    """What is wrong with a checkpoint's files, None if nothing is seen to be."""
-    offsets, commits = _numbers(query / "offsets"), _numbers(query / "commits")
+def find_damage(query: Path) -> str | None:
+    """Describe the first damage found in a checkpoint's files; None: none was found."""
+    offsets, commits = _batch_numbers(query / "offsets"), _batch_numbers(query / "commits")
     if commits and (not offsets or offsets[-1] < commits[-1]):
         return f"batch {commits[-1]} was done, but its offsets are gone"
     if offsets and offsets[-1] > (commits[-1] if commits else -1) + 1:
@@ -191,22 +213,22 @@ def damage(query: Path) -> str | None:
         ("commits", commits, COMMITS_LINES),
     ):
         for number in numbers:
-            if not _is_log((query / directory / str(number)).read_bytes(), lines):
+            if not _is_log_file((query / directory / str(number)).read_bytes(), lines):
                 return f"{directory}/{number} is cut or garbled"
-    # State is looked at too: RocksDB finds out, but only when it comes to the block.
+    # State is checked as well: RocksDB notices damage only when it reads the block.
     for sums in query.rglob(".*.crc"):
         file = sums.with_name(sums.name[1:].removesuffix(".crc"))
-        if file.exists() and not _agrees(file.read_bytes(), sums.read_bytes()):
+        if file.exists() and not _matches_checksums(file.read_bytes(), sums.read_bytes()):
             return f"{file.relative_to(query)} is not what its checksum says"
     return None
 
 
-def _numbers(directory: Path) -> list[int]:
+def _batch_numbers(directory: Path) -> list[int]:
     return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
 
 
-def _is_log(content: bytes, count: int) -> bool:
-    """A version, then so many lines of JSON."""
+def _is_log_file(content: bytes, count: int) -> bool:
+    """Whether a file is a version and `count` lines of JSON."""
     version, *lines = content.split(b"\n")
     return version.startswith(b"v") and len(lines) == count and all(map(_is_json, lines))
 
@@ -219,36 +241,42 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _agrees(content: bytes, sums: bytes) -> bool:
-    """Whether Hadoop's checksums are a file's: "crc", a zero byte, a size, then the CRC of each so many bytes."""
-    each = int.from_bytes(sums[4:8], "big")
-    if sums[:4] != b"crc\0" or each <= 0:
+def _matches_checksums(content: bytes, sums: bytes) -> bool:
+    """Whether a file's content matches Hadoop's checksums.
+
+    Their format: "crc", a zero byte, a chunk size (u32), then the CRC-32 of each chunk.
+    """
+    chunk_size = int.from_bytes(sums[4:8], "big")
+    if sums[:4] != b"crc\0" or chunk_size <= 0:
         return False
-    parts = (content[start : start + each] for start in range(0, len(content), each))
+    parts = (content[start : start + chunk_size] for start in range(0, len(content), chunk_size))
     return sums[8:] == b"".join(zlib.crc32(part).to_bytes(4, "big") for part in parts)
 
 
-def _free(path: Path) -> Path:
-    number, free = 1, path
-    while free.exists():
+def _unused_path(path: Path) -> Path:
+    """A path itself, or with the first number after its name that no file has."""
+    number, unused = 1, path
+    while unused.exists():
         number += 1
-        free = path.with_name(f"{path.name}-{number}")
-    return free
+        unused = path.with_name(f"{path.name}-{number}")
+    return unused
 
 
-def _read(marker: Path) -> Any:
+def _read(file: Path) -> Any:
+    """A JSON file's value; None if there is no file, "unreadable" if it is no JSON."""
     try:
-        return json.loads(marker.read_text())
+        return json.loads(file.read_text())
     except FileNotFoundError:
         return None
     except ValueError:
         return "unreadable"
 
 
-def _write(marker: Path, value: Any) -> None:
-    draft = marker.with_name(marker.name + ".new")
-    with draft.open("w") as file:
-        file.write(json.dumps(value, sort_keys=True))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(marker)
+def _write(file: Path, value: Any) -> None:
+    """Replace a JSON file at once: after a power loss it holds either the old value or the new."""
+    draft = file.with_name(file.name + ".new")
+    with draft.open("w") as output:
+        output.write(json.dumps(value, sort_keys=True))
+        output.flush()
+        os.fsync(output.fileno())
+    draft.rename(file)

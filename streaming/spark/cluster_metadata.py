@@ -1,4 +1,4 @@
-"""What the pipeline must know of the cluster before it starts, asked through the Kafka client that Spark brings along."""
+"""Cluster metadata that the pipeline needs at its start, read with Spark's own Kafka client."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-POLL = 0.2
-ASKED_GROUP = "levelwind-pipeline"
-"""Never joined: its coordinator is asked for, which makes a new cluster create the offsets topic."""
+POLL_SECONDS = 0.2
+"""Time between two looks for a topic that does not exist yet."""
+PROBE_GROUP = "levelwind-pipeline"
+"""A group that nobody joins: asking for its coordinator makes a new cluster create the offsets
+topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A cluster, and of some of its topics the numbers of partitions."""
+class ClusterDescription:
+    """A cluster, and the numbers of partitions of some of its topics."""
 
     cluster_id: str
     partitions: Mapping[str, int]
+    """By topic."""
 
 
 def describe(
@@ -36,15 +39,27 @@ def describe(
     topics: Iterable[str],
     kafka: Mapping[str, str],
     timeout: int,
-) -> Described:
-    """Look at the topics; those that are not there yet are waited for, `timeout` milliseconds. Raises `PipelineError`."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other door to its JVM
+) -> ClusterDescription:
+    """Describe the cluster and some of its topics, waiting for topics that do not exist yet.
+
+    Args:
+        spark: a session with the Kafka connector.
+        bootstrap: the brokers to ask.
+        topics: the topics' names.
+        kafka: further settings of the Kafka client.
+        timeout: milliseconds to wait for an answer, and for all topics to exist.
+
+    Raises:
+        PipelineError: no answer in time, a topic that is missing, a right that is missing, or
+            settings that the client refuses.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other access to its JVM
     properties = jvm.java.util.Properties()
-    wait = str(timeout)
+    timeout_ms = str(timeout)
     settings = {
         "bootstrap.servers": bootstrap,
-        "default.api.timeout.ms": wait,
-        "request.timeout.ms": wait,
+        "default.api.timeout.ms": timeout_ms,
+        "request.timeout.ms": timeout_ms,
         **kafka,
     }
     for name, value in settings.items():
@@ -52,11 +67,13 @@ def describe(
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
     except Py4JJavaError as error:
-        raise PipelineError(f"Kafka's client refuses its settings: {_root(error)}") from error
+        raise PipelineError(
+            f"the Kafka client refuses its settings: {_root_cause(error)}"
+        ) from error
     try:
-        cluster_id = _answer(admin.describeCluster().clusterId())
+        cluster_id = _result(admin.describeCluster().clusterId())
         deadline = time.monotonic() + timeout / 1000
-        return Described(
+        return ClusterDescription(
             cluster_id=str(cluster_id),
             partitions={topic: _partitions(admin, jvm, topic, deadline) for topic in topics},
         )
@@ -65,12 +82,13 @@ def describe(
 
 
 def _partitions(admin: Any, jvm: Any, topic: str, deadline: float) -> int:
+    """The number of a topic's partitions; waits for the topic until `deadline` (monotonic)."""
     names = jvm.java.util.ArrayList()
     names.add(topic)
     while True:
         try:
             return int(
-                _answer(admin.describeTopics(names).topicNameValues().get(topic))
+                _result(admin.describeTopics(names).topicNameValues().get(topic))
                 .partitions()
                 .size()
             )
@@ -79,17 +97,19 @@ def _partitions(admin: Any, jvm: Any, topic: str, deadline: float) -> int:
                 raise TopicMissing(f"topic {topic} does not exist") from None
         if topic == OFFSETS_TOPIC:
             groups = jvm.java.util.ArrayList()
-            groups.add(ASKED_GROUP)
-            with contextlib.suppress(PipelineError):  # the topic is what is wanted, not the answer
-                _answer(admin.describeConsumerGroups(groups).describedGroups().get(ASKED_GROUP))
-        time.sleep(POLL)
+            groups.add(PROBE_GROUP)
+            # Only the topic matters, which the request creates; its answer does not.
+            with contextlib.suppress(PipelineError):
+                _result(admin.describeConsumerGroups(groups).describedGroups().get(PROBE_GROUP))
+        time.sleep(POLL_SECONDS)
 
 
-def _answer(future: Any) -> Any:
+def _result(future: Any) -> Any:
+    """The result of a Kafka future; its error becomes a `PipelineError` by whose fault it is."""
     try:
         return future.get()
     except Py4JJavaError as error:
-        reason = _root(error)
+        reason = _root_cause(error)
         if "UnknownTopicOrPartition" in reason:
             raise TopicMissing(reason) from error
         if "Authorization" in reason or "Authentication" in reason:
@@ -99,7 +119,8 @@ def _answer(future: Any) -> Any:
         raise PipelineError(reason) from error
 
 
-def _root(error: Py4JJavaError) -> str:
+def _root_cause(error: Py4JJavaError) -> str:
+    """The innermost cause of a Java exception, as text."""
     exception: Any = error.java_exception
     while exception.getCause() is not None:
         exception = exception.getCause()

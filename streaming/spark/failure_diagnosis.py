@@ -1,9 +1,9 @@
-"""What a query died of, told from Spark's text: whether its checkpoint is to blame, and a line that a person can use.
+"""Diagnosis of a query's death from Spark's error text: its cause, and a line for an operator.
 
-Law: a checkpoint is given up only for what it itself did. What the machine or the cluster did (a disk that is full, a
-broker that is away, a right that is missing) passes, and the checkpoint goes on afterwards. The texts are those that
-Spark 4.2 was seen to die with on damaged files; an unknown one blames the checkpoint only when the caller finds that it
-keeps a query from its first batch again and again.
+Guarantees: a checkpoint is given up only for its own damage. Trouble of the machine or the cluster
+(a full disk, an absent broker, a missing right) passes, and the checkpoint is continued afterwards.
+The texts are those that Spark 4.2 was seen to die with on damaged files. An unknown text does not
+blame the checkpoint; the caller does, if queries die again and again before their first batch.
 """
 
 from __future__ import annotations
@@ -14,37 +14,38 @@ from enum import Enum
 
 
 class FailureCause(Enum):
-    """Whose fault it is."""
+    """What made a query end."""
 
     MACHINE = "machine"
-    """The disk or the memory: the same files serve once there is room again."""
+    """The disk or the memory; the same checkpoint serves once there is room again."""
     CLUSTER = "cluster"
-    """Kafka does not answer, or refuses."""
+    """Kafka does not answer, or refuses a request."""
     CHECKPOINT = "checkpoint"
-    """The files of the checkpoint, or what they say of the topics."""
+    """The checkpoint is damaged, or its offsets do not exist in the topics any more."""
     UNKNOWN = "unknown"
+    """No rule matches the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a query ended."""
+    """The diagnosis of a query that ended."""
 
     cause: FailureCause
     summary: str
-    """One line; what to do, where we know it."""
+    """One line for the log: the meaning, what to do if that is known, Spark's innermost cause."""
 
 
-_ROOM = "there is no room left where the checkpoint or Spark's own files are"
+_NO_ROOM = "there is no room left on the disk of the checkpoint or of Spark's own files"
 _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
-    # First what the machine does: a full disk also garbles what is written to it.
+    # The machine's trouble first: a full disk also garbles what is written to it.
     (
         FailureCause.MACHINE,
-        f"{_ROOM}: make room; the query goes on from its last batch",
+        f"{_NO_ROOM}: make room; the query continues from its last batch",
         re.compile(r"No space left on device|Disk quota exceeded|File too large"),
     ),
     (
         FailureCause.MACHINE,
-        "the files of the checkpoint cannot be written: see to its file system and rights",
+        "the files of the checkpoint cannot be written: check its file system and permissions",
         re.compile(
             r"Read-only file system|Permission denied|Too many open files|Input/output error"
         ),
@@ -56,26 +57,28 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.CHECKPOINT,
-        "the checkpoint tells of offsets that the topics do not have: one of them was deleted or cut",
+        "the checkpoint has offsets that the topics do not: a topic was deleted or truncated",
         re.compile(r"some data may have been missed|KAFKA_DATA_LOSS|OffsetOutOfRange"),
     ),
     (
         FailureCause.CLUSTER,
-        "the Kafka cluster does not answer, or refuses",
+        "the Kafka cluster does not answer, or refuses a request",
         re.compile(r"org\.apache\.kafka\.common\.(errors\.|KafkaException)"),
     ),
     (
         FailureCause.CHECKPOINT,
         "the checkpoint's log of offsets or of commits is damaged",
         re.compile(
-            r"Incomplete log file|CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently"
-            r"|batch \d+ doesn't exist|Malformed log|UnsupportedLogVersion|JsonEOFException|JsonParseException"
+            r"Incomplete log file|CONCURRENT_STREAM_LOG_UPDATE"
+            r"|Multiple streaming queries are concurrently"
+            r"|batch \d+ doesn't exist|Malformed log|UnsupportedLogVersion"
+            r"|JsonEOFException|JsonParseException"
             r"|Unexpected (end-of-input|character)|com\.fasterxml\.jackson"
         ),
     ),
     (
         FailureCause.CHECKPOINT,
-        "the checkpoint's state is damaged, or another version's",
+        "the checkpoint's state is damaged, or of another version",
         re.compile(
             r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
             r"|Stateful operators in the metadata|ChecksumException|CHECKSUM_VERIFICATION"
@@ -85,21 +88,23 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
 )
 
 
-def explain(error: str) -> Failure:
-    """Why a query ended, from the text that Spark gives."""
-    line = root(error)
+def diagnose(error: str) -> Failure:
+    """Diagnose why a query ended; `error` is the text that Spark gives."""
+    line = innermost_cause(error)
     for cause, meaning, pattern in _RULES:
         if pattern.search(error):
             return Failure(cause=cause, summary=f"{meaning} ({line})")
     return Failure(cause=FailureCause.UNKNOWN, summary=line)
 
 
-def root(error: str) -> str:
-    """The line of a stack trace that says most: the innermost cause, or what a Python worker raised."""
+def innermost_cause(error: str) -> str:
+    """The most telling line of a stack trace: the innermost cause, or a Python worker's error."""
     lines = [line.strip() for line in error.splitlines()]
     for prefix in ("Caused by: ", ""):
         found = [
-            line for line in lines if line.startswith(prefix) and line and not _FRAME.match(line)
+            line
+            for line in lines
+            if line.startswith(prefix) and line and not _STACK_FRAME.match(line)
         ]
         if found:
             line = found[-1] if prefix else found[0]
@@ -107,5 +112,5 @@ def root(error: str) -> str:
     return "no reason given"
 
 
-_FRAME = re.compile(r"at \S+\(|\.\.\. \d+ more|===")
+_STACK_FRAME = re.compile(r"at \S+\(|\.\.\. \d+ more|===")
 _MAX_LENGTH = 400

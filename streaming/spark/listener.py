@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def query_listener(
     on_progress: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
 ) -> Any:
-    """Spark's listener that tells each batch of a query that is about to be started, and its end.
+    """Make a listener for a query that is about to start; Spark's `addListener` takes it.
 
     Args:
-        on_progress: called in a thread of Spark's; must not block.
-        query: its name; the session may run others.
-        reasons: what rejections are counted under; all else is skipped by kind.
+        on_progress: called with each batch and the end, in a thread of Spark's; must not block.
+        query: name of the query; the session may run others.
+        reasons: the reasons for which records are rejected; any other count is of skipped records.
     """
     return _Listener(on_progress, query, reasons)
 
 
 class _Listener:
-    """Implements Spark's interface itself, to fetch an event's JSON with one call.
+    """Implementation of Spark's Java interface that fetches an event's JSON with one call.
 
-    pyspark's own listener fetches an event's figures one by one: of what Spark's process computed at 200 commits a second
-    that was a sixth, and this is less than a hundredth.
+    pyspark's own listener fetches an event's figures one by one: at 200 commits a second that was a
+    sixth of the CPU time of Spark's process, and this is less than a hundredth.
     """
 
     class Java:
@@ -46,13 +46,14 @@ class _Listener:
         self._on_progress = on_progress
         self._query = query
         self._reasons = reasons
-        self._run: str | None = (
-            None  # Spark's id of this start; a later start of the query has a listener of its own
-        )
+        self._run: str | None = None
+        """Spark's id of this start of the query; a later start has a listener of its own."""
 
     @cached_property
-    def _jlistener(self) -> Any:  # where `addListener` looks for it
-        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # noqa: SLF001 - as pyspark's own does
+    def _jlistener(self) -> Any:
+        """The Java object, under the name by which `addListener` fetches it."""
+        jvm: Any = SparkContext._jvm  # noqa: SLF001 - as pyspark's own listener does
+        return jvm.PythonStreamingQueryListenerWrapper(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name, as those below
         if self._run is None and event.name() == self._query:

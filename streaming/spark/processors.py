@@ -1,7 +1,7 @@
-"""The stateful operators: Spark's side of `topic.update` and `group.update`. They fetch, call and store; no rule is here.
+"""Stateful operators: load a state, call `topic.update` or `group.update`, store the result.
 
-They take and give Spark's rows, not pandas frames: a frame for each key, in and out, cost more than what is done with it
-(of 100 topics 140 ms a batch, and 40 as rows).
+No rule is here. The operators take and give Spark's rows, not pandas frames: a frame for each key,
+in and out, cost more than the work on it (140 ms a batch of 100 topics, against 40 as rows).
 """
 
 from __future__ import annotations
@@ -39,32 +39,31 @@ if TYPE_CHECKING:
 ROW, SINK_ROW = SparkRow(*Row._fields), SparkRow(*SinkRow._fields)
 
 
-def _events(rows: Iterator[Any]) -> list[tuple[int, bytes]]:
+def _kinds_and_payloads(rows: Iterator[Any]) -> list[tuple[int, bytes]]:
     return [(row.kind, row.payload) for row in rows]
 
 
 class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
-    """Keeps a topic's state; what is not a topic's passes."""
+    """Operator with the state of each topic; rows of other state keys pass through it."""
 
     def __init__(self, rule: LagRule, query: Path | None = None) -> None:
         self._rule = rule
         self._query = query
         self._batch_offsets: tuple[int | None, Mapping[int, int] | None] = None, None
+        """Number of the last batch, and its end offsets."""
 
     def init(self, handle: Any) -> None:
-        """Name the state."""
+        """Declare the state; Spark calls it before any rows."""
         self._value = handle.getValueState("topic", STATE)
 
     def _end_offsets(self) -> Mapping[int, int] | None:
-        """How far the offsets topic is read with this batch."""
-        number = batch_offsets.current_batch()
-        if self._query is None or number is None:
+        """End offsets of this batch in `__consumer_offsets`, by partition; read once a batch."""
+        batch = batch_offsets.current_batch()
+        if self._query is None or batch is None:
             return None
-        if self._batch_offsets[0] != number:
-            self._batch_offsets = (
-                number,
-                batch_offsets.end_offsets(self._query, number, offsets_topic.TOPIC),
-            )
+        if self._batch_offsets[0] != batch:
+            offsets = batch_offsets.end_offsets(self._query, batch, offsets_topic.TOPIC)
+            self._batch_offsets = batch, offsets
         return self._batch_offsets[1]
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -73,7 +72,7 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         rows: Iterator[Any],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Any]:
-        """One state key's rows of a batch."""
+        """Process the rows of one state key in a batch."""
         (state_key,) = key
         if not state_key.startswith(TOPIC_KEY_PREFIX):
             for row in rows:
@@ -83,7 +82,7 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         state = None if stored is None else TopicState.unpack(bytes(stored[0]))
         topic = state_key.removeprefix(TOPIC_KEY_PREFIX)
         after, out = topic_update.advance(
-            topic, state, _events(rows), self._rule, self._end_offsets()
+            topic, state, _kinds_and_payloads(rows), self._rule, self._end_offsets()
         )
         if after is not None:
             self._value.update((after.pack(),))
@@ -93,19 +92,23 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
             yield ROW(*row)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
-    """Keeps a group's state and gives the records to publish; what is not a group's are rejections."""
+    """Operator with the state of each group; its output are the records to publish.
+
+    Rows of other state keys are rejected records and finished replays: they become dead letters,
+    and tombstones of dead letters.
+    """
 
     def __init__(self, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> None:
         self._rule = rule
         self._outputs = outputs
-        self._ours: dict[str, TopicKind] = {topics.assignments: "assignments"}
+        self._record_kinds: dict[str, TopicKind] = {topics.assignments: "assignments"}
 
     def init(self, handle: Any) -> None:
-        """Name the state."""
+        """Declare the state; Spark calls it before any rows."""
         self._value = handle.getValueState("group", STATE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -114,9 +117,9 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         rows: Iterator[Any],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Any]:
-        """One state key's rows of a batch."""
+        """Process the rows of one state key in a batch."""
         (state_key,) = key
-        events = _events(rows)
+        events = _kinds_and_payloads(rows)
         if not state_key.startswith(GROUP_KEY_PREFIX):
             for kind, payload in events:
                 yield SINK_ROW(*output.pass_through_record(kind, payload, self._outputs))
@@ -124,7 +127,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         group = state_key.removeprefix(GROUP_KEY_PREFIX)
         stored = self._value.get()
         state = None if stored is None else group_codec.unpack(bytes(stored[0]))
-        result = group_update.advance(group, state, events, self._rule, self._ours)
+        result = group_update.advance(group, state, events, self._rule, self._record_kinds)
         if result.state is not None:
             self._value.update((group_codec.pack(result.state),))
         elif stored is not None:
@@ -133,4 +136,4 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
             yield SINK_ROW(*record)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""

@@ -1,4 +1,4 @@
-"""What the query tells of itself after each batch, as plain values."""
+"""Progress of the query after each batch, as plain values read from Spark's event."""
 
 from __future__ import annotations
 
@@ -10,45 +10,57 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 COUNTS = "levelwind_counts"
-"""The name under which the counts are observed, each with what it counts, and"""
+"""Name of the observed metric: a list of counts, each with its reason."""
 NEWEST = "newest"
-"""what is said in place of that where the count is the newest record's time."""
+"""Reason of the one entry of `COUNTS` that is no count but the time of the newest record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One batch."""
+    """One batch of the query."""
 
     batch: int
+    """Number of the batch in the checkpoint."""
     rows: int
     """Kafka records read."""
     rows_per_second: float
+    """Spark's figure; 0 where Spark leaves it out."""
     batch_ms: int
+    """Duration of the batch, milliseconds."""
     durations: Mapping[str, int]
-    """By Spark's name of the phase, milliseconds."""
+    """Milliseconds by phase, under Spark's names."""
     state_rows: int
+    """Keys in the state stores: topics and groups."""
     state_bytes: int
-    """In the state stores' memory."""
+    """Memory that the state stores use."""
     behind: int | None
-    """Offsets of the input that this batch has left unread: 0 unless it was cut at `max_offsets_per_trigger`; None of a
-    batch that a former start had planned, since it is done again without a look at what there is."""
+    """Offsets of the input that this batch has left unread: 0 unless it was cut at
+    `max_offsets_per_trigger`. None for a batch that was planned before a restart: it is repeated
+    without a look at the topics' ends."""
     newest: int | None
-    """The time of the newest record that was read; the query's clock, since all its rules are in event time."""
+    """Time of the newest record read, milliseconds since the epoch; None: the batch read none. It
+    is the query's clock, since all its rules are in event time."""
     rejected: Mapping[str, int]
-    """By reason, in this batch."""
+    """Records of this batch that could not be decoded, by reason."""
     skipped: Mapping[str, int]
-    """By kind, in this batch."""
+    """Records of this batch that the pipeline has no use for, by kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated:
-    """The query has ended; `error` says why, None if it was asked to."""
+    """The end of the query."""
 
     error: str | None
+    """Spark's text of the error; None if the query was asked to stop."""
 
 
 def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progress:
-    """One batch, from Spark's event."""
+    """Read a batch from the JSON of Spark's event.
+
+    Args:
+        event: the event's JSON.
+        reasons: the reasons for which records are rejected; any other count is of skipped records.
+    """
     rejected: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     newest: int | None = None
@@ -63,36 +75,42 @@ def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progres
     return Progress(
         batch=event["batchId"],
         rows=event["numInputRows"],
-        rows_per_second=float(
-            event.get("processedRowsPerSecond", 0.0)
-        ),  # left out where it is not a number
+        # Spark leaves the rate out where it is not a number.
+        rows_per_second=float(event.get("processedRowsPerSecond", 0.0)),
         batch_ms=int(durations.get("triggerExecution", 0)),
         durations=durations,
         state_rows=sum(operator["numRowsTotal"] for operator in operators),
         state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
-        behind=sum(
-            unread_offsets(source.get("endOffset"), source.get("latestOffset"))
-            for source in event["sources"]
-        )
-        if "latestOffset" in durations
-        else None,
+        behind=_unread(event["sources"]) if "latestOffset" in durations else None,
         newest=newest,
         rejected=dict(rejected),
         skipped=dict(skipped),
     )
 
 
+def _unread(sources: Collection[Mapping[str, Any]]) -> int:
+    return sum(
+        unread_offsets(source.get("endOffset"), source.get("latestOffset")) for source in sources
+    )
+
+
 def unread_offsets(end: Any, latest: Any) -> int:
-    """How many offsets lie between where a batch of the Kafka source ended and where its topics did."""
+    """Count the offsets between a batch's end and the end of its topics.
+
+    Args:
+        end: offsets at which a batch of the Kafka source ended, by topic and partition, from JSON.
+        latest: offsets at which its topics ended, in the same form.
+    """
     read, existing = _offsets(end), _offsets(latest)
     return sum(max(offset - read.get(partition, 0), 0) for partition, offset in existing.items())
 
 
-def _offsets(said: Any) -> dict[tuple[str, str], int]:
-    if not isinstance(said, dict):  # nothing yet
+def _offsets(by_topic: Any) -> dict[tuple[str, str], int]:
+    """Offsets by topic and partition; none for Spark's null before the first batch."""
+    if not isinstance(by_topic, dict):
         return {}
     return {
         (topic, partition): int(offset)
-        for topic, partitions in said.items()
+        for topic, partitions in by_topic.items()
         for partition, offset in partitions.items()
     }

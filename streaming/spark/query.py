@@ -1,6 +1,7 @@
-"""The query: Kafka → decoded and packed → by topic → by group → Kafka. Its state is Spark's; its rules are elsewhere.
+"""The query: Kafka → decoded and packed → by topic → by group → Kafka.
 
-Every step is DataFrame → DataFrame; only `source` and `start` know that data streams.
+Spark keeps its state, and other packages hold its rules. Every step is DataFrame → DataFrame; only
+`source` and `start` know that the data is a stream.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from streaming.spark.schemas import (
     PACKED,
     ROWS,
     SINK,
-    Kafka,
+    KafkaColumns,
 )
 from streaming.topic.state import LagRule
 
@@ -49,27 +50,27 @@ if TYPE_CHECKING:
     )
     from streaming.spark.settings import PipelineSettings
 
-RECORDS_AT_ONCE = 100_000
-BYTES_AT_ONCE = 256 * 2**20
-"""So much is decoded together: what is said of one topic then is one row for its operator."""
+MAX_DECODED_RECORDS = 100_000
+MAX_DECODED_BYTES = 256 * 2**20
+"""Limits of what is decoded together: commits of one topic are then one row for its operator."""
 EARLIEST, LATEST = -2, -1
-"""Spark's words for where a partition is read from."""
+"""Spark's numbers for the beginning and the end of a partition, as starting offsets."""
 READ_DEFAULTS = {
-    "isolation.level": "read_committed",  # aborted transactional commits never were
+    "isolation.level": "read_committed",  # aborted transactional commits do not count
     "max.poll.records": "10000",
     "fetch.max.wait.ms": "20",
 }
 
 
 def pack(records: DataFrame, topics: Topics) -> DataFrame:
-    """Kafka's records as rows for the operators, and what was rejected or skipped, counted."""
+    """Turn Kafka's records into rows for the operators, and count rejected and skipped ones."""
     names = {
-        name: getattr(Kafka, name)
+        name: getattr(KafkaColumns, name)
         for name in ("topic", "partition", "offset", "timestamp", "key", "value")
     }
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _together(batches):
+        for batch in _joined_batches(batches):
             records = ingest.read_batch(batch, names)
             packed = ingest.pack_batch(records, topics)
             if records.timestamp.size:
@@ -85,15 +86,15 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
 
 
-def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches joined to larger ones; Spark's are small, since it may not look at their size."""
+def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join batches to larger ones: Spark's are small, as `session` has it limit them by records."""
     waiting: list[pa.RecordBatch] = []
     records = size = 0
     for batch in batches:
         waiting.append(batch)
         records += batch.num_rows
         size += batch.nbytes
-        if records >= RECORDS_AT_ONCE or size >= BYTES_AT_ONCE:
+        if records >= MAX_DECODED_RECORDS or size >= MAX_DECODED_BYTES:
             yield pa.concat_batches(waiting)
             waiting, records, size = [], 0, 0
     if waiting:
@@ -101,7 +102,10 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _counts() -> Column:
-    """All that is counted, as one column, not one for each: Spark plans each batch anew, with all its expressions."""
+    """All counts as one column.
+
+    Spark plans every batch from scratch, so a column for each count would cost time in each.
+    """
     return sql.collect_list(
         sql.when(sql.col("reason").isNotNull(), sql.struct(sql.col("reason"), sql.col("n")))
     ).alias(progress.COUNTS)
@@ -120,7 +124,13 @@ def _arrow_schema() -> pa.Schema:
 
 
 def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataFrame:
-    """Topics' rows into their state, and out come rows for groups; `query` is the checkpoint."""
+    """Apply rows to the states of their topics, giving rows for groups.
+
+    Args:
+        rows: rows for the operators.
+        rule: how lag is counted.
+        query: directory of the query's checkpoint, for `batch_offsets`; None: no end offsets.
+    """
     return rows.groupBy("state_key").transformWithState(
         statefulProcessor=TopicProcessor(rule, query),
         outputStructType=ROWS,
@@ -130,7 +140,7 @@ def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataF
 
 
 def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> DataFrame:
-    """Groups' rows into their state, and out come records to publish."""
+    """Apply rows to the states of their groups, giving records to publish."""
     return rows.groupBy("state_key").transformWithState(
         statefulProcessor=GroupProcessor(rule, topics, outputs),
         outputStructType=SINK,
@@ -142,16 +152,21 @@ def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTop
 def source(
     spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]
 ) -> DataFrame:
-    """The records of all partitions of some topics, from their beginning.
+    """Read all partitions of some topics from their beginning, replays from now on.
 
-    Of replays only what comes from now on: a query that begins anew reads the records themselves, and to an old replay of
-    one that has gone since nothing would be there to tell it so.
+    A query with a new checkpoint reads the original records anyway. An old replay could bring back
+    a record that was deleted since, as nothing in the new state would show that it is outdated.
 
-    Partitions are assigned by number: under `subscribe` Spark's driver would join a group, and write its membership into
-    the very topic that is read.
+    Partitions are assigned by number: under `subscribe` Spark's driver would join a group, and
+    write its membership into the very topic that is read.
+
+    Args:
+        spark: a session with the Kafka connector.
+        settings: settings of the pipeline.
+        partitions: numbers of partitions, by topic.
     """
     assigned = {topic: list(range(count)) for topic, count in partitions.items()}
-    first = {
+    starting_offsets = {
         topic: dict.fromkeys(
             map(str, numbers), LATEST if topic == settings.topics.replays else EARLIEST
         )
@@ -160,13 +175,13 @@ def source(
     kafka = {
         f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()
     }
-    # The columns are chosen before the partitions are joined: so Spark copies each record once, not twice.
+    # Columns are selected before partitions are joined, so Spark copies a record once, not twice.
     return (
         spark.readStream.format("kafka")
         .options(**kafka)
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("assign", json.dumps(assigned))
-        .option("startingOffsets", json.dumps(first))
+        .option("startingOffsets", json.dumps(starting_offsets))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
         .selectExpr(*KAFKA_COLUMNS)
@@ -181,14 +196,14 @@ def start(
     on_set_aside: Callable[[SetAside], None] | None = None,
     written_before: Mapping[str, int] | None = None,
 ) -> StreamingQuery:
-    """Begin, or go on from the checkpoint.
+    """Start the query, from its checkpoint if there is one that can be used.
 
     Args:
         spark: a session of `session.create`.
-        settings: what the pipeline depends on.
-        on_progress: told of each batch and of the end, in a thread of Spark's; must not block.
-        on_set_aside: told of a checkpoint that could not be gone on from.
-        written_before: where the topics that it writes end, for `checkpoint.unverified`.
+        settings: settings of the pipeline.
+        on_progress: called with each batch and the end, in a thread of Spark's; must not block.
+        on_set_aside: called with a checkpoint that could not be used.
+        written_before: ends of the topics that the query writes, for `checkpoint.unverified`.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -199,7 +214,7 @@ def start(
     cluster = cluster_metadata.describe(
         spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout
     )
-    shape = checkpoint.Shape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
+    shape = checkpoint.CheckpointShape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     prepared = checkpoint.prepare(settings.checkpoint, shape, now=now, written=written_before)
     if prepared.set_aside is not None and on_set_aside is not None:

@@ -1,12 +1,15 @@
-"""The schemas of the tables that Spark moves; their rows are `rows.Row`, `rows.SinkRow` and the columns of `ingest.PackedRows`."""
+"""Schemas of the tables between operators.
+
+Their rows are `rows.Row`, `rows.SinkRow` and the columns of `ingest.PackedRows`.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 
-class Kafka:
-    """Columns of a Kafka record as the pipeline reads it."""
+class KafkaColumns:
+    """Names of the columns of a Kafka record, as the pipeline reads it."""
 
     topic = "topic"
     partition = "partition"
@@ -17,12 +20,12 @@ class Kafka:
 
 
 KAFKA_COLUMNS = (
-    Kafka.topic,
-    Kafka.partition,
-    Kafka.offset,
-    f"unix_millis({Kafka.timestamp}) AS {Kafka.timestamp}",
-    Kafka.key,
-    Kafka.value,
+    KafkaColumns.topic,
+    KafkaColumns.partition,
+    KafkaColumns.offset,
+    f"unix_millis({KafkaColumns.timestamp}) AS {KafkaColumns.timestamp}",
+    KafkaColumns.key,
+    KafkaColumns.value,
 )
 
 
@@ -49,4 +52,4 @@ SINK = StructType(
 )
 
 STATE = StructType([StructField("value", BinaryType(), nullable=False)])
-"""A topic's or a group's state: one packed value."""
+"""State of a topic or group: one packed value."""

@@ -1,4 +1,4 @@
-"""A Spark session for the pipeline: on this machine, quiet, on loopback, with RocksDB as the state store."""
+"""Spark session of the pipeline: local, on loopback, quiet, with RocksDB as the state store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# Without Hadoop's native library its own local file system starts a process for each file that it creates or renames,
-# about a hundred a batch. This one asks the JVM instead, and keeps checksums just so; it is a file system of the older
-# interface, which the other checkpoint manager uses.
-FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-CHECKPOINT_FILES = (
+STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+"""A local file system that asks the JVM, and writes the same checksums as Hadoop's own.
+
+Without its native library Hadoop's own starts a process for each file that it creates or renames,
+about a hundred a batch."""
+CHECKPOINT_FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+"""The manager that uses Hadoop's older interface, which `LOCAL_FILE_SYSTEM` implements."""
 
 
 def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
-    """Spark's settings, each under its own name."""
+    """Settings for the pipeline, under Spark's names; the arguments are those of `create`."""
     classpath = os.pathsep.join(map(str, jars))
     return {
         "spark.master": f"local[{parallelism}]",
@@ -36,21 +38,24 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(parallelism),
-        # Without a limit in bytes the size of a batch is not reckoned after each record, a quarter of what it took to hand
-        # them to Python; so few records of a broker's that they fit at their largest.
+        # With a limit in bytes Spark computes the size of a batch after each record, a quarter of
+        # the time of handing records to Python. Instead: so few records that they fit in memory
+        # even if each is as large as a broker allows.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-        # Over TCP each task of a small batch waits 40 ms for an acknowledgement that its peer delays.
+        # Over TCP each task of a small batch waits 40 ms for a delayed acknowledgement of its peer.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.hadoop.fs.file.impl": FILES,
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORE_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Without it the connector leaves internal topics out of its discovery, and silently reads nothing.
+        # Otherwise the connector's discovery leaves out internal topics, and it silently reads
+        # nothing.
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
-        # Our rules know only event time: a batch without input has nothing to say.
+        # All rules are in event time: a batch without input has no effect.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        # Spark asks for the ends of the input a hundred times a second, and most of what a pipeline at rest costs is that.
+        # By default Spark asks for the ends of the input a hundred times a second, which is most of
+        # what an idle pipeline costs.
         "spark.sql.streaming.pollingDelay": "200ms",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
@@ -64,13 +69,13 @@ def create(
     spark: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
 ) -> SparkSession:
-    """Start Spark in this process; its Python workers run this interpreter, and so find our modules.
+    """Start Spark in this process; its Python workers run this interpreter, with the same modules.
 
     Args:
-        jars: the connector's, as deploy resolves them.
-        parallelism: tasks at a time, and partitions of the state.
-        spark: settings that go before ours.
-        log_level: of Spark's own log, on standard error.
+        jars: the Kafka connector and what it needs, as deploy resolves them.
+        parallelism: number of concurrent tasks, and of partitions of the state.
+        spark: settings of Spark's that override those of `options`.
+        log_level: level of Spark's own log, on standard error.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

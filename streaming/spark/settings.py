@@ -1,4 +1,4 @@
-"""What the pipeline is told at its start."""
+"""Pipeline settings."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """Everything the pipeline depends on; times are milliseconds."""
+    """Settings of the pipeline; times are milliseconds where the name has no unit."""
 
     bootstrap: str
     checkpoint: Path
-    """A directory of the pipeline's own."""
+    """Directory of the pipeline's own, for its checkpoint and the marks beside it."""
     jars: tuple[Path, ...] = ()
-    """Spark's Kafka connector and what it needs."""
+    """Jars of Spark's Kafka connector and what it needs."""
     prefix: str = "levelwind."
     end_kind: EndKind = "stable"
-    """`stable`: what a read_committed consumer can reach; `high`: the high watermark."""
+    """Log end that lag is counted to: `stable`, which a read_committed consumer can reach, or
+    `high`, the high watermark."""
     reset_policy: ResetPolicy = "earliest"
     skew_threshold: float = 1.5
     skew_floor: int = 10_000
     skew_floor_seconds: float = 30.0
     skew_duration: int = 30_000
     trigger_interval: int = 0
-    """Between the starts of two batches; 0: the next begins when one ends."""
+    """Time between the starts of two batches; 0: the next batch begins when one ends."""
     max_offsets_per_trigger: int = 1_000_000
     start_timeout: int = 30_000
-    """Until a cluster that does not answer, or lacks a topic, ends the start."""
+    """Time after which the start fails if the cluster does not answer or lacks a topic."""
     parallelism: int = 2
-    """Tasks a stage. A query keeps the one it was begun with."""
+    """Tasks a stage. A query keeps the number of partitions of its state that it began with."""
     kafka: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the Kafka clients, under their own names."""
+    """Settings of the Kafka clients, under their own names, passed through verbatim."""
     spark: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Spark, under their own names."""
+    """Settings of Spark, under their own names, passed through verbatim."""
 
     @property
     def topics(self) -> Topics:
-        """The topics of ours, by their names."""
+        """The names of levelwind's topics."""
         return Topics(self.prefix)
 
     @property
     def skew(self) -> SkewRule:
-        """When skew is a trigger."""
+        """The rule of when skew is a trigger."""
         return SkewRule(
             threshold=self.skew_threshold,
             floor=self.skew_floor,

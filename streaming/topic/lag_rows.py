@@ -101,7 +101,7 @@ class Lags:
             begin=state.begin,
             end=sampled_end(state, rule),
             reset=rule.reset,
-            data=state.data if rule.end_kind == "stable" else None,
+            data_end=state.data if rule.end_kind == "stable" else None,
         )
         seconds, at_least = _seconds(state, rule, committed, lag.lag)
         return cls(

@@ -9,13 +9,13 @@ from daemon.pipeline.reporter import ProgressReporter
 from daemon.pipeline.supervisor import relay
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
+    CheckpointShape,
     SetAside,
-    Shape,
 )
 from streaming.spark.progress import (
     Progress,
     Terminated,
-    behind,
+    unread_offsets,
 )
 
 BATCH = Progress(
@@ -87,7 +87,9 @@ def test_how_long_it_took_to_build_the_state_anew_is_said(reporter, tmp_path):
 
 
 def given_up(directory):
-    return checkpoint.prepare(directory, Shape(cluster_id="C", prefix="p"), now="t").set_aside
+    return checkpoint.prepare(
+        directory, CheckpointShape(cluster_id="C", prefix="p"), now="t"
+    ).set_aside
 
 
 def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(reporter, tmp_path):
@@ -121,8 +123,8 @@ def test_what_is_left_unread_is_counted_over_all_partitions():
         {"a": {"0": 5, "1": 7}, "b": {"0": 1}},
         {"a": {"0": 9, "1": 7, "2": 3}, "b": {"0": 0}},
     )
-    assert behind(end, latest) == 7
-    assert behind(None, {}) == 0
+    assert unread_offsets(end, latest) == 7
+    assert unread_offsets(None, {}) == 0
 
 
 def test_the_parent_hears_each_event_of_the_child():

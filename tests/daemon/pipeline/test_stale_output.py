@@ -12,10 +12,10 @@ from daemon.pipeline import process as pipeline_process
 from daemon.pipeline.process import verify_stale_output
 from daemon.pipeline.stale_output import unconfirmed_keys
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import Shape
+from streaming.spark.checkpoint import CheckpointShape
 
 TOPICS = Topics()
-SHAPE = Shape(cluster_id="C", prefix="p")
+SHAPE = CheckpointShape(cluster_id="C", prefix="p")
 LAG, TRIGGERS = TOPICS.lag, TOPICS.triggers
 
 

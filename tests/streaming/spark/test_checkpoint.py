@@ -8,12 +8,12 @@ import pytest
 from streaming.errors import PipelineError
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
-    Shape,
-    damage,
+    CheckpointShape,
+    find_damage,
     prepare,
 )
 
-SHAPE = Shape(cluster_id="C", prefix="levelwind.")
+SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 
 
 def used(directory: Path) -> Path:
@@ -71,7 +71,7 @@ def test_the_shape_changes_with_the_version_of_either_state() -> None:
     from streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone
     from streaming.topic import state as topic_state  # noqa: PLC0415 - of this test alone
 
-    assert Shape(cluster_id="C", prefix="p").state == checkpoint.STATE
+    assert CheckpointShape(cluster_id="C", prefix="p").state == checkpoint.STATE
     assert checkpoint.STATE.split(".")[-2:] == [str(topic_state.VERSION), str(group_codec.VERSION)]
 
 
@@ -127,34 +127,34 @@ def test_damage_is_found_before_spark_meets_it(
     tmp_path: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     query = used(tmp_path)
-    assert damage(query) is None
+    assert find_damage(query) is None
     harm(query / name)
     if harm is Path.unlink and name != "offsets/1":
         # A lost commit is a batch to be done again; lost state is found by who reads it.
-        assert damage(query) is None
+        assert find_damage(query) is None
         return
-    assert damage(query) is not None
+    assert find_damage(query) is not None
     found = prepare(tmp_path, SHAPE, now="t1")
     assert found.set_aside is not None
-    assert found.set_aside.reason == damage(found.set_aside.moved_to)
+    assert found.set_aside.reason == find_damage(found.set_aside.moved_to)
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
 
 
 def test_a_batch_that_was_planned_and_not_done_is_no_damage(tmp_path: Path) -> None:
     query = used(tmp_path)
     write(query / "offsets" / "2", b'v1\n{}\n{"t":{"0":1}}')
-    assert damage(query) is None
+    assert find_damage(query) is None
     write(query / "offsets" / "3", b'v1\n{}\n{"t":{"0":1}}')
-    assert damage(query) == "batch 3 was planned, but the one before it was never done"
+    assert find_damage(query) == "batch 3 was planned, but the one before it was never done"
 
 
 def test_damage_without_checksums_is_seen_where_it_is_no_log_any_more(tmp_path: Path) -> None:
     query = used(tmp_path)
     for sums in query.rglob(".*.crc"):
         sums.unlink()
-    assert damage(query) is None
+    assert find_damage(query) is None
     cut(query / "offsets" / "1")
-    assert damage(query) == "offsets/1 is cut or garbled"
+    assert find_damage(query) == "offsets/1 is cut or garbled"
 
 
 def test_a_condemned_checkpoint_is_set_aside_once(tmp_path: Path) -> None:

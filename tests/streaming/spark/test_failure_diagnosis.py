@@ -4,7 +4,7 @@ import pytest
 
 from streaming.spark.failure_diagnosis import (
     FailureCause,
-    explain,
+    diagnose,
 )
 
 CAUSES = [
@@ -55,7 +55,7 @@ CAUSES = [
 
 @pytest.mark.parametrize(("cause", "text"), CAUSES)
 def test_a_death_is_blamed_on_who_did_it(cause: FailureCause, text: str) -> None:
-    assert explain(text).cause is cause
+    assert diagnose(text).cause is cause
 
 
 def test_the_summary_is_one_line_with_the_innermost_cause() -> None:
@@ -67,11 +67,11 @@ Caused by: org.apache.spark.SparkException: Task failed
 Caused by: java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
 """
-    summary = explain(text).summary
+    summary = diagnose(text).summary
     assert "\n" not in summary
     assert summary.endswith("(java.io.IOException: No space left on device)")
     assert "make room" in summary
 
 
 def test_even_an_empty_text_has_a_summary() -> None:
-    assert explain("").summary == "no reason given"
+    assert diagnose("").summary == "no reason given"
