@@ -1,4 +1,4 @@
-"""What a decision about a group is made in, and what is said of it. Pure."""
+"""What all groups share while an event is handled, and the events of the log. Pure."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ class LogEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlContext:
-    """What all groups share at one moment."""
+    """What all groups share while one event is handled."""
 
     settings: ControlSettings
     timers: Timers
     topics: Mapping[str, TopicRecord]
+    """The layouts of the topics that are known, by name."""
     deleted_topics: frozenset[str]
-    """Topics that were deleted, as opposed to those that are not known yet."""
+    """Topics that were deleted, as opposed to topics that are not known yet."""
     planner_epoch: int
     now: float
     """Monotonic seconds."""
     at: int
-    """Wall clock, milliseconds since the epoch; for the records, never for a decision."""
+    """Wall clock, milliseconds since the epoch; written into records, and no decision depends on it."""

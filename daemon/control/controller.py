@@ -1,62 +1,52 @@
-"""The control: `step(state, event) -> (state, effects)`. Pure; the runtime reads the clock and performs the effects.
+"""The control: `step(state, event, clock) -> (state, effects)`. Pure; the daemon reads the clock and performs the effects.
 
-It leads once it has read its topics to their end and written its planner epoch. Everything it decides rests on records and
-on the time that events bring, so that a decision can be replayed and explained.
+The way of an event: `step` finds the groups that it is about, each `ManagedGroup` takes it in, `decide` decides about each
+group, and the decisions become effects: records are published before they are logged. The control leads once it has read
+its topics to their end and written its planner epoch. All its decisions rest on records and on the time that events bring,
+so that a decision can be replayed and explained.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation
 from assignors.protocol.records import (
-    GroupRecord,
-    LagRecord,
-    MemberAssignment,
-    MemberRecord,
-    OperatorRecord,
     PlannerRecord,
     Tombstone,
     TopicRecord,
-    TriggerRecord,
 )
-from daemon.control import liveness
-from daemon.control import managed_group as group_state
-from daemon.control.context import (
-    ControlContext,
-    LogEvent,
-)
-from daemon.control.policy import (
-    Outcome,
-    decide,
-)
+from daemon.control.context import ControlContext, LogEvent
+from daemon.control.decision import Decision, decide
+from daemon.control.liveness import check_liveness, forgive_silence
+from daemon.control.managed_group import ManagedGroup
+from daemon.control.recovery import recover
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from assignors.handover.timers import Timers
-    from assignors.protocol.records import Key, Record
+    from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
-    from daemon.control.managed_group import ManagedGroup
     from daemon.control.settings import (
         ControlSettings,
         PlanSettings,
     )
 
+# Events.
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """All that our topics held when the daemon started, in the order of each partition's log."""
+    """All records of levelwind's topics when the daemon started, in the order of each partition's log."""
 
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReceived:
-    """One record, heard after that."""
+    """One record that was read after the start."""
 
     kind: TopicKind
     record: Record | Tombstone
@@ -64,12 +54,12 @@ class RecordReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
-    """Time has passed, and everything heard before it was handled."""
+    """Time has passed, and every record that was read before it has been handled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderStatus:
-    """Our reading of the topics broke off, or goes on."""
+    """The reader of levelwind's topics broke off, or goes on."""
 
     reading: bool
 
@@ -79,15 +69,20 @@ Event = Recovered | RecordReceived | Ticked | ReaderStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """When an event is handled: monotonic seconds to decide by, wall clock milliseconds to write down."""
+    """The time at which an event is handled."""
 
     now: float
+    """Monotonic seconds, to decide by."""
     at: int
+    """Wall clock, milliseconds since the epoch, to write down."""
+
+
+# Effects.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """Records that belong into one transaction."""
+    """Records that belong into one transaction, each with its topic."""
 
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
@@ -102,23 +97,34 @@ class Fenced:
 Effect = Publish | LogEvent | Fenced
 
 
+# State.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlState:
-    """All that the control knows."""
+    """All that the control knows; replaced by each step, never changed."""
 
     instance: str
+    """The name of this daemon, unique for each start."""
     settings: ControlSettings
     timers: Timers
     planning_of: Callable[[str], PlanSettings]
+    """How a group is planned, by its name."""
     planner_epoch: int = 0
+    """The epoch of this planner; 0 until it leads."""
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    """The layouts of the topics that are known, by name."""
     deleted_topics: frozenset[str] = frozenset()
+    """Topics that were deleted, as opposed to topics that are not known yet."""
     reader_down: bool = False
+    """Whether the reader of levelwind's topics is interrupted."""
     ticked_at: float | None = None
+    """Monotonic seconds of the last tick; None before the first."""
     groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
+    """By name."""
 
     def context(self, clock: Clock) -> ControlContext:
-        """Return what all groups share at a moment."""
+        """Return what all groups share while one event is handled."""
         return ControlContext(
             settings=self.settings,
             timers=self.timers,
@@ -133,90 +139,20 @@ class ControlState:
 def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:
     """Take in one event; the effects are to be performed in their order before the next step."""
     match event:
-        case Recovered(records=records):
-            return _recovered(state, records, clock)
-        case RecordReceived(record=record):
-            return _received(state, event.kind, record, clock)
+        case RecordReceived(kind=kind, record=record):
+            return _receive(state, kind, record, clock)
         case Ticked():
-            return _ticked(state, clock)
+            return _tick(state, clock)
         case ReaderStatus(reading=reading):
             return replace(state, reader_down=not reading), []
+        case Recovered(records=records):
+            return _recover(state, records, clock)
 
 
-# Starting.
+# A record.
 
 
-def _recovered(
-    state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
-) -> tuple[ControlState, list[Effect]]:
-    """Go on where the last planner stopped: its groups, its targets, and an epoch above its own."""
-    latest: dict[tuple[TopicKind, Key], Record | Tombstone] = {}
-    for kind, record in records:
-        latest.pop((kind, record.key), None)  # so that the order stays that of the last writing
-        latest[kind, record.key] = record
-    # Of the planner's records each partition has one, and an old one may be read last; the others tell of planners, too.
-    planners = [
-        record.planner_epoch
-        for _, record in records
-        if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
-    ]
-    deleted_topics = frozenset(
-        str(key[1])
-        for (_, key), r in latest.items()
-        if isinstance(r, Tombstone) and key[0] == "topic"
-    )
-    topics = {record.topic: record for record in latest.values() if isinstance(record, TopicRecord)}
-    state = replace(
-        state,
-        topics=topics,
-        deleted_topics=deleted_topics,
-        ticked_at=clock.now,
-        planner_epoch=max(planners, default=0) + 1,
-    )
-    plans = {record.group: record for record in latest.values() if isinstance(record, GroupRecord)}
-    assignments: dict[str, list[MemberAssignment]] = defaultdict(list)
-    members: dict[str, list[MemberRecord]] = defaultdict(list)
-    departed: dict[str, set[Incarnation]] = defaultdict(set)
-    for (kind, key), record in latest.items():
-        if isinstance(record, MemberAssignment):
-            assignments[record.group].append(record)
-        elif isinstance(record, MemberRecord):
-            members[record.group].append(record)
-        elif isinstance(record, Tombstone) and kind == "members":
-            _, group, instance, incarnation = map(str, key)
-            departed[group].add(Incarnation(instance, incarnation))
-    groups = {
-        name: group_state.recovered(
-            name,
-            state.timers,
-            plan=plans.get(name),
-            assignments=assignments[name],
-            members=members[name],
-            departed=departed[name],
-            topics=topics,
-            now=clock.now,
-        )
-        for name in sorted({*plans, *assignments, *members})
-    }
-    state = replace(state, groups=groups)
-    planner = PlannerRecord(
-        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
-    )
-    effects: list[Effect] = [
-        Publish(records=(("assignments", planner),)),
-        LogEvent("daemon.leading", {"planner_epoch": state.planner_epoch, "groups": len(groups)}),
-    ]
-    for (kind, _), record in latest.items():
-        if isinstance(record, LagRecord | TriggerRecord | OperatorRecord):
-            state, more = _received(state, kind, record, clock)
-            effects += more
-    return state, effects
-
-
-# Hearing.
-
-
-def _received(
+def _receive(
     state: ControlState, kind: TopicKind, record: Record | Tombstone, clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     match record:
@@ -227,70 +163,50 @@ def _received(
         case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
             return state, [Fenced(planner=record)]
         case _:
-            pass
+            return _group_record(state, kind, record, clock)
+
+
+def _group_record(
+    state: ControlState, kind: TopicKind, record: Record | Tombstone, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
     name = _group_of(kind, record)
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
         return state, []
-    group = state.groups.get(name) or group_state.empty(name, state.timers)
-    updated, events = _apply(group, record, clock.now)
+    group = state.groups.get(name) or ManagedGroup.empty(name, state.timers)
+    updated, events = group.apply(record, clock.now)
+    received = Decision(group=updated, events=tuple(events))
     if (
         updated.ledger is group.ledger
-        and updated.changes == group.changes
+        and updated.policy.changes == group.policy.changes
         and updated.operator is group.operator
     ):
-        # Nothing that cannot wait for the next tick: a heartbeat, a sample of lag, a trigger.
-        return _after(state, Outcome(state=updated, said=tuple(events)))
-    outcome = decide(updated, state.planning_of(name), state.context(clock))
-    return _after(state, replace(outcome, said=(*events, *outcome.said)))
-
-
-def _apply(
-    group: ManagedGroup, record: Record | Tombstone, now: float
-) -> tuple[ManagedGroup, list[LogEvent]]:
-    match record:
-        case MemberRecord():
-            return group_state.hear_member(group, record, now)
-        case MemberAssignment(state="evicted"):
-            who = Incarnation(record.instance, record.incarnation)
-            return replace(group, ledger=group.ledger.eviction_read_back(who, now)), []
-        case LagRecord():
-            return replace(group, lags={**group.lags, record.topic: record}), []
-        case TriggerRecord():
-            return group_state.hear_trigger(group, record)
-        case OperatorRecord():
-            return replace(group, operator=record), []
-        case Tombstone(key=("m", _, instance, incarnation)):
-            return group_state.leave(group, Incarnation(str(instance), str(incarnation)), now)
-        case Tombstone(key=("lag", _, topic)):
-            lags = {name: lag for name, lag in group.lags.items() if name != topic}
-            return replace(group, lags=lags), []
-        case Tombstone(key=("racks" | "skew" as kind, _)):
-            return group_state.trigger_ended(group, Cause(kind))
-        case _:
-            return group, []
+        # A heartbeat, a lag sample, a trigger: the decision can wait for the next tick.
+        return _effects(state, received)
+    decision = decide(updated, state.planning_of(name), state.context(clock))
+    return _effects(state, received.then(decision))
 
 
 def _topic_changed(
     state: ControlState, name: str, record: TopicRecord | None, clock: Clock
 ) -> ControlState:
-    """Take in a topic's layout; only another id or number of partitions is a cause to plan anew by itself."""
+    """Take in a topic's layout; by itself, only another id or number of partitions is a cause to plan."""
     before = state.topics.get(name)
-    topics = {topic: known for topic, known in state.topics.items() if topic != name}
+    topics = {topic: layout for topic, layout in state.topics.items() if topic != name}
     if record is not None:
         topics[name] = record
-    deleted = state.deleted_topics - {name} if record is not None else state.deleted_topics | {name}
+    deleted = state.deleted_topics - {name} if record else state.deleted_topics | {name}
     state = replace(state, topics=topics, deleted_topics=deleted)
     if record and before and (record.id, record.partitions) == (before.id, before.partitions):
         return state
     groups = {
-        g: group.changed(Cause.TOPICS, clock.now) if group.reads(name) else group
-        for g, group in state.groups.items()
+        group_name: group.changed(Cause.TOPICS, clock.now) if group.reads(name) else group
+        for group_name, group in state.groups.items()
     }
     return replace(state, groups=groups)
 
 
 def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
-    """Return the group that a record is news of; our own tombstones are none."""
+    """Return the group that a record is about; None for the control's own tombstones."""
     if isinstance(record, Tombstone):
         return str(record.key[1]) if kind in {"members", "lag", "triggers"} else None
     return getattr(record, "group", None)
@@ -299,41 +215,75 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
 # Time.
 
 
-def _ticked(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
+def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
+    """Check the liveness of each group's members, and decide about each group."""
     effects: list[Effect] = []
     since = clock.now - (clock.now if state.ticked_at is None else state.ticked_at)
-    # While we did not listen, or did nothing else for long, nobody's silence tells of anybody but us.
+    # While the daemon did not read, or did nothing else for long, no member's silence means anything.
     forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
     state = replace(state, ticked_at=clock.now)
     for name, group in state.groups.items():
-        if not (group.live or group.ledger.holdings):
+        if group.idle:
             continue
-        known = liveness.not_heard_for(group, forgiven) if forgiven else group
-        heard, said = liveness.check_liveness(known, state.timers, clock.now)
-        outcome = decide(heard, state.planning_of(name), state.context(clock))
-        state, more = _after(state, replace(outcome, said=(*said, *outcome.said)))
+        seen = forgive_silence(group, forgiven) if forgiven else group
+        checked, events = check_liveness(seen, state.timers, clock.now)
+        decision = decide(checked, state.planning_of(name), state.context(clock))
+        state, more = _effects(state, Decision(group=checked, events=tuple(events)).then(decision))
         effects += more
     return state, effects
 
 
-def _after(state: ControlState, outcome: Outcome) -> tuple[ControlState, list[Effect]]:
-    """Return the state after an outcome; what is said follows what is published, so that the log never runs ahead."""
-    group = outcome.state
+# The start.
+
+
+def _recover(
+    state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Go on where the last planner stopped: with its groups and targets, and an epoch above its own."""
+    recovered = recover(records, state.timers, clock.now)
+    state = replace(
+        state,
+        topics=recovered.topics,
+        deleted_topics=recovered.deleted_topics,
+        ticked_at=clock.now,
+        planner_epoch=recovered.planner_epoch + 1,
+        groups=recovered.groups,
+    )
+    planner = PlannerRecord(
+        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
+    )
+    leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
+    effects: list[Effect] = [
+        Publish(records=(("assignments", planner),)),
+        LogEvent("daemon.leading", leading),
+    ]
+    for kind, record in recovered.pending:
+        state, more = _receive(state, kind, record, clock)
+        effects += more
+    return state, effects
+
+
+# Effects of a decision.
+
+
+def _effects(state: ControlState, decision: Decision) -> tuple[ControlState, list[Effect]]:
+    """Return the state after a decision, and its effects; the log follows the records, and never runs ahead of them."""
+    group = decision.group
     groups = {**state.groups, group.name: group}
     if group.forgettable:
         del groups[group.name]
-    records = tuple(place for record in outcome.records for place in _places(record))
+    records = tuple(entry for record in decision.records for entry in _with_topics(record))
     effects: list[Effect] = [Publish(records=records)] if records else []
-    return replace(state, groups=groups), [*effects, *outcome.said]
+    return replace(state, groups=groups), [*effects, *decision.events]
 
 
-def _places(record: Record | Tombstone) -> list[tuple[TopicKind, Record | Tombstone]]:
-    """Return the topics that a record of a step belongs into."""
+def _with_topics(record: Record | Tombstone) -> list[tuple[TopicKind, Record | Tombstone]]:
+    """Return a record with each topic that it belongs into."""
     match record:
         case Tombstone(key=("operator", _)):
             return [("control", record)]
         case Tombstone():
-            # A member that died cannot take back its announcement; left there it would join again at every start.
+            # A member that died cannot take back its announcement; if it stayed, the member would join again at every start.
             return [("assignments", record), ("members", record)]
         case _:
             return [("assignments", record)]

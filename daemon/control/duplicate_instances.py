@@ -1,8 +1,8 @@
-"""Two processes under one instance name: each newcomer replaces the other, and comes back.
+"""Duplicate instance detection: two processes with one instance id keep replacing each other.
 
-The newest incarnation of an instance wins, once or twice: that is a restart. When it happens a third time within a minute
-the instance is contested, and none of its incarnations is admitted until one alone is left. Pure; times are monotonic
-seconds.
+The newest incarnation of an instance wins, once or twice: that is a restart. When an incarnation is replaced for the third
+time within a minute, the instance is in conflict, and none of its incarnations is admitted until only one is left. Pure;
+times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WITHIN = 60.0
+WINDOW_SECONDS = 60.0
 REPLACEMENTS = 3
+"""Replacements within the window that make a conflict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceConflict:
-    """What is known of the incarnations of one instance that replace each other."""
+    """The incarnations of one instance that replace each other."""
 
-    replaced: tuple[float, ...] = ()
+    replaced_at: tuple[float, ...] = ()
+    """Times of the replacements within the window."""
     since: float | None = None
-    """When it was opened; None while it is not."""
-    heard: Mapping[str, float] = field(default_factory=dict)
-    """While it is open: when each incarnation was last heard."""
+    """When the conflict was opened; None while there is none."""
+    last_seen: Mapping[str, float] = field(default_factory=dict)
+    """While the conflict is open: the time of the last announcement, by incarnation."""
 
     @property
     def open(self) -> bool:
@@ -33,24 +35,23 @@ class InstanceConflict:
         return self.since is not None
 
     def joined(self, incarnation: str, *, replaces: bool, now: float) -> InstanceConflict:
-        """Take in an incarnation that wants to be admitted."""
-        replaced = tuple(
-            at for at in (*self.replaced, *([now] if replaces else [])) if at > now - WITHIN
-        )
-        since = now if self.since is None and len(replaced) >= REPLACEMENTS else self.since
-        heard = {} if since is None else {**self.heard, incarnation: now}
-        return InstanceConflict(replaced=replaced, since=since, heard=heard)
+        """Take in an incarnation that asks to be admitted; `replaces`: another one is live."""
+        recent = (*self.replaced_at, *([now] if replaces else []))
+        replaced_at = tuple(at for at in recent if at > now - WINDOW_SECONDS)
+        since = now if self.since is None and len(replaced_at) >= REPLACEMENTS else self.since
+        last_seen = {} if since is None else {**self.last_seen, incarnation: now}
+        return InstanceConflict(replaced_at=replaced_at, since=since, last_seen=last_seen)
 
     def checked(self, now: float, dead_after: float) -> InstanceConflict:
-        """Forget who fell silent; with one left it is over."""
+        """Forget incarnations that fell silent, and end the conflict when only one is left."""
         if self.since is None:
             return self
-        heard = {name: at for name, at in self.heard.items() if now - at < dead_after}
-        # Right after it opens only the last comer is known; the one it replaced takes a moment to be heard again.
-        if len(heard) > 1 or now - self.since < dead_after:
-            return replace(self, heard=heard)
+        last_seen = {name: at for name, at in self.last_seen.items() if now - at < dead_after}
+        # Right after the start only the last incarnation is known; the one it replaced announces itself again soon.
+        if len(last_seen) > 1 or now - self.since < dead_after:
+            return replace(self, last_seen=last_seen)
         return InstanceConflict()
 
     def idle(self, now: float) -> bool:
         """Whether there is nothing to remember."""
-        return not self.open and all(at <= now - WITHIN for at in self.replaced)
+        return not self.open and all(at <= now - WINDOW_SECONDS for at in self.replaced_at)

@@ -1,4 +1,4 @@
-"""Which members of a group are taken for dead: the silent, and who does not give up what it must. Pure."""
+"""Liveness: which members of a group are evicted because they are silent or keep what they must give up. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.control.context import LogEvent
-from daemon.control.managed_group import (
-    Live,
-    evict,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,47 +16,43 @@ if TYPE_CHECKING:
 
 
 def check_liveness(
-    state: ManagedGroup, timers: Timers, now: float
+    group: ManagedGroup, timers: Timers, now: float
 ) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Evict who fell silent or does not give up what it must; freeze when most fall silent together.
+    """Evict members that fell silent or are overdue; freeze the group when most fall silent together.
 
-    Most members gone together looks more like a fault of ours or of the network than like theirs, so nothing moves until
-    `revoke_timeout` more has passed. Heartbeats are spread over their interval: who is silent for two of them less than
-    `dead_after` is counted with those who are dead.
+    Most members gone together looks more like a fault of the daemon or of the network than of the members, so nothing
+    moves until `revoke_timeout` more has passed. Heartbeats are spread over their interval: a member that is within two
+    heartbeats of `dead_after` counts among the silent.
     """
-    silence = {who: now - live.heard for who, live in state.live.items()}
-    dead = [who for who, seconds in silence.items() if seconds >= timers.dead_after]
-    suspects = [
-        who
-        for who, seconds in silence.items()
-        if seconds >= timers.dead_after - 2 * timers.heartbeat
-    ]
-    most = len(silence) > 1 and 2 * len(suspects) > len(silence)
-    freeze = bool(dead) and (most or state.frozen)  # who joins a frozen group does not thaw it
-    said: list[LogEvent] = []
-    if freeze and not state.frozen:
+    silence = {incarnation: now - live.last_seen for incarnation, live in group.live.items()}
+    dead = [incarnation for incarnation, gap in silence.items() if gap >= timers.dead_after]
+    suspect_after = timers.dead_after - 2 * timers.heartbeat
+    suspects = sum(gap >= suspect_after for gap in silence.values())
+    most = len(silence) > 1 and 2 * suspects > len(silence)
+    freeze = bool(dead) and (most or group.frozen)  # a member that joins does not thaw the group
+    events: list[LogEvent] = []
+    if freeze and not group.frozen:
         counts = {
-            "silent": len(suspects),
+            "silent": suspects,
             "members": len(silence),
             "for_seconds": timers.revoke_timeout,
         }
-        said.append(LogEvent("group.frozen", {"group": state.name, **counts}))
+        events.append(LogEvent("group.frozen", {"group": group.name, **counts}))
     patience = timers.dead_after + (timers.revoke_timeout if freeze else 0)
-    late = sorted(state.ledger.overdue(now, timers.revoke_timeout))
-    state = replace(state, frozen=freeze, conflicts=_still_open(state.conflicts, timers, now))
-    for who, why in (
-        *((who, f"not heard for {patience:g} s") for who in dead if silence[who] >= patience),
-        *(
-            (who, f"did not give up its partitions within {timers.revoke_timeout:g} s")
-            for who in late
-        ),
+    group = replace(group, frozen=freeze, conflicts=_open_conflicts(group.conflicts, timers, now))
+    silent = [incarnation for incarnation in dead if silence[incarnation] >= patience]
+    overdue = sorted(group.ledger.overdue(now, timers.revoke_timeout))
+    for incarnations, reason in (
+        (silent, f"not heard for {patience:g} s"),
+        (overdue, f"did not give up its partitions within {timers.revoke_timeout:g} s"),
     ):
-        state, words = evict(state, who, why, now)
-        said += words
-    return replace(state, ledger=state.ledger.tick(now)), said
+        for incarnation in incarnations:
+            group, evicted = group.evict(incarnation, reason, now)
+            events += evicted
+    return replace(group, ledger=group.ledger.tick(now)), events
 
 
-def _still_open(
+def _open_conflicts(
     conflicts: Mapping[str, InstanceConflict], timers: Timers, now: float
 ) -> Mapping[str, InstanceConflict]:
     if not conflicts:
@@ -72,7 +64,10 @@ def _still_open(
     return {instance: conflict for instance, conflict in checked.items() if not conflict.idle(now)}
 
 
-def not_heard_for(state: ManagedGroup, seconds: float) -> ManagedGroup:
-    """Forgive the members a silence that was ours: so long nobody listened."""
-    live = {who: Live(known.record, known.heard + seconds) for who, known in state.live.items()}
-    return replace(state, live=live)
+def forgive_silence(group: ManagedGroup, seconds: float) -> ManagedGroup:
+    """Leave the members a time out of account in which the daemon itself did not read."""
+    live = {
+        incarnation: live._replace(last_seen=live.last_seen + seconds)
+        for incarnation, live in group.live.items()
+    }
+    return replace(group, live=live)

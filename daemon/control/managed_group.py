@@ -1,7 +1,7 @@
-"""What the control knows of one group, and how it changes with what is heard. Pure; times are monotonic seconds.
+"""State of one managed group, and how each record changes it. Pure; times are monotonic seconds.
 
 A member is live from its first announcement until it leaves, falls silent, or a newer incarnation of its instance
-announces itself. Only what the ledger says may be used decides who owns what; liveness decides who is planned for.
+announces itself. Only the ledger decides which member may use a partition; liveness decides which members are planned for.
 """
 
 from __future__ import annotations
@@ -10,9 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
+from assignors.protocol.records import (
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OperatorRecord,
+    Tombstone,
+    TriggerRecord,
+)
 from daemon.control.context import LogEvent
-from daemon.control.cooldown import CooldownState
 from daemon.control.duplicate_instances import InstanceConflict
+from daemon.control.policy import PolicyState, Situation
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
@@ -20,41 +28,21 @@ if TYPE_CHECKING:
 
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import (
-        GroupRecord,
-        LagRecord,
-        MemberAssignment,
-        MemberRecord,
-        OperatorRecord,
-        TopicRecord,
-        TriggerRecord,
-    )
+    from assignors.protocol.records import GroupRecord, Record, TopicRecord
     from daemon.control.planning import ComputedPlan
 
 
 class Live(NamedTuple):
-    """A member as it was last heard."""
+    """A live member."""
 
     record: MemberRecord
-    heard: float
-
-
-class Change(NamedTuple):
-    """A change that a plan must follow: when it began, and when it last moved."""
-
-    first: float
-    last: float
-
-
-class Suppression(NamedTuple):
-    """A standing trigger that no plan followed: why, and when it is considered again."""
-
-    why: str
-    until: float
+    """The last announcement."""
+    last_seen: float
+    """When the announcement was read."""
 
 
 class Profile(NamedTuple):
-    """What a plan depends on in a member; a heartbeat that repeats it changes nothing."""
+    """The properties of a member that a plan depends on; a heartbeat that repeats them changes nothing."""
 
     topics: frozenset[str]
     rack: str | None
@@ -63,15 +51,17 @@ class Profile(NamedTuple):
 
     @classmethod
     def of(cls, record: MemberRecord) -> Profile:
-        """Take it from an announcement."""
+        """Take the properties from an announcement."""
         return cls(frozenset(record.topics), record.rack, record.priority, record.capacity)
 
 
 class Basis(NamedTuple):
     """What a plan was made for: the same basis needs no other plan."""
 
-    members: Mapping[str, Profile]  # by instance
-    topics: Mapping[str, tuple[str, int]]  # id and number of partitions, by name
+    members: Mapping[str, Profile]
+    """The live members, by instance."""
+    topics: Mapping[str, tuple[str, int]]
+    """Id and number of partitions of the topics that members read, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,26 +72,36 @@ class ManagedGroup:
     ledger: Ledger
     live: Mapping[Incarnation, Live] = field(default_factory=dict)
     plan: GroupRecord | None = None
+    """The plan in force."""
     basis: Basis | None = None
-    target: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)  # by instance
+    """What the plan in force was made for; None if that is not known."""
+    target: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    """The partitions that the plan in force gives to each instance."""
     lags: Mapping[str, LagRecord] = field(default_factory=dict)
+    """The newest lag record of each topic, by name, also of topics that were recreated since."""
     triggers: Mapping[Cause, TriggerRecord] = field(default_factory=dict)
+    """The active triggers, by cause."""
     operator: OperatorRecord | None = None
-    changes: Mapping[Cause, Change] = field(default_factory=dict)
-    cooldown: CooldownState = field(default_factory=CooldownState)
-    suppressed: Mapping[Cause, Suppression] = field(default_factory=dict)
-    conflicts: Mapping[str, InstanceConflict] = field(default_factory=dict)  # by instance
+    """An operator's request that no plan has followed yet."""
+    policy: PolicyState = field(default_factory=PolicyState)
+    conflicts: Mapping[str, InstanceConflict] = field(default_factory=dict)
+    """Recent replacements of incarnations, by instance."""
     frozen: bool = False
+    """Whether nothing moves, because most members fell silent together."""
     waiting_for_topics: bool = False
-    """A plan waits for topics that are not known yet, and that was said."""
+    """Whether a plan waits for layouts that are not known yet, which the log has."""
     unsplittable: frozenset[TopicPartition] = frozenset()
+    """Partitions of which the log has that no plan can lower the skew they cause."""
     handover_since: float | None = None
-    advanced: Ledger | None = None
-    """The ledger as last published: while it is the same one, there is nothing to publish."""
+    """When the plan was published whose hand-over is not complete; None while all is handed over."""
+    published_ledger: Ledger | None = None
+    """The ledger as last published: while `ledger` is the same object, there is nothing to publish."""
+
+    # What is asked about the group.
 
     @property
     def forgettable(self) -> bool:
-        """Whether nothing is known of it any more: a group that came and went."""
+        """Whether nothing is known of the group any more: it came and went."""
         return not (
             self.live
             or self.ledger.holdings
@@ -109,20 +109,42 @@ class ManagedGroup:
             or self.lags
             or self.triggers
             or self.operator
-            or self.changes
+            or self.policy.changes
         )
 
     @property
+    def idle(self) -> bool:
+        """Whether the group has neither members nor partitions that some member may still use."""
+        return not (self.live or self.ledger.holdings)
+
+    @property
     def members(self) -> dict[str, MemberRecord]:
-        """The live members, by instance."""
-        return {who.instance: live.record for who, live in self.live.items()}
+        """The announcements of the live members, by instance."""
+        return {incarnation.instance: live.record for incarnation, live in self.live.items()}
 
     @property
     def capacity(self) -> dict[str, float]:
         """The capacity of the live members, by instance."""
-        return {who.instance: live.record.capacity for who, live in self.live.items()}
+        return {
+            incarnation.instance: live.record.capacity for incarnation, live in self.live.items()
+        }
 
-    def profile(self, topics: Mapping[str, TopicRecord]) -> Basis:
+    @property
+    def next_epoch(self) -> int:
+        """The first group epoch that was never published."""
+        return max(self.ledger.epoch, self.plan.group_epoch if self.plan else 0) + 1
+
+    def situation(self) -> Situation:
+        """Return what the policy asks about the group."""
+        return Situation(
+            has_members=bool(self.live),
+            settled=self.ledger.settled,
+            raised=self.triggers.keys(),
+            requested=self.operator is not None,
+            frozen=self.frozen,
+        )
+
+    def basis_of(self, topics: Mapping[str, TopicRecord]) -> Basis:
         """Return what a plan made now would be made for."""
         members = {instance: Profile.of(record) for instance, record in self.members.items()}
         read = frozenset[str]().union(*(profile.topics for profile in members.values()))
@@ -131,231 +153,205 @@ class ManagedGroup:
         )
 
     def owners(self) -> dict[TopicPartition, str]:
-        """Who may be using each partition, by instance."""
-        return {place: who.instance for place, who in self.ledger.owners().items()}
+        """Return the instance that may be using each partition."""
+        return {
+            partition: incarnation.instance
+            for partition, incarnation in self.ledger.owners().items()
+        }
 
     def traits(self) -> dict[Incarnation, Traits]:
-        """Return what the readers of an assignment want to know of the live members."""
+        """Return the properties of the live members that their assignment records repeat."""
         return {
-            who: Traits(live.record.rack, live.record.capacity) for who, live in self.live.items()
+            incarnation: Traits(live.record.rack, live.record.capacity)
+            for incarnation, live in self.live.items()
         }
 
     def reads(self, topic: str) -> bool:
         """Whether any live member subscribes to a topic."""
         return any(topic in live.record.topics for live in self.live.values())
 
+    # Changes.
+
     def changed(self, cause: Cause, now: float) -> ManagedGroup:
         """Note that a plan must follow, once the change has settled."""
-        first = self.changes[cause].first if cause in self.changes else now
-        return replace(self, changes={**self.changes, cause: Change(first, now)})
+        return replace(self, policy=self.policy.changed(cause, now))
 
-    def aimed(self) -> ManagedGroup:
-        """Give each live incarnation the share of its instance, nothing to one that is not planned yet."""
-        shares = {who: self.target.get(who.instance, frozenset()) for who in self.live}
+    def planned(
+        self, plan: ComputedPlan, record: GroupRecord, *, basis: Basis, now: float
+    ) -> ManagedGroup:
+        """Return the group after a plan was decided: the ledger has its target, and no request is open."""
+        since = self.handover_since if self.handover_since is not None else now
+        return replace(
+            self,
+            plan=record,
+            basis=basis,
+            target=plan.target,
+            operator=None,
+            waiting_for_topics=False,
+            handover_since=since,
+        ).retargeted()
+
+    def retargeted(self) -> ManagedGroup:
+        """Give each live incarnation the share of its instance; one that is not planned yet gets nothing."""
+        shares = {
+            incarnation: self.target.get(incarnation.instance, frozenset())
+            for incarnation in self.live
+        }
         return replace(self, ledger=self.ledger.set_target(shares))
 
+    # Records.
 
-def empty(name: str, timers: Timers) -> ManagedGroup:
-    """Return a group that nothing is known of yet."""
-    return ManagedGroup(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))
+    def apply(self, record: Record | Tombstone, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take in one record about the group; records that the control itself has written are none, but for evictions."""
+        match record:
+            case MemberRecord():
+                return self.announced(record, now)
+            case MemberAssignment(state="evicted"):
+                incarnation = Incarnation(record.instance, record.incarnation)
+                return replace(self, ledger=self.ledger.eviction_read_back(incarnation, now)), []
+            case LagRecord():
+                return replace(self, lags={**self.lags, record.topic: record}), []
+            case TriggerRecord():
+                return self._raise_trigger(record)
+            case OperatorRecord():
+                return replace(self, operator=record), []
+            case Tombstone(key=("m", _, instance, incarnation)):
+                return self.leave(Incarnation(str(instance), str(incarnation)), now)
+            case Tombstone(key=("lag", _, topic)):
+                lags = {name: lag for name, lag in self.lags.items() if name != topic}
+                return replace(self, lags=lags), []
+            case Tombstone(key=("racks" | "skew" as kind, _)):
+                return self._clear_trigger(Cause(kind))
+            case _:
+                return self, []
 
+    def announced(self, record: MemberRecord, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
+        incarnation = Incarnation(record.instance, record.incarnation)
+        if record.state == "left":
+            acknowledged = replace(self, ledger=self.ledger.acknowledge(record))
+            if record.owned:
+                return acknowledged.evict(incarnation, "left with partitions", now)
+            return acknowledged.leave(incarnation, now)
+        if incarnation in self.live:
+            return self._heartbeat(incarnation, record, now)
+        holding = self.ledger.holdings.get(incarnation)
+        if holding is not None and (holding.evicted or holding.left):
+            # Last announcements of an evicted member may still free what it holds, but it is not live again.
+            return replace(self, ledger=self.ledger.acknowledge(record)), []
+        if holding is None and record.owned:
+            reason = "owns partitions that no record of ours gives it"
+            fields = {**self._member_fields(incarnation), "reason": reason}
+            claimed = replace(self, ledger=self.ledger.claim(record, now))
+            return claimed, [LogEvent("member.evicted", fields)]
+        return self._join(incarnation, record, now)
 
-def recovered(
-    name: str,
-    timers: Timers,
-    *,
-    plan: GroupRecord | None,
-    assignments: list[MemberAssignment],
-    members: list[MemberRecord],
-    departed: set[Incarnation],
-    topics: Mapping[str, TopicRecord],
-    now: float,
-) -> ManagedGroup:
-    """Return a group as the topics tell it to a daemon that starts: the same plan, every liveness timer anew.
-
-    Args:
-        name: the group's.
-        timers: of the hand-over.
-        plan: its last plan.
-        assignments: what was published of its members.
-        members: their announcements, in the order in which they were written: of two incarnations of an instance the
-            later is live.
-        departed: whose announcement ended with a tombstone: they gave everything up before they wrote it.
-        topics: what is known of all topics.
-        now: monotonic seconds.
-    """
-    ledger = Ledger.recover(
-        group=name,
-        grant=timers.grant,
-        group_epoch=plan.group_epoch if plan else 0,
-        assignments=assignments,
-        members=members,
-        now=now,
-    )
-    target = {who.instance: share for who, share in ledger.target.items()}
-    state = ManagedGroup(name=name, ledger=ledger, plan=plan, target=target)
-    for record in members:
-        state, _ = hear_member(state, record, now)
-    for who in [who for who in ledger.holdings if who not in state.live]:
-        # Who has no announcement any more, and did not end it itself, can be freed by an eviction alone.
-        gone = state.ledger.leave(who) if who in departed else state.ledger.evict(who)
-        state = replace(state, ledger=gone)
-    return replace(state.aimed(), basis=_planned_basis(state, topics))
-
-
-def _planned_basis(state: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
-    """Return today's basis if the plan of old fits it; a changed subscription alone does not show there."""
-    now = state.profile(topics)
-    plan = state.plan
-    if plan is None:
-        return None
-    members = {m.instance: (m.rack, m.capacity) for m in plan.members}
-    planned_topics = {name: (t.id, t.partitions) for name, t in plan.topics.items()}
-    fits = (
-        members == {i: (p.rack, p.capacity) for i, p in now.members.items()}
-        and planned_topics == now.topics
-    )
-    return now if fits else None
-
-
-def hear_member(
-    state: ManagedGroup, record: MemberRecord, now: float
-) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
-    who = Incarnation(record.instance, record.incarnation)
-    if record.state == "left":
-        state = replace(state, ledger=state.ledger.acknowledge(record))
-        return (
-            evict(state, who, "left with partitions", now)
-            if record.owned
-            else leave(state, who, now)
+    def _join(
+        self, incarnation: Incarnation, record: MemberRecord, now: float
+    ) -> tuple[ManagedGroup, list[LogEvent]]:
+        group = replace(self, ledger=self.ledger.acknowledge(record))
+        instance = incarnation.instance
+        older = [other for other in group.live if other.instance == instance]
+        conflict = group.conflicts.get(instance, InstanceConflict()).joined(
+            incarnation.incarnation, replaces=bool(older), now=now
         )
-    if who in state.live:
-        return _heartbeat(state, who, record, now)
-    holding = state.ledger.holdings.get(who)
-    if holding is not None and (holding.evicted or holding.left):
-        # A ghost's last words may still free what it holds, but it is not live again.
-        return replace(state, ledger=state.ledger.acknowledge(record)), []
-    if holding is None and record.owned:
-        fields = {**_name(state, who), "reason": "owns partitions that no record of ours gives it"}
-        return replace(state, ledger=state.ledger.claim(record, now)), [
-            LogEvent("member.evicted", fields)
-        ]
-    return _join(replace(state, ledger=state.ledger.acknowledge(record)), who, record, now)
-
-
-def _join(
-    state: ManagedGroup, who: Incarnation, record: MemberRecord, now: float
-) -> tuple[ManagedGroup, list[LogEvent]]:
-    older = [other for other in state.live if other.instance == who.instance]
-    conflict = state.conflicts.get(who.instance, InstanceConflict()).joined(
-        who.incarnation, replaces=bool(older), now=now
-    )
-    if older or conflict.open:
-        state = replace(state, conflicts={**state.conflicts, who.instance: conflict})
-    if conflict.open and not older:
-        return state, []  # said when it began
-    said: list[LogEvent] = []
-    for other in older:
-        why = (
+        if older or conflict.open:
+            group = replace(group, conflicts={**group.conflicts, instance: conflict})
+        if conflict.open and not older:
+            return group, []  # logged when the conflict began
+        reason = (
             "its instance is contested"
             if conflict.open
             else "a newer incarnation of its instance has joined"
         )
-        state, words = evict(state, other, why, now)
-        said += words
-    if conflict.open:
-        return state, [
-            *said,
-            LogEvent("member.duplicate_instance", {"group": state.name, "instance": who.instance}),
-        ]
-    fields = {**_name(state, who), "rack": record.rack, "topics": list(record.topics)}
-    state = replace(state, live={**state.live, who: Live(record, now)})
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), [LogEvent("member.joined", fields), *said]
+        events: list[LogEvent] = []
+        for other in older:
+            group, evicted = group.evict(other, reason, now)
+            events += evicted
+        if conflict.open:
+            fields: dict[str, object] = {"group": group.name, "instance": instance}
+            return group, [*events, LogEvent("member.duplicate_instance", fields)]
+        joined = replace(group, live={**group.live, incarnation: Live(record, now)})
+        fields = {
+            **self._member_fields(incarnation),
+            "rack": record.rack,
+            "topics": list(record.topics),
+        }
+        return joined.membership_changed(now), [LogEvent("member.joined", fields), *events]
 
+    def _heartbeat(
+        self, incarnation: Incarnation, record: MemberRecord, now: float
+    ) -> tuple[ManagedGroup, list[LogEvent]]:
+        before = self.live[incarnation].record
+        group = replace(
+            self,
+            live={**self.live, incarnation: Live(record, now)},
+            ledger=self.ledger.acknowledge(record),
+        )
+        if Profile.of(before) != Profile.of(record):
+            group = group.changed(Cause.MEMBERSHIP, now)
+        if record.nack is None or record.nack == before.nack:
+            return group, []
+        nack = {"code": record.nack.code, "epoch": record.nack.epoch}
+        return group, [LogEvent("member.refused", {**self._member_fields(incarnation), **nack})]
 
-def _heartbeat(
-    state: ManagedGroup, who: Incarnation, record: MemberRecord, now: float
-) -> tuple[ManagedGroup, list[LogEvent]]:
-    before = state.live[who].record
-    state = replace(
-        state, live={**state.live, who: Live(record, now)}, ledger=state.ledger.acknowledge(record)
-    )
-    if Profile.of(before) != Profile.of(record):
-        state = state.changed(Cause.MEMBERSHIP, now)
-    if record.nack is None or record.nack == before.nack:
-        return state, []
-    refused = {**_name(state, who), "code": record.nack.code, "epoch": record.nack.epoch}
-    return state, [LogEvent("member.refused", refused)]
+    def leave(self, incarnation: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Note that an incarnation has left, or that its record is gone: its partitions are free."""
+        left = self._without(incarnation, self.ledger.leave(incarnation))
+        if incarnation not in self.live:
+            return left, []
+        event = LogEvent("member.left", self._member_fields(incarnation))
+        return left.membership_changed(now), [event]
 
+    def evict(
+        self, incarnation: Incarnation, reason: str, now: float
+    ) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take everything from an incarnation; its partitions are free after the wait that the ledger keeps."""
+        evicted = self._without(incarnation, self.ledger.evict(incarnation))
+        fields = {**self._member_fields(incarnation), "reason": reason}
+        return evicted.membership_changed(now), [LogEvent("member.evicted", fields)]
 
-def leave(state: ManagedGroup, who: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Take note that an incarnation has left, or that its record is gone: what it had is free."""
-    was_live = who in state.live
-    state = replace(
-        state,
-        live={other: live for other, live in state.live.items() if other != who},
-        ledger=state.ledger.leave(who),
-    )
-    if not was_live:
-        return state, []
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), [
-        LogEvent("member.left", _name(state, who))
-    ]
+    def _without(self, incarnation: Incarnation, ledger: Ledger) -> ManagedGroup:
+        live = {other: member for other, member in self.live.items() if other != incarnation}
+        return replace(self, live=live, ledger=ledger)
 
+    def membership_changed(self, now: float) -> ManagedGroup:
+        """Note that the live members are others, and aim the ledger at those that are live."""
+        return self.changed(Cause.MEMBERSHIP, now).retargeted()
 
-def evict(
-    state: ManagedGroup, who: Incarnation, why: str, now: float
-) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Take everything from an incarnation; its partitions are free after the wait that the ledger keeps."""
-    live = {other: heard for other, heard in state.live.items() if other != who}
-    state = replace(state, live=live, ledger=state.ledger.evict(who))
-    return state.changed(Cause.MEMBERSHIP, now).aimed(), [
-        LogEvent("member.evicted", {**_name(state, who), "reason": why})
-    ]
+    def _member_fields(self, incarnation: Incarnation) -> dict[str, object]:
+        """The log fields that name a member."""
+        return {
+            "group": self.name,
+            "instance": incarnation.instance,
+            "incarnation": incarnation.incarnation,
+        }
 
+    def _raise_trigger(self, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take in an active trigger; an update of one that is known already is not logged."""
+        cause = Cause(record.kind)
+        known = self.triggers.get(cause)
+        group = replace(self, triggers={**self.triggers, cause: record})
+        if known is not None and known.since == record.since:
+            return group, []
+        fields = {
+            "group": self.name,
+            "kind": record.kind,
+            "at": record.at,
+            "since": record.since,
+            "evidence": record.evidence.value(),
+        }
+        raised = replace(group, policy=self.policy.reconsider(cause))
+        return raised, [LogEvent("trigger.raised", fields)]
 
-def hear_trigger(state: ManagedGroup, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Take in a cause that stands; one that was known already is no news."""
-    cause = Cause(record.kind)
-    known = state.triggers.get(cause)
-    state = replace(state, triggers={**state.triggers, cause: record})
-    if known is not None and known.since == record.since:
-        return state, []
-    fields = {"group": state.name, "kind": record.kind, "at": record.at, "since": record.since}
-    said = LogEvent("trigger.raised", {**fields, "evidence": record.evidence.value()})
-    return replace(
-        state, suppressed={c: t for c, t in state.suppressed.items() if c is not cause}
-    ), [said]
+    def _clear_trigger(self, cause: Cause) -> tuple[ManagedGroup, list[LogEvent]]:
+        if cause not in self.triggers:
+            return self, []
+        triggers = {other: record for other, record in self.triggers.items() if other is not cause}
+        event = LogEvent("trigger.cleared", {"group": self.name, "kind": cause.value})
+        return replace(self, triggers=triggers), [event]
 
-
-def trigger_ended(state: ManagedGroup, cause: Cause) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Take note that a cause no longer stands."""
-    if cause not in state.triggers:
-        return state, []
-    triggers = {other: record for other, record in state.triggers.items() if other is not cause}
-    return replace(state, triggers=triggers), [
-        LogEvent("trigger.cleared", {"group": state.name, "kind": cause.value})
-    ]
-
-
-def planned(
-    state: ManagedGroup, plan: ComputedPlan, record: GroupRecord, basis: Basis, now: float
-) -> ManagedGroup:
-    """Return the group after a plan was decided: its target is aimed at, all changes are followed."""
-    since = state.handover_since if state.handover_since is not None else now
-    return replace(
-        state,
-        plan=record,
-        basis=basis,
-        target=plan.target,
-        changes={},
-        operator=None,
-        suppressed={},
-        waiting_for_topics=False,
-        handover_since=since,
-    ).aimed()
-
-
-def _name(state: ManagedGroup, who: Incarnation) -> dict[str, object]:
-    return {"group": state.name, "instance": who.instance, "incarnation": who.incarnation}
+    @classmethod
+    def empty(cls, name: str, timers: Timers) -> ManagedGroup:
+        """Return a group that nothing is known of yet."""
+        return cls(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))

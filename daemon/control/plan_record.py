@@ -1,4 +1,4 @@
-"""A plan as it is written down: the record that everybody reads, and the fields of the line in the log. Pure."""
+"""Plan record: a plan as consumers and the pipeline read it, and the fields of its line in the log. Pure."""
 
 from __future__ import annotations
 
@@ -16,56 +16,43 @@ from assignors.protocol.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from assignors.protocol.records import LagRecord, TopicRecord
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
+    from assignors.protocol.records import TopicRecord
     from daemon.control.planning import ComputedPlan
     from daemon.control.settings import Cause
+    from daemon.control.snapshot import GroupSnapshot
 
 
-def next_epoch(state: ManagedGroup) -> int:
-    """The first group epoch that was never published."""
-    return max(state.ledger.epoch, state.plan.group_epoch if state.plan else 0) + 1
-
-
-def of(
-    state: ManagedGroup,
-    cause: Cause,
-    plan: ComputedPlan,
-    lags: Mapping[str, LagRecord],
-    context: ControlContext,
-) -> GroupRecord:
-    """The record of a plan that was made of these lags."""
-    epoch = next_epoch(state)
+def of(snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan) -> GroupRecord:
+    """Return the record of a plan that was computed from a snapshot."""
+    group, context = snapshot.group, snapshot.context
+    epoch = group.next_epoch
     shares = {
-        instance: ranges.texts(ranges.by_topic(places)) for instance, places in plan.target.items()
+        instance: ranges.texts(ranges.by_topic(partitions))
+        for instance, partitions in plan.target.items()
     }
-    digest = hashlib.sha256(repr((state.name, epoch, sorted(shares.items()))).encode()).hexdigest()
-    topics = {name: topic for name, topic in context.topics.items() if state.reads(name)}
+    digest = hashlib.sha256(repr((group.name, epoch, sorted(shares.items()))).encode()).hexdigest()
     return GroupRecord(
-        group=state.name,
+        group=group.name,
         mode="managed",
         planner_epoch=context.planner_epoch,
         group_epoch=epoch,
         plan_id=f"{epoch}-{digest[:8]}",
         strategy=plan.strategy,
         cause=cause.value,
-        lag_at=min((record.at for record in lags.values()), default=None),
-        metadata_at=metadata_at(state, context),
+        lag_at=min((record.at for record in snapshot.lags.values()), default=None),
+        metadata_at=snapshot.metadata_at,
         topics={
             name: PlannedTopic(id=topic.id, partitions=topic.partitions, racks=racks(topic))
-            for name, topic in topics.items()
+            for name, topic in snapshot.topics.items()
         },
         members=tuple(
             PlannedMember(
-                instance=who.instance,
-                incarnation=who.incarnation,
+                instance=incarnation.instance,
+                incarnation=incarnation.incarnation,
                 rack=live.record.rack,
                 capacity=live.record.capacity,
             )
-            for who, live in sorted(state.live.items())
+            for incarnation, live in sorted(group.live.items())
         ),
         before=plan.before.as_json(),
         after=plan.after.as_json(),
@@ -96,17 +83,12 @@ def _certificate(plan: ComputedPlan) -> PlanCertificate | None:
 
 
 def racks(topic: TopicRecord) -> PlannedRacks:
-    """The racks that a plan rests on: whoever restarts holds today's against them."""
+    """Return the racks that a plan rests on, which a restarted pipeline compares with those of today."""
     return PlannedRacks(at=topic.at, racks=topic.racks)
 
 
-def metadata_at(state: ManagedGroup, context: ControlContext) -> int:
-    """The time of the newest metadata that a plan of this group rests on."""
-    return max((topic.at for name, topic in context.topics.items() if state.reads(name)), default=0)
-
-
 def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str, object]:
-    """The fields of the one line that the log has of it."""
+    """Return the fields of the one log line of a published plan."""
     return {
         "group": record.group,
         "group_epoch": record.group_epoch,
@@ -124,5 +106,5 @@ def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str
 
 
 def scores(plan: ComputedPlan) -> dict[str, object]:
-    """What was, and what would be."""
+    """Return the scores of the assignment in force and of a plan."""
     return {"before": plan.before.as_json(), "after": plan.after.as_json()}

@@ -57,7 +57,7 @@ class ComputedPlan:
     """How good it is, provably; None: the strategy gives none."""
 
 
-def plan(
+def compute_plan(
     wanted: PlanSettings,
     members: Mapping[str, MemberRecord],
     topics: Mapping[str, TopicRecord],

@@ -1,191 +1,262 @@
-"""Whether a group is planned anew, and what follows from it. Pure.
+"""Planning policy: when a group is planned, and which plans are worth their moves. Pure.
 
-Membership, topics and an operator's word get a plan as soon as they have settled. A trigger gets one only when the group
-is not cooling, its last hand-over is over, the plan gains `min_gain`, and its moves fit the budget of the cause; otherwise
-the reason is said, once, and the trigger is considered again later: it stands as long as its cause stands.
+The daemon and the simulation keep one `PolicyState` for each group and ask it the same questions in the same order: is the
+last plan to be evaluated, what is `due`, may a plan be computed (`admit`), and is the computed plan worth its moves
+(`admit_plan`). Changes of members and topics and an operator's request get a plan as soon as they have settled. A trigger
+(racks, skew) gets one only when the group is not in its cooldown and its last hand-over is complete, the plan gains
+`min_gain`, and its moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again
+later, for as long as it is active.
+
+A cooldown lasts `duration`, and doubles up to `max_duration` each time a plan turns out to have achieved less than half of
+its expected gain; a plan that met the expectation resets it. Members, topics and requests never wait for a cooldown: a
+partition without an owner cannot wait. All times are seconds on one monotonic clock: the daemon's, or the simulated one.
 """
 
 from __future__ import annotations
 
-import traceback
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import GroupRecord, RacksEvidence, Tombstone
-from daemon.control import managed_group as group_state
-from daemon.control import plan_record
-from daemon.control.context import LogEvent
-from daemon.control.cooldown import (
-    TRIGGERED,
-    ExpectedGain,
-)
-from daemon.control.group_lag import current_lags, group_lag
-from daemon.control.managed_group import Suppression
-from daemon.control.planning import plan as make_plan
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from assignors.problem.score import Score
-    from assignors.protocol.records import LagRecord, Record
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.settings import PlanSettings
+    from daemon.control.settings import ControlSettings, CooldownSettings
 
-EVEN = 1.0
-"""The skew of a group without lag."""
 
-Changes = tuple["Record | Tombstone", ...]
+HOUR_SECONDS = 3600.0
+
+TRIGGERED = (Cause.RACKS, Cause.SKEW)
+"""The causes that ask for a better plan, not for a possible one: such a plan must gain, and waits for the cooldown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A group after a decision, the records of one transaction, and what to say of it."""
+class ExpectedGain:
+    """The skew before a plan and the skew that the plan should bring, compared when its cooldown ends."""
 
-    state: ManagedGroup
-    records: Changes = ()
-    said: tuple[LogEvent, ...] = ()
+    before: float
+    after: float
 
-
-def decide(state: ManagedGroup, wanted: PlanSettings, context: ControlContext) -> Outcome:
-    """Plan the group if anything asks for it, and publish what the hand-over allows by now."""
-    state, said = _evaluate(state, context)
-    cause = due(state, context)
-    outcome = Outcome(state=state) if cause is None else _follow(cause, state, wanted, context)
-    return _advanced(replace(outcome, said=(*said, *outcome.said)), context)
+    def met(self, skew: float) -> bool:
+        """Whether the skew fell by at least half of what was expected."""
+        return skew <= (self.before + self.after) / 2
 
 
-def due(state: ManagedGroup, context: ControlContext) -> Cause | None:
-    """Return what asks for a plan now, the most pressing first."""
-    if state.operator is not None and state.live:
-        return Cause.OPERATOR
-    if state.frozen:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CooldownState:
+    """A group's cooldown, and the moves of the last hour."""
+
+    until: float = float("-inf")
+    """End of the cooldown."""
+    pause: float | None = None
+    """Length of the cooldown in seconds; None before the first plan."""
+    expected: ExpectedGain | None = None
+    """Of the last plan because of skew, until it is evaluated."""
+    spent: tuple[tuple[float, Cause, int], ...] = ()
+    """Time, cause and moves of each plan of the last hour."""
+
+    def active(self, now: float) -> bool:
+        """Whether a triggered plan must wait."""
+        return now < self.until
+
+    def over_budget(self, cause: Cause, moves: int, now: float, settings: CooldownSettings) -> bool:
+        """Whether these moves would exceed the cause's limit of moves an hour."""
+        limit = settings.moves_per_hour.get(cause)
+        used = sum(
+            moved
+            for at, spender, moved in self.spent
+            if spender is cause and at > now - HOUR_SECONDS
+        )
+        return limit is not None and used + moves > limit
+
+    def planned(
+        self,
+        cause: Cause,
+        moves: int,
+        expected: ExpectedGain | None,
+        now: float,
+        settings: CooldownSettings,
+    ) -> CooldownState:
+        """Start the cooldown of a plan just published."""
+        pause = settings.duration if self.pause is None else self.pause
+        recent = tuple(entry for entry in self.spent if entry[0] > now - HOUR_SECONDS)
+        return CooldownState(
+            until=now + pause,
+            pause=pause,
+            expected=expected,
+            spent=(*recent, (now, cause, moves)) if moves else recent,
+        )
+
+    def evaluate(self, skew: float, now: float, settings: CooldownSettings) -> CooldownState:
+        """Compare the last plan's expected gain with the skew at the end of its cooldown."""
+        if self.expected is None:
+            return self
+        if self.expected.met(skew):
+            return replace(self, expected=None, pause=settings.duration)
+        served = settings.duration if self.pause is None else self.pause
+        pause = min(2 * served, settings.max_duration)
+        # The pause already served counts towards the longer one.
+        until = max(self.until + pause - served, now)
+        return replace(self, expected=None, pause=pause, until=until)
+
+
+class Change(NamedTuple):
+    """A change that a plan must follow."""
+
+    first: float
+    """When it began."""
+    last: float
+    """When it last moved."""
+
+
+class Objection(StrEnum):
+    """Why an active trigger gets no plan for now; the values are texts of the log."""
+
+    COOLDOWN = "cooling down"
+    GAIN = "gains less than control.min_gain"
+    BUDGET = "its moves exceed the hour's budget"
+    CONFIRMED = "confirmed"
+    """The plan in force was found as good as any for the changed racks."""
+    FAILED = "failed"
+    """The strategy raised an error."""
+
+
+class Suppression(NamedTuple):
+    """An active trigger that gets no plan for now."""
+
+    objection: Objection
+    until: float
+    """When the trigger is considered again."""
+
+
+class Situation(NamedTuple):
+    """What `due` asks about the group beyond the policy's own state."""
+
+    has_members: bool
+    settled: bool
+    """Whether the last hand-over is complete."""
+    raised: Collection[Cause]
+    """The causes whose trigger is active."""
+    requested: bool = False
+    """Whether an operator asks for a plan."""
+    frozen: bool = False
+    """Whether nothing may move, because most members fell silent together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyState:
+    """What the policy remembers of one group."""
+
+    changes: Mapping[Cause, Change] = field(default_factory=dict)
+    """Changes that no plan has followed yet, by cause."""
+    cooldown: CooldownState = field(default_factory=CooldownState)
+    suppressed: Mapping[Cause, Suppression] = field(default_factory=dict)
+    """Active triggers that get no plan for now, by cause."""
+
+    def changed(self, cause: Cause, now: float) -> PolicyState:
+        """Note a change that a plan must follow once it has settled."""
+        first = self.changes[cause].first if cause in self.changes else now
+        return replace(self, changes={**self.changes, cause: Change(first, now)})
+
+    def without_changes(self) -> PolicyState:
+        """Forget the changes: the plan in force fits the group as it is."""
+        return replace(self, changes={})
+
+    def due(self, situation: Situation, now: float, settings: ControlSettings) -> Cause | None:
+        """Return the most pressing cause of a plan now, None if there is none."""
+        if situation.requested and situation.has_members:
+            return Cause.OPERATOR
+        if situation.frozen:
+            return None
+        for cause, change in self.changes.items():
+            if now - change.last >= settings.settle or now - change.first >= settings.settle_max:
+                return cause
+        if not situation.has_members or self.changes or not situation.settled:
+            return None
+        for cause in TRIGGERED:
+            suppression = self.suppressed.get(cause)
+            if cause in situation.raised and (suppression is None or now >= suppression.until):
+                return cause
         return None
-    for cause, change in state.changes.items():
-        still = context.now - change.last >= context.settings.settle
-        if still or context.now - change.first >= context.settings.settle_max:
-            return cause
-    if not state.live or state.changes or not state.ledger.settled:
+
+    def admit(self, cause: Cause, now: float) -> Suppression | None:
+        """Return what forbids to compute a plan for a cause that is due, None if nothing does."""
+        if cause in TRIGGERED and self.cooldown.active(now):
+            return Suppression(Objection.COOLDOWN, self.cooldown.until)
         return None
-    for cause in TRIGGERED:
-        known = state.suppressed.get(cause)
-        if cause in state.triggers and (known is None or context.now >= known.until):
-            return cause
-    return None
 
+    def admit_plan(
+        self,
+        cause: Cause,
+        before: Score,
+        after: Score,
+        moves: int,
+        now: float,
+        settings: ControlSettings,
+    ) -> Suppression | None:
+        """Return what forbids to carry out a computed plan, None if nothing does.
 
-def _follow(
-    cause: Cause, state: ManagedGroup, wanted: PlanSettings, context: ControlContext
-) -> Outcome:
-    basis = state.profile(context.topics)
-    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
-        if basis == state.basis:
-            # A member came back, as it was, before anybody noticed: its partitions wait for it.
-            return Outcome(state=replace(state, changes={}, waiting_for_topics=False))
-        if unknown := _unknown_topics(state, context):
-            return _wait_for_topics(state, unknown)
-    if cause in TRIGGERED and state.cooldown.active(context.now):
-        return _suppress(
-            state, cause, "cooling down", None, state.cooldown.until - context.now, context
+        Args:
+            cause: what the plan was computed for.
+            before: the score of the assignment in force.
+            after: the score of the plan.
+            moves: how many partitions the plan moves.
+            now: monotonic seconds.
+            settings: the limits.
+        """
+        if cause not in TRIGGERED:
+            return None
+        later = now + settings.cooldown.duration
+        if gained(cause, before, after) < settings.min_gain:
+            return Suppression(Objection.GAIN, later)
+        if self.cooldown.over_budget(cause, moves, now, settings.cooldown):
+            return Suppression(Objection.BUDGET, later)
+        return None
+
+    def suppress(self, cause: Cause, suppression: Suppression) -> PolicyState:
+        """Give a cause no plan until the suppression ends."""
+        return replace(self, suppressed={**self.suppressed, cause: suppression})
+
+    def reconsider(self, cause: Cause) -> PolicyState:
+        """End the suppression of a cause: its trigger was raised again."""
+        kept = {other: s for other, s in self.suppressed.items() if other is not cause}
+        return replace(self, suppressed=kept)
+
+    def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
+        """Try again after a cooldown: computing a plan raised an error."""
+        later = now + settings.cooldown.duration
+        changes = {cause: Change(later, later) for cause in self.changes}
+        return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
+
+    def planned(
+        self,
+        cause: Cause,
+        before: Score,
+        after: Score,
+        moves: int,
+        now: float,
+        settings: ControlSettings,
+    ) -> PolicyState:
+        """Start the cooldown of a plan that is carried out: it follows all changes and triggers so far."""
+        cooldown = self.cooldown.planned(
+            cause, moves, _expected_gain(cause, before, after), now, settings.cooldown
         )
-    lags = {
-        name: record
-        for name, record in current_lags(state.lags, context.topics, context.deleted_topics).items()
-        if name in basis.topics
-    }
-    try:
-        plan = make_plan(
-            wanted,
-            state.members,
-            {name: context.topics[name] for name in basis.topics},
-            lags,
-            state.owners(),
-        )
-    except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; it is said in full
-        return _failed(state, cause, traceback.format_exc(), context)
-    if cause in TRIGGERED and (outcome := _rejected(cause, state, plan, lags, context)):
-        return outcome
-    record = plan_record.of(state, cause, plan, lags, context)
-    expected = None
-    if (
-        cause is Cause.SKEW
-        and plan.before.lag_max_over_mean is not None
-        and plan.after.lag_max_over_mean is not None
-    ):
-        expected = ExpectedGain(
-            before=plan.before.lag_max_over_mean, after=plan.after.lag_max_over_mean
-        )
-    cooldown = state.cooldown.planned(
-        cause, len(plan.moved), expected, context.now, context.settings.cooldown
-    )
-    followed: Changes = ()
-    if state.operator is not None:
-        followed = (Tombstone(state.operator.key),)  # followed once, also after a restart
-    planned = group_state.planned(
-        replace(state, cooldown=cooldown), plan, record, basis, context.now
-    )
-    said = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
-    return Outcome(state=planned, records=(record, *followed), said=(said,))
+        return PolicyState(cooldown=cooldown)
 
+    def evaluation_due(self, now: float) -> bool:
+        """Whether the expected gain of the last plan is to be compared with the skew now."""
+        return self.cooldown.expected is not None and not self.cooldown.active(now)
 
-def _unknown_topics(state: ManagedGroup, context: ControlContext) -> list[str]:
-    """Return the topics of the standing plan that are neither known nor known to be gone: who plans without them revokes."""
-    planned = state.plan.topics if state.plan else {}
-    return sorted(
-        t
-        for t in planned
-        if state.reads(t) and t not in context.topics and t not in context.deleted_topics
-    )
-
-
-def _wait_for_topics(state: ManagedGroup, unknown: list[str]) -> Outcome:
-    said = (
-        ()
-        if state.waiting_for_topics
-        else (LogEvent("plan.waiting_for_topics", {"group": state.name, "topics": unknown}),)
-    )
-    return Outcome(state=replace(state, waiting_for_topics=True), said=said)
-
-
-def _failed(state: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Outcome:
-    """Leave the assignment as it is; the same cause is tried again after a cool-down, other groups go on."""
-    pause = context.settings.cooldown.duration
-    later = {**state.suppressed, cause: Suppression("failed", context.now + pause)}
-    changes = {
-        c: change._replace(first=context.now + pause, last=context.now + pause)
-        for c, change in state.changes.items()
-    }
-    fields = {"group": state.name, "cause": cause.value, "retry_in": pause, "error": trace}
-    state = replace(state, suppressed=later, changes=changes, operator=None)
-    return Outcome(state=state, said=(LogEvent("plan.failed", fields),))
-
-
-def _rejected(
-    cause: Cause,
-    state: ManagedGroup,
-    plan: ComputedPlan,
-    lags: Mapping[str, LagRecord],
-    context: ControlContext,
-) -> Outcome | None:
-    """Return the outcome of a trigger that no plan follows, None where one does."""
-    pause = context.settings.cooldown.duration
-    gain = gained(cause, plan.before, plan.after)
-    if gain < context.settings.min_gain:
-        if cause is Cause.RACKS and state.plan is not None:
-            return _confirmed(state, state.plan, plan, context)
-        outcome = _suppress(
-            state, cause, f"gains less than {context.settings.min_gain:.0%}", plan, pause, context
-        )
-        return _unsplittable(outcome, plan, lags)
-    if state.cooldown.over_budget(cause, len(plan.moved), context.now, context.settings.cooldown):
-        return _suppress(state, cause, "its moves exceed the hour's budget", plan, pause, context)
-    return None
+    def evaluated(self, skew: float, now: float, settings: ControlSettings) -> PolicyState:
+        """Compare the expected gain of the last plan with the skew now, which sets the next cooldown."""
+        return replace(self, cooldown=self.cooldown.evaluate(skew, now, settings.cooldown))
 
 
 def gained(cause: Cause, before: Score, after: Score) -> float:
-    """Return the share by which a plan lowers what its trigger complains of; 0 where there is nothing to lower."""
+    """Return the share by which a plan lowers the figure that its trigger is about; 0 if it has no value yet."""
     if cause is Cause.RACKS:
         was, becomes = before.cross_rack, after.cross_rack
     else:
@@ -193,159 +264,8 @@ def gained(cause: Cause, before: Score, after: Score) -> float:
     return (was - becomes) / was if was and becomes is not None else 0.0
 
 
-def _confirmed(
-    state: ManagedGroup, standing: GroupRecord, plan: ComputedPlan, context: ControlContext
-) -> Outcome:
-    """Say that the plan that stands was held against the new metadata: that ends the trigger."""
-    trigger = state.triggers[Cause.RACKS]
-    # Also of topics that no member reads any more: the trigger rests on them too.
-    evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
-    seen = [context.topics[name].at for name in evidence if name in context.topics]
-    record = replace(
-        standing,
-        metadata_at=max(plan_record.metadata_at(state, context), standing.metadata_at or 0, *seen),
-        topics={
-            # Its size stays what the plan covers: a topic that has grown since is still to be planned.
-            name: replace(topic, racks=plan_record.racks(now))
-            if now is not None and now.id == topic.id
-            else topic
-            for name, topic, now in (
-                (n, t, context.topics.get(n)) for n, t in standing.topics.items()
-            )
-        },
-    )
-    fields = {
-        "group": state.name,
-        "plan_id": standing.plan_id,
-        "cause": Cause.RACKS.value,
-        **plan_record.scores(plan),
-    }
-    until = context.now + context.settings.cooldown.duration
-    later = {**state.suppressed, Cause.RACKS: Suppression("confirmed", until)}
-    confirmed = replace(state, plan=record, suppressed=later)
-    return Outcome(
-        state=confirmed,
-        records=(record,),
-        said=(LogEvent("plan.confirmed", {**fields, "at": trigger.at}),),
-    )
-
-
-def _suppress(
-    state: ManagedGroup,
-    cause: Cause,
-    why: str,
-    plan: ComputedPlan | None,
-    pause: float,
-    context: ControlContext,
-) -> Outcome:
-    """Turn a trigger down for a while, and say so if it is for another reason than last time."""
-    known = state.suppressed.get(cause)
-    held = replace(
-        state, suppressed={**state.suppressed, cause: Suppression(why, context.now + pause)}
-    )
-    if known is not None and known.why == why:
-        return Outcome(state=held)
-    fields: dict[str, object] = {"group": state.name, "cause": cause.value, "reason": why}
-    fields |= {"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}
-    fields["retry_in"] = round(pause, 1)
-    return Outcome(state=held, said=(LogEvent("plan.suppressed", fields),))
-
-
-def _unsplittable(outcome: Outcome, plan: ComputedPlan, lags: Mapping[str, LagRecord]) -> Outcome:
-    """Say once which partition no plan can do anything about."""
-    state = outcome.state
-    trigger = state.triggers.get(Cause.SKEW)
-    heaviest = max(
-        (
-            (lag, topic, number)
-            for topic, record in lags.items()
-            for number, lag in enumerate(record.lag)
-        ),
-        default=None,
-    )
-    threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
-    if heaviest is None or threshold is None or plan.heaviest < threshold:
-        return outcome
-    lag, topic, number = heaviest
-    if (topic, number) in state.unsplittable:
-        return outcome
-    fields = {
-        "group": state.name,
-        "topic": topic,
-        "partition": number,
-        "lag": lag,
-        "skew": round(plan.heaviest, 3),
-    }
-    known = replace(state, unsplittable=state.unsplittable | {(topic, number)})
-    return replace(
-        outcome, state=known, said=(*outcome.said, LogEvent("partition.unsplittable", fields))
-    )
-
-
-def _evaluate(
-    state: ManagedGroup, context: ControlContext
-) -> tuple[ManagedGroup, tuple[LogEvent, ...]]:
-    """Hold the last plan against its promise once its cool-down is over."""
-    expected = state.cooldown.expected
-    if expected is None or state.cooldown.active(context.now):
-        return state, ()
-    skew = _current_skew(state, context)
-    cooldown = state.cooldown.evaluate(skew, context.now, context.settings.cooldown)
-    fields = {
-        "group": state.name,
-        "expected": round(expected.after, 3),
-        "achieved": round(skew, 3),
-        "met": expected.met(skew),
-        "cooldown": cooldown.pause,
-    }
-    return replace(state, cooldown=cooldown), (LogEvent("plan.evaluated", fields),)
-
-
-def _current_skew(state: ManagedGroup, context: ControlContext) -> float:
-    """Return the skew as the pipeline's lag and the ledger's owners have it; 1 without lag."""
-    lags = current_lags(state.lags, context.topics, context.deleted_topics)
-    return group_lag(lags, state.owners(), state.capacity).skew or EVEN
-
-
-def _advanced(outcome: Outcome, context: ControlContext) -> Outcome:
-    """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
-    state = outcome.state
-    if state.ledger is state.advanced:
-        return outcome
-    # A plan's own changes carry its epoch; what the hand-over allows later carries the ones after it.
-    epoch = max(state.ledger.epoch + 1, state.plan.group_epoch if state.plan else 0)
-    reason = state.plan.cause if state.plan else ""
-    ledger, changes = state.ledger.next_records(
-        epoch=epoch,
-        planner_epoch=context.planner_epoch,
-        now=context.now,
-        reason=reason,
-        traits=state.traits(),
-    )
-    state = replace(state, ledger=ledger, advanced=ledger)
-    said = list(outcome.said)
-    if changes:
-        said.append(
-            LogEvent(
-                "handover.advanced",
-                {"group": state.name, "group_epoch": epoch, **_under_way(state)},
-            )
-        )
-    if state.handover_since is not None and ledger.settled:
-        seconds = round(context.now - state.handover_since, 3)
-        said.append(
-            LogEvent(
-                "handover.settled",
-                {"group": state.name, "group_epoch": ledger.epoch, "seconds": seconds},
-            )
-        )
-        state = replace(state, handover_since=None)
-    return Outcome(state=state, records=(*outcome.records, *changes), said=tuple(said))
-
-
-def _under_way(state: ManagedGroup) -> dict[str, int]:
-    holdings = state.ledger.holdings.values()
-    granted = sum(len(holding.granted) for holding in holdings)
-    wanted = sum(map(len, state.ledger.target.values()))
-    revoking = sum(len(holding.revoking) for holding in holdings)
-    return {"granted": granted, "revoking": revoking, "pending": max(wanted - granted, 0)}
+def _expected_gain(cause: Cause, before: Score, after: Score) -> ExpectedGain | None:
+    was, becomes = before.lag_max_over_mean, after.lag_max_over_mean
+    if cause is not Cause.SKEW or was is None or becomes is None:
+        return None
+    return ExpectedGain(before=was, after=becomes)

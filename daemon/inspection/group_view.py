@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
-    from daemon.control.group_lag import GroupLag
+    from daemon.control.snapshot import GroupLag
 
 FEW = 5
 """Names that fit an error."""
@@ -68,13 +68,13 @@ class GroupView:
 
     def current_lags(self) -> dict[str, LagRecord]:
         """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
-        from daemon.control.group_lag import current_lags  # noqa: PLC0415 - it imports NumPy
+        from daemon.control.snapshot import current_lags  # noqa: PLC0415 - it imports NumPy
 
         return current_lags(self.lags, self.topics, self.deleted_topics)
 
     def measured(self) -> GroupLag:
         """The group's lag and the part of each active member."""
-        from daemon.control.group_lag import group_lag  # noqa: PLC0415 - it imports NumPy
+        from daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
 
         capacity = {
             instance: record.capacity

@@ -24,7 +24,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from daemon.control.group_lag import current_lags, group_lag
+from daemon.control.snapshot import current_lags, group_lag
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:

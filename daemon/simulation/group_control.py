@@ -1,8 +1,8 @@
-"""When a simulated group is planned anew: the product's own rules, on figures instead of records.
+"""Control of one simulated group: the daemon's policy, on figures instead of records.
 
-Skew is judged by `streaming.skew`, racks by `streaming.racks`, cool-downs, promises and budgets by `daemon.restraint`, and a
-triggered plan must gain `min_gain` by `daemon.decisions.gained`, as in `daemon.decisions`. Changed membership is planned once
-it has settled; the same members as at the last plan need none. All strategies are asked by the same rules.
+`PolicyState` is the daemon's own: what is due, which plans are admitted, cooldowns, expected gains and budgets. Skew is judged
+by `streaming.rules.skew`, changed racks by `streaming.rules.racks`, as in the pipeline. This module adds what records tell the
+daemon: the members, the racks, and when a hand-over is complete. All strategies are asked by the same rules.
 """
 
 from __future__ import annotations
@@ -10,12 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.control.cooldown import (
-    TRIGGERED,
-    CooldownState,
-    ExpectedGain,
-)
-from daemon.control.policy import gained
+from daemon.control.policy import Objection, PolicyState, Situation, Suppression
 from daemon.control.settings import Cause
 from streaming.rules.racks import changes
 from streaming.rules.skew import (
@@ -32,106 +27,98 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What decides, the same for every strategy; times in seconds."""
+    """The rules of the control, the same for every strategy; times in seconds."""
 
     control: ControlSettings
     skew: SkewRule
     dead_after: float
-    """A member that was not heard for so long is gone, …"""
+    """Silence after which a member counts as gone."""
     grant: float
-    """… and what it had is given to others so much later."""
+    """Wait after that until the member's partitions are given to others."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Control:
-    """What the control knows of one group."""
+    """The control's state of one group; changed in place, tick by tick."""
 
     rules: Rules
     members: frozenset[int]
-    racks: Racks  # as it stands
-    basis: frozenset[int] = frozenset()  # the members of the last plan
-    planned_racks: Racks = ()  # of the last plan
-    changed: tuple[float, float] | None = None  # when membership first and last changed since then
-    cooldown: CooldownState = field(default_factory=CooldownState)
-    run: SkewRun = field(default_factory=SkewRun)
+    """The members that the control believes to be live."""
+    racks: Racks
+    """The newest layout."""
+    policy: PolicyState = field(default_factory=PolicyState)
+    basis: frozenset[int] = frozenset()
+    """The members of the last plan."""
+    planned_racks: Racks = ()
+    """The layout of the last plan."""
     racks_changed: bool = False
-    suppressed_until: dict[Cause, float] = field(default_factory=dict)  # until when
+    """Whether the racks trigger is active."""
+    run: SkewRun = field(default_factory=SkewRun)
     handing_over_until: float = float("-inf")
+    """When the last hand-over is complete."""
     suppressed: int = 0
+    """How often a trigger was suppressed."""
 
     def membership(self, members: frozenset[int], now: float) -> None:
-        """Take note of who is there."""
+        """Take in the live members."""
         if members != self.members:
             self.members = members
-            self.changed = (self.changed[0] if self.changed else now, now)
+            self.policy = self.policy.changed(Cause.MEMBERSHIP, now)
 
     def laid_out(self, racks: Racks, *, known: bool) -> None:
-        """Take note of where replicas stand; `known`: some member has a rack."""
+        """Take in the racks of the replicas; `known`: some member has a rack."""
         self.racks = racks
         self.racks_changed = known and bool(changes(self.planned_racks, racks))
 
     def sampled(self, now: float, *, skew: float, lag: int, seconds: float) -> None:
-        """Take note of a sample of lag, and hold the last plan against its promise once its cool-down is over."""
+        """Take in a sample of lag, and evaluate the last plan once its cooldown is over."""
         self.run = next_run(
             self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
         )
-        if self.cooldown.expected is not None and not self.cooldown.active(now):
-            self.cooldown = self.cooldown.evaluate(skew, now, self.rules.control.cooldown)
+        if self.policy.evaluation_due(now):
+            self.policy = self.policy.evaluated(skew, now, self.rules.control)
 
     def due(self, now: float) -> Cause | None:
-        """What asks for a plan now, the most pressing first."""
-        if self.changed is not None:
-            first, last = self.changed
-            settings = self.rules.control
-            if now - last < settings.settle and now - first < settings.settle_max:
+        """Return the cause of a plan that is to be computed now, None if there is none."""
+        situation = self._situation(now)
+        while (cause := self.policy.due(situation, now, self.rules.control)) is not None:
+            if cause is Cause.MEMBERSHIP and self.members == self.basis:
+                self.policy = self.policy.without_changes()  # a member came back before a plan
+            elif cause is Cause.MEMBERSHIP and not self.members:
                 return None
-            if self.members != self.basis:
-                return Cause.MEMBERSHIP if self.members else None
-            self.changed = None  # who left came back before anybody was planned for
-        if now < self.handing_over_until or not self.members:
-            return None
-        stands = {Cause.RACKS: self.racks_changed, Cause.SKEW: self.run.active}
-        for cause in TRIGGERED:
-            if not stands[cause] or now < self.suppressed_until.get(cause, float("-inf")):
-                continue
-            if self.cooldown.active(now):
-                self._turn_down(cause, self.cooldown.until)
-                continue
-            return cause
+            elif suppression := self.policy.admit(cause, now):
+                self._suppress(cause, suppression)
+            else:
+                return cause
         return None
 
+    def _situation(self, now: float) -> Situation:
+        raised = {Cause.RACKS: self.racks_changed, Cause.SKEW: self.run.active}
+        return Situation(
+            has_members=bool(self.members),
+            settled=now >= self.handing_over_until,
+            raised={cause for cause, active in raised.items() if active},
+        )
+
     def allows(self, cause: Cause, before: Score, after: Score, moves: int, now: float) -> bool:
-        """Whether a plan is worth its moves; if not, its cause waits."""
-        if cause not in TRIGGERED:
+        """Whether a plan is worth its moves; if not, its cause is suppressed."""
+        suppression = self.policy.admit_plan(cause, before, after, moves, now, self.rules.control)
+        if suppression is None:
             return True
-        settings = self.rules.control
-        if gained(cause, before, after) >= settings.min_gain:
-            if not self.cooldown.over_budget(cause, moves, now, settings.cooldown):
-                return True
-        elif (
-            cause is Cause.RACKS
-        ):  # the plan that stands is as good: it is held against the new racks from now on
+        if suppression.objection is Objection.GAIN and cause is Cause.RACKS:
+            # The plan in force is as good: from now on it rests on the new racks.
             self.planned_racks, self.racks_changed = self.racks, False
-        self._turn_down(cause, now + settings.cooldown.duration)
+        self._suppress(cause, suppression)
         return False
 
     def planned(
         self, cause: Cause, before: Score, after: Score, moves: int, now: float, settled: float
     ) -> None:
-        """Take note of a plan that is carried out, and will have been at `settled`."""
-        expected = None
-        if (
-            cause is Cause.SKEW
-            and before.lag_max_over_mean is not None
-            and after.lag_max_over_mean is not None
-        ):
-            expected = ExpectedGain(before=before.lag_max_over_mean, after=after.lag_max_over_mean)
-        settings = self.rules.control.cooldown
-        self.cooldown = self.cooldown.planned(cause, moves, expected, now, settings)
-        self.basis, self.changed, self.suppressed_until = self.members, None, {}
-        self.planned_racks, self.racks_changed = self.racks, False
+        """Take in a plan that is carried out, whose hand-over is complete at `settled`."""
+        self.policy = self.policy.planned(cause, before, after, moves, now, self.rules.control)
+        self.basis, self.planned_racks, self.racks_changed = self.members, self.racks, False
         self.handing_over_until = max(self.handing_over_until, settled)
 
-    def _turn_down(self, cause: Cause, until: float) -> None:
-        self.suppressed_until[cause] = until
+    def _suppress(self, cause: Cause, suppression: Suppression) -> None:
+        self.policy = self.policy.suppress(cause, suppression)
         self.suppressed += 1

@@ -22,8 +22,8 @@ from assignors.problem.inputs import (
 from assignors.problem.member_load import load_by_member, skew_of
 from assignors.problem.score import score
 from assignors.problem.validity import violations
-from daemon.control.policy import EVEN
 from daemon.control.settings import Cause
+from daemon.control.snapshot import EVEN
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.group_control import (
     Control,

@@ -1,5 +1,5 @@
-from daemon.control.cooldown import (
-    HOUR,
+from daemon.control.policy import (
+    HOUR_SECONDS,
     CooldownState,
     ExpectedGain,
 )
@@ -61,4 +61,4 @@ def test_moves_are_counted_against_the_budget_of_their_own_cause_for_an_hour():
     assert cooldown.over_budget(Cause.SKEW, 3, 1, SETTINGS)
     assert not cooldown.over_budget(Cause.SKEW, 2, 1, SETTINGS)
     assert not cooldown.over_budget(Cause.RACKS, 3, 1, SETTINGS)
-    assert not cooldown.over_budget(Cause.SKEW, 3, HOUR + 1, SETTINGS)
+    assert not cooldown.over_budget(Cause.SKEW, 3, HOUR_SECONDS + 1, SETTINGS)

@@ -7,7 +7,7 @@ import pytest
 from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
 from daemon.control.planning import (
     build,
-    plan,
+    compute_plan,
 )
 from daemon.control.settings import PlanSettings
 
@@ -90,7 +90,7 @@ TWO = {"a": member("a", rack="x"), "b": member("b", rack="y")}
 
 def moved(wanted, racks, lags, owners):
     places = {("t", number): owner for number, owner in enumerate(owners)}
-    return len(plan(wanted, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
+    return len(compute_plan(wanted, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
 
 
 @pytest.mark.parametrize(("more", "moves"), [(1.04, 0), (1.06, 2)])

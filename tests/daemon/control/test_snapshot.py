@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
-from daemon.control.group_lag import current_lags, group_lag
+from daemon.control.snapshot import current_lags, group_lag
 from daemon.inspection.group_view import Views
 from daemon.service.metrics import Metrics
 from levelwind_testing.control.play import (
@@ -26,7 +26,7 @@ NEW_ID = "B" * 22
 
 def skew_in_metrics(play):
     metrics = Metrics("1", now=lambda: 12.0)
-    metrics.watch(lambda: play.state)
+    metrics.show(lambda: play.state)
     text = generate_latest(metrics.registry).decode()
     samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
     return next(s.value for s in samples if s.name == "levelwind_group_skew_ratio")

@@ -1,4 +1,4 @@
-"""The lag of a group that counts now, and the part of each member. Pure.
+"""Snapshot of a group: what one decision asks about it, and its lag by member. Pure.
 
 Decisions, metrics and `describe` read lag through this module alone, so that they show the same skew.
 """
@@ -6,6 +6,7 @@ Decisions, metrics and `describe` read lag through this module alone, so that th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord, TopicRecord
+    from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from daemon.control.context import ControlContext
+    from daemon.control.managed_group import Basis, ManagedGroup
+
+EVEN = 1.0
+"""The skew of a group without lag."""
 
 
 def current_lags(
@@ -87,3 +93,68 @@ def group_lag(
         members=dict(zip(index, map(int, behind), strict=True)),
         skew=skew_of(behind / np.array(list(capacity.values()), np.float64)),
     )
+
+
+@dataclass(frozen=True)
+class GroupSnapshot:
+    """A group and what is known of its topics, as one decision sees them.
+
+    Each value is computed when it is first asked for, and once: most decisions ask for none, since nothing is due.
+    """
+
+    group: ManagedGroup
+    context: ControlContext
+
+    @cached_property
+    def members(self) -> Mapping[str, MemberRecord]:
+        """The announcements of the live members, by instance."""
+        return self.group.members
+
+    @cached_property
+    def basis(self) -> Basis:
+        """What a plan made now would be made for."""
+        return self.group.basis_of(self.context.topics)
+
+    @cached_property
+    def topics(self) -> Mapping[str, TopicRecord]:
+        """The layouts of the topics that live members subscribe to and that are known, by name."""
+        return {name: self.context.topics[name] for name in self.basis.topics}
+
+    @cached_property
+    def missing_topics(self) -> list[str]:
+        """Topics of the plan in force whose layout is missing though they were not deleted.
+
+        A plan without them would revoke their partitions.
+        """
+        return sorted(
+            name
+            for name in (self.group.plan.topics if self.group.plan else {})
+            if name not in self.context.topics
+            and name not in self.context.deleted_topics
+            and self.group.reads(name)
+        )
+
+    @cached_property
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """The instance that may be using each partition."""
+        return self.group.owners()
+
+    @cached_property
+    def current_lags(self) -> Mapping[str, LagRecord]:
+        """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
+        return current_lags(self.group.lags, self.context.topics, self.context.deleted_topics)
+
+    @cached_property
+    def lags(self) -> Mapping[str, LagRecord]:
+        """The lag that counts of `topics`, by topic: the lag that a plan is made from."""
+        return {name: lag for name, lag in self.current_lags.items() if name in self.topics}
+
+    @cached_property
+    def skew(self) -> float:
+        """The skew of the group now; `EVEN` without lag."""
+        return group_lag(self.current_lags, self.owners, self.group.capacity).skew or EVEN
+
+    @cached_property
+    def metadata_at(self) -> int:
+        """Time of the newest layout that a plan made now would rest on, milliseconds since the epoch."""
+        return max((topic.at for topic in self.topics.values()), default=0)

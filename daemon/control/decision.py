@@ -1,0 +1,293 @@
+"""Decision about one group: the plan that is due, and the next step of its hand-over. Pure.
+
+`decide` is the whole way of a decision, in order: the expected gain of the last plan is evaluated once its cooldown is
+over; a plan is made if the policy finds one due and worth its moves; and the ledger's next records are published.
+Every refusal is logged with its reason, once.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import RacksEvidence, Tombstone
+from daemon.control import plan_record
+from daemon.control.context import LogEvent
+from daemon.control.planning import compute_plan
+from daemon.control.policy import Objection, Suppression
+from daemon.control.settings import Cause
+from daemon.control.snapshot import GroupSnapshot
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import GroupRecord, Record
+    from daemon.control.context import ControlContext
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.planning import ComputedPlan
+    from daemon.control.settings import PlanSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A group after a decision, the records of one transaction, and the log events that follow them."""
+
+    group: ManagedGroup
+    records: tuple[Record | Tombstone, ...] = ()
+    events: tuple[LogEvent, ...] = ()
+
+    def then(self, later: Decision) -> Decision:
+        """Join a decision that was taken about this one's group."""
+        return Decision(
+            group=later.group,
+            records=(*self.records, *later.records),
+            events=(*self.events, *later.events),
+        )
+
+
+def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext) -> Decision:
+    """Evaluate the last plan, make the next one if it is due, and advance the hand-over."""
+    snapshot = GroupSnapshot(group, context)
+    evaluated = _evaluate_last_plan(group, snapshot)
+    planned = _plan_if_due(evaluated.group, planning, snapshot)
+    advanced = _advance_handover(planned.group, context)
+    return evaluated.then(planned).then(advanced)
+
+
+# The last plan.
+
+
+def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
+    """Compare the expected gain of the last plan with the skew now, once its cooldown is over."""
+    expected, now = group.policy.cooldown.expected, snapshot.context.now
+    if expected is None or not group.policy.evaluation_due(now):
+        return Decision(group=group)
+    policy = group.policy.evaluated(snapshot.skew, now, snapshot.context.settings)
+    fields = {
+        "group": group.name,
+        "expected": round(expected.after, 3),
+        "achieved": round(snapshot.skew, 3),
+        "met": expected.met(snapshot.skew),
+        "cooldown": policy.cooldown.pause,
+    }
+    return Decision(
+        group=replace(group, policy=policy), events=(LogEvent("plan.evaluated", fields),)
+    )
+
+
+# The next plan.
+
+
+def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot) -> Decision:
+    """Make the plan that is due, or note why it is not made."""
+    context, policy = snapshot.context, group.policy
+    cause = policy.due(group.situation(), context.now, context.settings)
+    if cause is None:
+        return Decision(group=group)
+    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
+        if snapshot.basis == group.basis:
+            # A member came back unchanged before a plan was made: its partitions still wait for it.
+            group = replace(group, policy=policy.without_changes(), waiting_for_topics=False)
+            return Decision(group=group)
+        if snapshot.missing_topics:
+            return _wait_for_topics(group, snapshot)
+    if suppression := policy.admit(cause, context.now):
+        return _suppress(group, cause, suppression, None, context)
+    try:
+        plan = compute_plan(
+            planning, snapshot.members, snapshot.topics, snapshot.lags, snapshot.owners
+        )
+    except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; the log has its trace
+        return _fail(group, cause, traceback.format_exc(), context)
+    suppression = policy.admit_plan(
+        cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
+    )
+    if suppression is None:
+        return _publish(group, cause, plan, snapshot)
+    if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
+        return _confirm(group, group.plan, plan, suppression, snapshot)
+    decision = _suppress(group, cause, suppression, plan, context)
+    if suppression.objection is Objection.GAIN:
+        return decision.then(_report_unsplittable(decision.group, plan, snapshot))
+    return decision
+
+
+def _publish(
+    group: ManagedGroup, cause: Cause, plan: ComputedPlan, snapshot: GroupSnapshot
+) -> Decision:
+    """Publish a plan and set the ledger's target; the plan follows an operator's request, too."""
+    context = snapshot.context
+    record = plan_record.of(snapshot, cause, plan)
+    policy = group.policy.planned(
+        cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
+    )
+    # The tombstone keeps a request from being followed twice, also after a restart.
+    request = () if group.operator is None else (Tombstone(group.operator.key),)
+    return Decision(
+        group=replace(group, policy=policy).planned(
+            plan, record, basis=snapshot.basis, now=context.now
+        ),
+        records=(record, *request),
+        events=(LogEvent("plan.published", plan_record.canonical(record, plan, cause)),),
+    )
+
+
+def _wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
+    """Make no plan before the layout of all topics of the plan in force is known."""
+    fields = {"group": group.name, "topics": snapshot.missing_topics}
+    event = LogEvent("plan.waiting_for_topics", fields)
+    return Decision(
+        group=replace(group, waiting_for_topics=True),
+        events=() if group.waiting_for_topics else (event,),
+    )
+
+
+def _fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Decision:
+    """Leave the assignment as it is, and try the cause again after a cooldown; other groups go on."""
+    policy = group.policy.failed(cause, context.now, context.settings)
+    fields = {
+        "group": group.name,
+        "cause": cause.value,
+        "retry_in": context.settings.cooldown.duration,
+        "error": trace,
+    }
+    return Decision(
+        group=replace(group, policy=policy, operator=None),
+        events=(LogEvent("plan.failed", fields),),
+    )
+
+
+def _suppress(
+    group: ManagedGroup,
+    cause: Cause,
+    suppression: Suppression,
+    plan: ComputedPlan | None,
+    context: ControlContext,
+) -> Decision:
+    """Give a trigger no plan for a while; logged if the objection is another one than last time."""
+    last = group.policy.suppressed.get(cause)
+    suppressed = replace(group, policy=group.policy.suppress(cause, suppression))
+    if last is not None and last.objection is suppression.objection:
+        return Decision(group=suppressed)
+    fields: dict[str, object] = {
+        "group": group.name,
+        "cause": cause.value,
+        "reason": _reason(suppression.objection, context),
+        **({"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}),
+        "retry_in": round(suppression.until - context.now, 1),
+    }
+    return Decision(group=suppressed, events=(LogEvent("plan.suppressed", fields),))
+
+
+def _reason(objection: Objection, context: ControlContext) -> str:
+    if objection is Objection.GAIN:
+        return f"gains less than {context.settings.min_gain:.0%}"
+    return objection.value
+
+
+def _confirm(
+    group: ManagedGroup,
+    standing: GroupRecord,
+    plan: ComputedPlan,
+    suppression: Suppression,
+    snapshot: GroupSnapshot,
+) -> Decision:
+    """Publish that the plan in force is as good as any for the changed racks, which clears the trigger."""
+    topics = snapshot.context.topics
+    trigger = group.triggers[Cause.RACKS]
+    # Also of topics that no member reads any more: the trigger rests on them too.
+    evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
+    seen = [topics[name].at for name in evidence if name in topics]
+    record = replace(
+        standing,
+        metadata_at=max(snapshot.metadata_at, standing.metadata_at or 0, *seen),
+        topics={
+            # The number of partitions stays what the plan covers: a topic that has grown since is still to be planned.
+            name: replace(topic, racks=plan_record.racks(topics[name]))
+            if name in topics and topics[name].id == topic.id
+            else topic
+            for name, topic in standing.topics.items()
+        },
+    )
+    policy = group.policy.suppress(Cause.RACKS, suppression._replace(objection=Objection.CONFIRMED))
+    fields = {
+        "group": group.name,
+        "plan_id": standing.plan_id,
+        "cause": Cause.RACKS.value,
+        **plan_record.scores(plan),
+        "at": trigger.at,
+    }
+    return Decision(
+        group=replace(group, plan=record, policy=policy),
+        records=(record,),
+        events=(LogEvent("plan.confirmed", fields),),
+    )
+
+
+def _report_unsplittable(
+    group: ManagedGroup, plan: ComputedPlan, snapshot: GroupSnapshot
+) -> Decision:
+    """Log once which partition alone keeps the skew above the threshold, whatever the plan."""
+    trigger = group.triggers.get(Cause.SKEW)
+    threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
+    heaviest = max(
+        (
+            (lag, topic, number)
+            for topic, record in snapshot.lags.items()
+            for number, lag in enumerate(record.lag)
+        ),
+        default=None,
+    )
+    if heaviest is None or threshold is None or plan.heaviest < threshold:
+        return Decision(group=group)
+    lag, topic, number = heaviest
+    if (topic, number) in group.unsplittable:
+        return Decision(group=group)
+    fields = {
+        "group": group.name,
+        "topic": topic,
+        "partition": number,
+        "lag": lag,
+        "skew": round(plan.heaviest, 3),
+    }
+    return Decision(
+        group=replace(group, unsplittable=group.unsplittable | {(topic, number)}),
+        events=(LogEvent("partition.unsplittable", fields),),
+    )
+
+
+# The hand-over.
+
+
+def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
+    """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
+    if group.ledger is group.published_ledger:
+        return Decision(group=group)
+    # A plan's own records carry its epoch; the steps of the hand-over that follow carry the epochs after it.
+    epoch = max(group.ledger.epoch + 1, group.plan.group_epoch if group.plan else 0)
+    ledger, records = group.ledger.next_records(
+        epoch=epoch,
+        planner_epoch=context.planner_epoch,
+        now=context.now,
+        reason=group.plan.cause if group.plan else "",
+        traits=group.traits(),
+    )
+    group = replace(group, ledger=ledger, published_ledger=ledger)
+    events: list[LogEvent] = []
+    if records:
+        fields = {"group": group.name, "group_epoch": epoch, **_progress(group)}
+        events.append(LogEvent("handover.advanced", fields))
+    if group.handover_since is not None and ledger.settled:
+        seconds = round(context.now - group.handover_since, 3)
+        settled = {"group": group.name, "group_epoch": ledger.epoch, "seconds": seconds}
+        events.append(LogEvent("handover.settled", settled))
+        group = replace(group, handover_since=None)
+    return Decision(group=group, records=records, events=tuple(events))
+
+
+def _progress(group: ManagedGroup) -> dict[str, int]:
+    """Partitions that are granted, still to be given up, and still to be granted."""
+    holdings = group.ledger.holdings.values()
+    granted = sum(len(holding.granted) for holding in holdings)
+    revoking = sum(len(holding.revoking) for holding in holdings)
+    target = sum(map(len, group.ledger.target.values()))
+    return {"granted": granted, "revoking": revoking, "pending": max(target - granted, 0)}

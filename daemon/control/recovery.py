@@ -1,0 +1,182 @@
+"""Recovery: the state of all groups from the records that a daemon finds when it starts. Pure.
+
+The plan and the target of each group are those of the last planner; every liveness timer starts again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from assignors.handover.ledger import Incarnation, Ledger
+from assignors.protocol.records import (
+    GroupRecord,
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OperatorRecord,
+    PlannerRecord,
+    Tombstone,
+    TopicRecord,
+    TriggerRecord,
+)
+from daemon.control.managed_group import Basis, ManagedGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from assignors.handover.timers import Timers
+    from assignors.protocol.records import Key, Record
+    from assignors.protocol.topics import TopicKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredState:
+    """What the records of levelwind's topics say when the daemon starts."""
+
+    topics: Mapping[str, TopicRecord]
+    """The layouts of the topics that are known, by name."""
+    deleted_topics: frozenset[str]
+    """Topics that were deleted."""
+    planner_epoch: int
+    """The highest epoch of any planner before; 0 if there was none."""
+    groups: Mapping[str, ManagedGroup]
+    """The groups that have a plan, an assignment or an announcement, by name."""
+    pending: Sequence[tuple[TopicKind, LagRecord | TriggerRecord | OperatorRecord]]
+    """The newest lag, triggers and requests: to be taken in as if they were read now."""
+
+
+def recover(
+    records: Sequence[tuple[TopicKind, Record | Tombstone]], timers: Timers, now: float
+) -> RecoveredState:
+    """Collect the newest record of each key.
+
+    Args:
+        records: all records of levelwind's topics, in the order of each partition's log.
+        timers: of the hand-over.
+        now: monotonic seconds.
+    """
+    latest = _latest(records)
+    topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
+    deleted = {
+        str(record.key[1])
+        for _, record in latest
+        if isinstance(record, Tombstone) and record.key[0] == "topic"
+    }
+    # Each partition has its own planner record, and an old one may be read last; plans and assignments have the epoch too.
+    planner_epochs = [
+        record.planner_epoch
+        for _, record in records
+        if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
+    ]
+    return RecoveredState(
+        topics=topics,
+        deleted_topics=frozenset(deleted),
+        planner_epoch=max(planner_epochs, default=0),
+        groups={
+            name: recover_group(name, group_records, timers, topics, now)
+            for name, group_records in sorted(_by_group(latest).items())
+        },
+        pending=[
+            (kind, record)
+            for kind, record in latest
+            if isinstance(record, LagRecord | TriggerRecord | OperatorRecord)
+        ],
+    )
+
+
+def _latest(
+    records: Iterable[tuple[TopicKind, Record | Tombstone]],
+) -> list[tuple[TopicKind, Record | Tombstone]]:
+    """Keep the newest record of each key, in the order in which the newest were written."""
+    latest: dict[tuple[TopicKind, Key], Record | Tombstone] = {}
+    for kind, record in records:
+        latest.pop((kind, record.key), None)
+        latest[kind, record.key] = record
+    return [(kind, record) for (kind, _), record in latest.items()]
+
+
+@dataclass(slots=True)
+class GroupRecords:
+    """The newest records of one group."""
+
+    plan: GroupRecord | None = None
+    """The last plan."""
+    assignments: list[MemberAssignment] = field(default_factory=list)
+    members: list[MemberRecord] = field(default_factory=list)
+    """Announcements in the order in which they were written: of two incarnations of an instance the later is live."""
+    departed: set[Incarnation] = field(default_factory=set)
+    """Incarnations whose announcement ended with a tombstone: they had given everything up before."""
+
+
+def _by_group(
+    latest: Iterable[tuple[TopicKind, Record | Tombstone]],
+) -> dict[str, GroupRecords]:
+    groups: defaultdict[str, GroupRecords] = defaultdict(GroupRecords)
+    departed: defaultdict[str, set[Incarnation]] = defaultdict(set)
+    for kind, record in latest:
+        match record:
+            case GroupRecord():
+                groups[record.group].plan = record
+            case MemberAssignment():
+                groups[record.group].assignments.append(record)
+            case MemberRecord():
+                groups[record.group].members.append(record)
+            case Tombstone(key=(_, group, instance, incarnation)) if kind == "members":
+                departed[str(group)].add(Incarnation(str(instance), str(incarnation)))
+            case _:
+                pass
+    for name, group_records in groups.items():
+        group_records.departed = departed[name]
+    return groups
+
+
+def recover_group(
+    name: str,
+    records: GroupRecords,
+    timers: Timers,
+    topics: Mapping[str, TopicRecord],
+    now: float,
+) -> ManagedGroup:
+    """Return a group as its records describe it.
+
+    Args:
+        name: the group's.
+        records: of the group.
+        timers: of the hand-over.
+        topics: the layouts of the topics that are known.
+        now: monotonic seconds.
+    """
+    ledger = Ledger.recover(
+        group=name,
+        grant=timers.grant,
+        group_epoch=records.plan.group_epoch if records.plan else 0,
+        assignments=records.assignments,
+        members=records.members,
+        now=now,
+    )
+    target = {incarnation.instance: share for incarnation, share in ledger.target.items()}
+    group = ManagedGroup(name=name, ledger=ledger, plan=records.plan, target=target)
+    for record in records.members:
+        group, _ = group.announced(record, now)
+    for incarnation in [each for each in ledger.holdings if each not in group.live]:
+        # An incarnation without an announcement that did not end it itself can be freed by an eviction alone.
+        departed = incarnation in records.departed
+        end = group.ledger.leave if departed else group.ledger.evict
+        group = replace(group, ledger=end(incarnation))
+    return replace(group.retargeted(), basis=_recovered_basis(group, topics))
+
+
+def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
+    """Return today's basis if the recovered plan fits it; the record of a plan has no subscriptions to compare."""
+    if group.plan is None:
+        return None
+    now = group.basis_of(topics)
+    members = {member.instance: (member.rack, member.capacity) for member in group.plan.members}
+    planned_topics = {name: (t.id, t.partitions) for name, t in group.plan.topics.items()}
+    fits = (
+        members == {name: (m.rack, m.capacity) for name, m in now.members.items()}
+        and planned_topics == now.topics
+    )
+    return now if fits else None
