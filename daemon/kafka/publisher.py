@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from daemon.kafka import clients
 from daemon.kafka.record_writer import enqueue
+from daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Publisher:
         log: Any = None,
     ) -> None:
         self._timeout = timeout
-        self._log = log or structlog.get_logger()
+        self._log = log or Logger()
         self._id = f"{topics.prefix}planner"
         self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
         self._fenced = ""  # why we are not the planner any more; for good

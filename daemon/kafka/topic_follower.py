@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from daemon.errors import LevelwindError
@@ -27,6 +26,7 @@ from daemon.kafka.topic_reader import (
     read_to_end,
     stable_ends,
 )
+from daemon.telemetry.logger import Logger
 from daemon.telemetry.throttle import (
     Outage,
     Throttle,
@@ -66,7 +66,7 @@ class TopicFollower:
     """False: no broker is left to read from; True: reading goes on."""
     on_crash: Callable[[BaseException], None] = lambda _: None
     """The thread ends by an error: nothing will be handed on any more."""
-    log: Any = field(default_factory=structlog.get_logger)
+    log: Any = field(default_factory=Logger)
     timeout: float = 30.0
     rejected: int = 0
     _outage: Outage = field(default_factory=Outage)

@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from daemon.errors import LevelwindError, NotFoundError
 from daemon.pipeline import stale_output
 from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.reporter import ProgressReporter
 from daemon.telemetry import log_config as logs
+from daemon.telemetry.logger import Logger
 from deploy.errors import SetupError
 from deploy.java import home as java_home
 from streaming.errors import PipelineError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from daemon.config.settings import Settings
 
-log = structlog.get_logger()
+log = Logger()
 
 RETRY_SECONDS = 30.0
 """Seconds, where the cluster did not take what the query was to be asked."""

@@ -9,8 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
+from daemon.telemetry.logger import Logger
 from daemon.wall_clock import now_ms
 from streaming.spark import checkpoint
 from streaming.spark.catch_up import (
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from streaming.spark.checkpoint import SetAside
 
-log = structlog.get_logger()
+log = Logger()
 
 PROGRESS_INTERVAL_SECONDS = 10.0
 """Seconds between two lines of progress; a batch with rejections is always said."""

@@ -13,10 +13,9 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from daemon.errors import PipelineFailedError
 from daemon.pipeline.order import PipelineOrder
+from daemon.telemetry.logger import Logger
 from deploy import guard
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from daemon.config.settings import Settings
 
-log = structlog.get_logger()
+log = Logger()
 
 SPARK_NOISE = (
     "Streaming TransformWithState",

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 from tenacity import (
     RetryError,
@@ -63,6 +62,7 @@ from daemon.service.metrics import (
 )
 from daemon.shutdown import stop_on_signals
 from daemon.telemetry.log_events import level_of
+from daemon.telemetry.logger import Logger
 from daemon.wall_clock import now_ms
 from deploy.errors import SetupError
 from deploy.jars import classpath
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from daemon.kafka.topic_reader import ConsumedRecord
     from daemon.shutdown import StopEvent
 
-log = structlog.get_logger()
+log = Logger()
 
 TICK = 0.5
 PUBLISH_WITHIN = 5.0

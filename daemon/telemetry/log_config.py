@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object a line where the output is no terminal, coloured columns where it is.
+"""The process's logging: one JSON object a line, or coloured columns where the output is a terminal.
 
-Everything that levelwind itself says is an event of `daemon.events`; lines of libraries come through as `library.log`.
-Logs go to standard error, so that the output of a command can be piped.
+Every event of levelwind is one of `daemon.telemetry.log_events`; lines of libraries become the event
+`library.log`. Logs go to standard error, so that the output of a command can be piped.
 """
 
 from __future__ import annotations
@@ -10,30 +10,37 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Literal, TextIO
 
-import structlog
+from daemon.telemetry.logger import load_structlog
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor, WrappedLogger
+    from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 LogFormat = Literal["auto", "json", "console"]
+
+MAX_FRAMES = 100
+"""The most frames of a trace on a terminal."""
 
 
 def configure(
     *, level: str = "info", form: LogFormat = "auto", stream: TextIO | None = None
 ) -> None:
-    """Set the process's logging once, before anything logs.
+    """Configure the logging of the process; to be called once, before anything logs.
 
     Args:
         level: the least severe level that is written (debug, info, warning, error).
         form: json, console, or auto: console only where the stream is a terminal.
-        stream: where to; standard error by default.
+        stream: the stream that logs are written to; standard error by default.
     """
+    structlog = load_structlog()
     out = stream or sys.stderr
     as_json = form == "json" or (form == "auto" and not out.isatty())
     render: Processor = (
         structlog.processors.JSONRenderer()
         if as_json
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=out.isatty(),
+            exception_formatter=_rich_trace if out.isatty() else structlog.dev.plain_traceback,
+        )
     )
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -51,7 +58,7 @@ def configure(
             foreign_pre_chain=[_as_library_event, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info if as_json else _keep,
+                structlog.processors.format_exc_info if as_json else _unchanged,
                 render,
             ],
         )
@@ -59,14 +66,15 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What the scheduler warns of (a run skipped or missed) is an event of ours; the others chat below warning.
+    # The scheduler warns of runs that it skipped or missed: these are events of the observer. The
+    # other libraries log too much below warnings.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     for name in ("py4j", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Give a library's free text a place of its own, so that `event` is always a word of the vocabulary."""
+    """Move a library's free text into a field, so that `event` is always of the vocabulary."""
     record = event.get("_record")
     return {
         **event,
@@ -76,5 +84,15 @@ def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) ->
     }
 
 
-def _keep(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _unchanged(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return event
+
+
+def _rich_trace(out: TextIO, exc_info: ExcInfo) -> None:
+    """Write a coloured trace, without local variables: these may hold passwords of clients."""
+    from rich.console import Console  # noqa: PLC0415 - loaded for a trace alone
+    from rich.traceback import Traceback  # noqa: PLC0415
+
+    out.write("\n")
+    trace = Traceback.from_exception(*exc_info, max_frames=MAX_FRAMES, word_wrap=True)
+    Console(file=out, color_system="truecolor").print(trace)

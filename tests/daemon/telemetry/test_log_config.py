@@ -1,0 +1,97 @@
+"""What the process writes to its log, and what it loads for that."""
+
+import io
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+import structlog
+
+from daemon.telemetry.log_config import configure
+from daemon.telemetry.logger import Logger
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def restored():
+    """The logging of the test's process as it was before."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def modules_after(code):
+    """The modules that a new interpreter has loaded after some code."""
+    program = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_a_logger_that_logs_nothing_loads_no_library():
+    loaded = modules_after("from daemon.telemetry.logger import Logger; log = Logger()")
+    assert loaded & {"structlog", "rich", "pygments"} == set()
+
+
+def test_json_lines_are_written_without_rich_and_rich_can_be_imported_afterwards():
+    code = (
+        "import sys; from daemon.telemetry.log_config import configure; configure(form='json');"
+        "from daemon.telemetry.logger import Logger; Logger().info('daemon.stopped', reason='x');"
+        "assert 'rich' not in sys.modules and 'pygments' not in sys.modules; import rich.console"
+    )
+    assert {"structlog", "rich.console"} <= modules_after(code)
+
+
+def test_an_event_is_one_object_a_line_with_its_level_and_time(restored):
+    out = io.StringIO()
+    configure(form="json", stream=out)
+    Logger().warning("topics.drifted", topic="t", found="1")
+    event = json.loads(out.getvalue())
+    assert event.pop("time")
+    assert event == {"event": "topics.drifted", "level": "warning", "topic": "t", "found": "1"}
+
+
+def test_a_line_of_a_library_is_an_event_with_the_librarys_level(restored):
+    out = io.StringIO()
+    configure(form="json", stream=out)
+    logging.getLogger("librdkafka").warning("FAIL [%s]", "x")
+    event = json.loads(out.getvalue())
+    assert (event["event"], event["library"], event["text"], event["level"]) == (
+        "library.log",
+        "librdkafka",
+        "FAIL [x]",
+        "warning",
+    )
+
+
+def test_events_below_the_level_are_not_written(restored):
+    out = io.StringIO()
+    configure(level="warning", form="json", stream=out)
+    Logger().info("daemon.stopped", reason="asked to")
+    assert out.getvalue() == ""
+
+
+def crash():
+    password = "se" + "cret"
+    raise RuntimeError(f"a bug, {len(password)}")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_trace_on_a_console_names_the_error_and_shows_no_local_variables(restored, stream):
+    out = stream()
+    configure(form="console", stream=out)
+    try:
+        crash()
+    except RuntimeError:
+        Logger().critical("topic_reader.crashed", error="a bug", exc_info=True)
+    assert "RuntimeError" in out.getvalue()
+    assert "secret" not in out.getvalue()
