@@ -14,7 +14,6 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 
 from assignors.protocol import partition_ranges as ranges
@@ -44,6 +43,7 @@ from daemon.observer.last_records import (
     partitions_by_id,
 )
 from daemon.observer.metadata_topic import MetadataTopic
+from daemon.telemetry.logger import Logger
 from daemon.telemetry.throttle import (
     Outage,
     Throttle,
@@ -94,13 +94,13 @@ class Observer:
             client_config: settings of the Kafka clients.
             topics: names of levelwind's topics.
             settings: intervals and selection.
-            log: the logger; None for structlog's.
+            log: the logger; None for the process's.
             ticked: called after each tick with its name, its seconds and whether the cluster
             answered.
         """
         self._ticked = ticked
         self._settings = settings
-        self._log = log or structlog.get_logger()
+        self._log = log or Logger()
         self._selection = Selection.of(
             settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*")
         )
