@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -15,10 +15,60 @@ from daemon.cli.options import (
     with_settings,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from assignors.problem.group import Group
+    from daemon.config.settings import Settings
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+Result = TypeVar("Result")
+
+
+def problems_or_group(command: Command) -> Command:
+    """Add the argument PROBLEMS and the option --group, of which a command needs exactly one."""
+    argument = click.argument("problems", type=click.File("rb"), required=False)
+    option = click.option(
+        "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
+    )
+    return argument(option(command))
+
+
+def results(
+    problems: BinaryIO | None,
+    group: str | None,
+    settings: Callable[[], Settings],
+    *,
+    of_lines: Callable[[BinaryIO], Iterator[Result]],
+    of_group: Callable[[str, Group, Mapping[str, Any]], Result],
+) -> Iterator[Result]:
+    """The results of a command for each problem of a file, or for one group of the cluster.
+
+    Args:
+        problems: the file, if it was given.
+        group: the group's name, if it was given.
+        settings: reads the settings; called for a group only.
+        of_lines: the results for the lines of the file.
+        of_group: the result for a group: from its name, its problem and the options it is planned with.
+
+    Raises:
+        click.UsageError: both were given, or neither.
+    """
+    if problems is not None and group is None:
+        return of_lines(problems)
+    if problems is not None or group is None:
+        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+    from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
+    from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
+
+    loaded = settings()
+    options = options_of(loaded.planning_of(group))
+    return iter([of_group(group, read_group(loaded, group), options)])
+
 
 @click.command(short_help="Solve assignment problems.")
 @click.argument("problems", type=click.File("rb"), default="-")
-def assign(problems: Any) -> None:
+def assign(problems: BinaryIO) -> None:
     """Solve assignment problems, one JSON object a line, from a file or standard input."""
     from assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
 
@@ -27,10 +77,7 @@ def assign(problems: Any) -> None:
 
 
 @click.command(short_help="Score strategies side by side.")
-@click.argument("problems", type=click.File("rb"), required=False)
-@click.option(
-    "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
-)
+@problems_or_group
 @click.option(
     "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
 )
@@ -42,7 +89,7 @@ def assign(problems: Any) -> None:
 @with_settings
 @format_option
 def compare(
-    problems: Any,
+    problems: BinaryIO | None,
     group: str | None,
     names: str | None,
     chart: Path | None,
@@ -54,43 +101,40 @@ def compare(
     """Score several strategies side by side: on each problem of a file (- is standard input), or on a live group."""
     from daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
 
-    if (problems is None) == (group is None):
-        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
-    strategies = comparing.wanted(names)
+    strategies = comparing.parse_strategies(names)
     if chart:
         comparing.check_chart_path(chart)
-    if group is None:
-        compared = comparing.compare_lines(problems, strategies)
-    else:
-        from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
-        from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
-
-        settings = read_settings(config, bootstrap, pairs)
-        options = options_of(settings.planning_of(group))
-        compared = iter(
-            [comparing.compare_group(group, read_group(settings, group), strategies, options)]
-        )
+    comparisons = results(
+        problems,
+        group,
+        lambda: read_settings(config, bootstrap, pairs),
+        of_lines=lambda lines: comparing.compare_lines(lines, strategies),
+        of_group=lambda name, live, options: comparing.compare_group(
+            name, live, strategies, options
+        ),
+    )
     shown = []
-    for one in compared:
-        click.echo(json.dumps(one.as_json(), sort_keys=True) if form == "json" else one.as_text())
+    for comparison in comparisons:
+        click.echo(
+            json.dumps(comparison.as_json(), sort_keys=True)
+            if form == "json"
+            else comparison.as_text()
+        )
         if chart:
-            shown.append(one)
+            shown.append(comparison)
     if chart:
-        comparing.draw(shown, chart)
+        comparing.draw_chart(shown, chart)
 
 
 @click.command(short_help="Say why a partition is where it is.")
-@click.argument("problems", type=click.File("rb"), required=False)
-@click.option(
-    "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
-)
-@click.option("--partition", "place", metavar="TOPIC/N", required=True, help="Which partition.")
+@problems_or_group
+@click.option("--partition", metavar="TOPIC/N", required=True, help="Which partition.")
 @with_settings
 @format_option
 def explain(
-    problems: Any,
+    problems: BinaryIO | None,
     group: str | None,
-    place: str,
+    partition: str,
     config: Path | None,
     bootstrap: str | None,
     pairs: tuple[str, ...],
@@ -99,21 +143,18 @@ def explain(
     """Say why a partition is where it is, and what the next best alternatives would cost."""
     from daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
 
-    if (problems is None) == (group is None):
-        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
-    partition = explaining.place_of(place)
-    if group is None:
-        told = explaining.explain_lines(problems, partition)
-    else:
-        from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
-        from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
-
-        settings = read_settings(config, bootstrap, pairs)
-        options = options_of(settings.planning_of(group))
-        told = iter(
-            [(explaining.explain_group(read_group(settings, group), partition, options), None)]
-        )
-    for explanation, certificate in told:
+    topic_partition = explaining.parse_partition(partition)
+    explanations = results(
+        problems,
+        group,
+        lambda: read_settings(config, bootstrap, pairs),
+        of_lines=lambda lines: explaining.explain_lines(lines, topic_partition),
+        of_group=lambda _, live, options: (
+            explaining.explain_group(live, topic_partition, options),
+            None,
+        ),
+    )
+    for explanation, certificate in explanations:
         if form == "json":
             whole = explanation.as_json() | {
                 "certificate": certificate.as_json() if certificate else None

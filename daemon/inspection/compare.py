@@ -30,7 +30,7 @@ MAX_BANDS = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class GroupComparison:
     """One group's comparison, or why there is none."""
 
     id: object
@@ -51,7 +51,7 @@ class Compared:
         )
 
 
-def wanted(names: str | None) -> tuple[str, ...] | None:
+def parse_strategies(names: str | None) -> tuple[str, ...] | None:
     """The strategies of a comma-separated list; None: those that a problem names itself, or all.
 
     Raises:
@@ -70,37 +70,41 @@ def wanted(names: str | None) -> tuple[str, ...] | None:
 
 def compare_lines(
     lines: Iterable[str | bytes], strategies: Sequence[str] | None
-) -> Iterator[Compared]:
+) -> Iterator[GroupComparison]:
     """Compare the strategies on each problem; blank lines are passed over."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _compared(line, strategies, f"line {number}")
 
 
-def _compared(line: str | bytes, strategies: Sequence[str] | None, place: str) -> Compared:
+def _compared(line: str | bytes, strategies: Sequence[str] | None, default: str) -> GroupComparison:
     identity: object = None
     try:
         fields = parse_line(line)
-        identity = said if isinstance(said := fields.get("id"), str | int) else None
+        identity = given_id if isinstance(given_id := fields.get("id"), str | int) else None
         chosen = list(strategies or ()) or fields.get("strategy") or list(STRATEGIES)
         problem = parse_problem(fields | {"strategy": chosen})
         group = Group.build(problem.topics, problem.members)
         rows = compare(group, problem.strategies, problem.options)
     except ProblemError as wrong:
-        return Compared(id=identity, title=_named(identity, place), error=str(wrong))
-    return Compared(id=identity, title=_title(_named(identity, place), group), rows=rows)
+        return GroupComparison(
+            id=identity, title=_title_prefix(identity, default), error=str(wrong)
+        )
+    return GroupComparison(
+        id=identity, title=_title(_title_prefix(identity, default), group), rows=rows
+    )
 
 
-def _named(identity: object, place: str) -> str:
-    return place if identity is None else str(identity)
+def _title_prefix(identity: object, default: str) -> str:
+    return default if identity is None else str(identity)
 
 
 def compare_group(
     name: str, group: Group, strategies: Sequence[str] | None, options: Mapping[str, Any]
-) -> Compared:
+) -> GroupComparison:
     """Compare the strategies on a group as it stands; those that take the options are given them, as the daemon would."""
     rows = compare(group, strategies or list(STRATEGIES), options)
-    return Compared(id=name, title=_title(name, group), rows=rows)
+    return GroupComparison(id=name, title=_title(name, group), rows=rows)
 
 
 def _title(name: str, group: Group) -> str:
@@ -125,7 +129,7 @@ def check_chart_path(path: Path) -> None:
     chart_format(path)
 
 
-def draw(compared: Sequence[Compared], path: Path) -> None:
+def draw_chart(compared: Sequence[GroupComparison], path: Path) -> None:
     """Draw all that could be compared.
 
     Raises:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from assignors.optimal import Certificate, Explanation
 
 
-def place_of(text: str) -> tuple[str, int]:
+def parse_partition(text: str) -> tuple[str, int]:
     """A topic and a partition's number from TOPIC/N.
 
     Raises:
@@ -38,7 +38,7 @@ def place_of(text: str) -> tuple[str, int]:
 
 
 def explain_lines(
-    lines: Iterable[str | bytes], place: tuple[str, int]
+    lines: Iterable[str | bytes], partition: tuple[str, int]
 ) -> Iterator[tuple[Explanation, Certificate | None]]:
     """Plan each problem and explain the partition's place; blank lines are passed over.
 
@@ -55,22 +55,24 @@ def explain_lines(
             plan = optimal_plan(group, **problem.options)
         except (ProblemError, SolverMissingError) as wrong:
             raise ConfigurationError(f"line {number}: {wrong}") from wrong
-        yield _explained(group, plan.assignment, place, problem.options), plan.certificate
+        yield _explained(group, plan.assignment, partition, problem.options), plan.certificate
 
 
-def explain_group(group: Group, place: tuple[str, int], options: Mapping[str, Any]) -> Explanation:
+def explain_group(
+    group: Group, partition: tuple[str, int], options: Mapping[str, Any]
+) -> Explanation:
     """Explain where a partition of a group that stands is now, under the options that it is planned with.
 
     Raises:
         NotFoundError: the group does not have the partition.
     """
-    return _explained(group, Assignment.held(group), place, options)
+    return _explained(group, Assignment.held(group), partition, options)
 
 
 def _explained(
-    group: Group, assignment: Assignment, place: tuple[str, int], options: Mapping[str, Any]
+    group: Group, assignment: Assignment, partition: tuple[str, int], options: Mapping[str, Any]
 ) -> Explanation:
     try:
-        return explain(group, assignment, *place, **options)
+        return explain(group, assignment, *partition, **options)
     except ProblemError as wrong:
         raise NotFoundError(str(wrong)) from wrong
