@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDE = 10_000
+PIPED_WIDTH = 10_000
 """Columns of an output that is no terminal: what is piped on is not to be folded."""
 
 
-def output() -> Console:
+def stdout_console() -> Console:
     """Standard output."""
     from rich.console import Console  # noqa: PLC0415 - see the module
 
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
-        console.width = WIDE
+        console.width = PIPED_WIDTH
     return console
 
 
-def columns(*names: tuple[str, bool]) -> Table:
+def borderless_table(*names: tuple[str, bool]) -> Table:
     """An empty table; each column has a name, and is set to the right or not."""
     from rich.table import Table  # noqa: PLC0415 - see the module
 
@@ -58,7 +58,7 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: spinner.update(Text(text))
 
 
-def age(seconds: float) -> str:
+def age_text(seconds: float) -> str:
     """A time that has passed, in its largest unit."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size:

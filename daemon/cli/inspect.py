@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
     """List the groups with their members, lag and skew."""
     from daemon.inspection.group_view import read_views  # noqa: PLC0415 - see the package
-    from daemon.inspection.tables import groups_table  # noqa: PLC0415 - see the package
+    from daemon.inspection.tables import print_groups  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     views = read_views(settings)
@@ -33,7 +33,7 @@ def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], f
         for view in views.values():
             click.echo(json.dumps(view.summary(), sort_keys=True))
     elif views:
-        groups_table(views.values())
+        print_groups(views.values())
     if not any(view.lags for view in views.values()):
         click.echo(
             f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
@@ -51,16 +51,16 @@ def describe(
 ) -> None:
     """Show one group: plan, members, and lag and racks of each partition."""
     from daemon.inspection.group_view import (  # noqa: PLC0415 - see the package
-        known,
+        find_group,
         read_views,
     )
-    from daemon.inspection.tables import describe_group  # noqa: PLC0415 - see the package
+    from daemon.inspection.tables import print_group  # noqa: PLC0415 - see the package
 
-    view = known(read_views(read_settings(config, bootstrap, pairs)), group)
+    view = find_group(read_views(read_settings(config, bootstrap, pairs)), group)
     if form == "json":
         click.echo(json.dumps(view.as_json(), sort_keys=True))
     else:
-        describe_group(view, now=now_ms())
+        print_group(view, now=now_ms())
 
 
 @click.command(short_help="Ask for a plan for a group, now.")
@@ -71,9 +71,9 @@ def rebalance(
     group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
 ) -> None:
     """Ask the daemon to plan a group anew now, whatever its cool-down."""
-    from daemon.inspection.rebalance import ask_for_rebalance  # noqa: PLC0415 - see the package
+    from daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
 
-    ask_for_rebalance(read_settings(config, bootstrap, pairs), group, reason)
+    request_rebalance(read_settings(config, bootstrap, pairs), group, reason)
     click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
 
 
@@ -93,19 +93,19 @@ def dead_letters(
     form: str,
 ) -> None:
     """List the records that the pipeline could not read."""
-    from daemon.inspection import dead_letters as letters  # noqa: PLC0415 - see the package
+    from daemon.inspection import dead_letters as inspection  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    judged = letters.look_up(settings, letters.read_letters(settings, topic))
+    letters = inspection.classify_letters(settings, inspection.read_letters(settings, topic))
     if form == "json":
         now = now_ms()
-        for one in judged:
-            click.echo(json.dumps(one.as_json(now), sort_keys=True))
+        for letter in letters:
+            click.echo(json.dumps(letter.as_json(now), sort_keys=True))
     else:
-        letters.show(judged)
+        inspection.print_letters(letters)
     if retry:
-        letters.retry(settings, judged)
-    click.echo(letters.summary(judged, retried=retry), err=True)
+        inspection.retry(settings, letters)
+    click.echo(inspection.summary(letters, retried=retry), err=True)
 
 
 @click.command(short_help="Record lag for a simulation.")
@@ -142,7 +142,7 @@ def record(
             file,
             seconds=seconds,
             stop=stop,
-            tell=lambda so_far: show(f"recording: {so_far.text}"),
+            on_progress=lambda so_far: show(f"recording: {so_far.text}"),
         )
     click.echo(done.text, err=True)
     if not done.samples:

@@ -53,7 +53,7 @@ def format_option(command: _Command) -> _Command:
 
 
 def read_settings(
-    config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **more: Any
+    config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **options: Any
 ) -> Settings:
     """Load the settings from the options of a command.
 
@@ -63,28 +63,28 @@ def read_settings(
     """
     from daemon.config.settings import load  # noqa: PLC0415 - see the package
 
-    overrides: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
+    overrides: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if bootstrap is not None:
         overrides["bootstrap"] = bootstrap
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise click.BadParameter(f"{pair!r} has no '='", param_hint="--set")
-        *path, last = _path(key)
-        if not all((*path, last)):
+        *tables, name = _path(key)
+        if not all((*tables, name)):
             raise click.BadParameter(f"{pair!r} names no setting", param_hint="--set")
         tree = overrides
-        for name in path:
-            tree = tree.setdefault(name, {})
+        for table in tables:
+            tree = tree.setdefault(table, {})
             if not isinstance(tree, dict):
                 raise click.BadParameter(
-                    f"{pair!r} contradicts a value of {name}", param_hint="--set"
+                    f"{pair!r} contradicts a value of {table}", param_hint="--set"
                 )
-        if isinstance(tree.get(last), dict):
+        if isinstance(tree.get(name), dict):
             raise click.BadParameter(
-                f"{pair!r} contradicts a setting within {last}", param_hint="--set"
+                f"{pair!r} contradicts a setting within {name}", param_hint="--set"
             )
-        tree[last] = value
+        tree[name] = value
     return load(config, overrides)
 
 
@@ -96,8 +96,8 @@ def _path(key: str) -> list[str]:
     if table := PASSED_THROUGH.match(key):
         return [*table[1].split("."), key[table.end() :]]
     names = key.split(".")
-    settings = {one.name for one in fields(GroupSection)}
-    setting = max((place for place, name in enumerate(names) if name in settings), default=0)
-    if names[0] == "groups" and setting > 1:
-        return ["groups", ".".join(names[1:setting]), *names[setting:]]
+    settings = {setting.name for setting in fields(GroupSection)}
+    index = max((i for i, name in enumerate(names) if name in settings), default=0)
+    if names[0] == "groups" and index > 1:
+        return ["groups", ".".join(names[1:index]), *names[index:]]
     return names

@@ -58,9 +58,9 @@ def run(
 @format_option
 def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
     """Run an embedded Kafka cluster on loopback until Ctrl-C."""
-    from daemon.demo.local_cluster import stand_cluster  # noqa: PLC0415 - see the package
+    from daemon.demo.local_cluster import serve_cluster  # noqa: PLC0415 - see the package
 
-    stand_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
+    serve_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
 
 
 @click.command(short_help="Show it all, on this machine.")
@@ -84,7 +84,7 @@ def demo(
 ) -> None:
     """Show it all: brokers in three racks, a skewed workload, and the daemon that levels it."""
     from daemon.demo.demo import (  # noqa: PLC0415 - see the package
-        TUNING,
+        DEMO_SETTINGS,
         run_demo,
     )
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
@@ -92,7 +92,7 @@ def demo(
     log_config.configure(
         level="error"
     )  # the daemon's own log is in a file of its own; this process tells the story
-    pairs = (*TUNING, f"state_dir={directory / 'state'}", *pairs)
+    pairs = (*DEMO_SETTINGS, f"state_dir={directory / 'state'}", *pairs)
     run_demo(
         read_settings(config, bootstrap, pairs),
         [

@@ -22,11 +22,11 @@ from daemon.demo.local_cluster import start_cluster
 from daemon.demo.narrator import Narrator
 from daemon.demo.workload import (
     RACKS,
-    Orders,
+    OrderProducer,
     Traffic,
 )
 from daemon.errors import LevelwindError
-from daemon.inspection.group_view import Views
+from daemon.inspection.group_view import GroupViews
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.paths import ensure_writable
 from daemon.shutdown import stop_on_signals
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from daemon.config.settings import Settings
     from daemon.kafka.topic_reader import ConsumedRecord
 
-TUNING = (
+DEMO_SETTINGS = (
     "pipeline.skew_duration=10",
     "pipeline.skew_floor=3000",
     "control.cooldown.duration=20",
 )
 """A demo is watched for minutes: what waits for half a minute or more in production waits less here."""
 
-LEAVE_WITHIN = 2.5
-DAEMON_GRACE = 3.5
+LEAVE_SECONDS = 2.5
+DAEMON_GRACE_SECONDS = 3.5
 """With the brokers' own grace these keep the end below ten seconds, whatever hangs."""
 
 
@@ -82,15 +82,15 @@ def run_demo(
     ensure_writable(directory, "--directory")
     narrator = Narrator(Console(highlight=False), as_json=as_json)
     with stop_on_signals() as stop, ExitStack() as stack:
-        stack.callback(narrator.say, "stopped", "everything has ended")
+        stack.callback(narrator.narrate, "stopped", "everything has ended")
         if embedded:
             cluster = stack.enter_context(
                 start_cluster(Console(stderr=True), 3, RACKS, directory / "cluster")
             )
             settings = settings.model_copy(update={"bootstrap": cluster.bootstrap})
             racks = ", ".join(f"{node.id} in rack {node.rack}" for node in cluster.nodes)
-            narrator.say("cluster", f"brokers {racks}, at {cluster.bootstrap}")
-        narrator.clock_starts()
+            narrator.narrate("cluster", f"brokers {racks}, at {cluster.bootstrap}")
+        narrator.start_clock()
         workload.create_topics(settings.client(), settings.topic.timeout)
         log = directory / "levelwind.log"
         daemon = DaemonChild([*arguments, "--bootstrap", settings.bootstrap], log, narrator)
@@ -103,7 +103,7 @@ def run_demo(
             if (code := daemon.poll()) is not None:
                 raise DemoEndedError(f"the daemon ended by itself with exit code {code}; see {log}")
             if daemon.leading.is_set():
-                scene.go_on()
+                scene.advance()
 
 
 class Scene:
@@ -111,28 +111,28 @@ class Scene:
 
     def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
         self._narrator = narrator
-        self._views = Views()
-        self._heard: SimpleQueue[ConsumedRecord] = SimpleQueue()
+        self._views = GroupViews()
+        self._records: SimpleQueue[ConsumedRecord] = SimpleQueue()
         self._reader = TopicFollower(
             client_config=settings.client(),
             topics=settings.topics,
             kinds=("metadata", "lag", "assignments"),
-            on_record=self._heard.put,
+            on_record=self._records.put,
         )
         self._workers = workload.workers(
-            settings.client(), traffic, settings.prefix, narrator.handed_over
+            settings.client(), traffic, settings.prefix, narrator.narrate_handover
         )
-        self._orders = Orders(
+        self._orders = OrderProducer(
             settings.client(),
             traffic,
             lambda: {worker.name: worker.owned for worker in self._workers},
-            lambda text: narrator.say("workload", text),
+            lambda text: narrator.narrate("workload", text),
         )
-        self._parts: tuple[workload.Part, ...] = (*self._workers, self._orders)
+        self._threads: tuple[workload.WorkloadThread, ...] = (*self._workers, self._orders)
         self._started = False
         self._producing = False
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Start what is due, tell what is new.
 
         Raises:
@@ -146,23 +146,23 @@ class Scene:
         if not self._producing and all(worker.owned for worker in self._workers):
             self._producing = True
             self._orders.start()
-        for part in self._parts:
-            if part.failure is not None:
+        for thread in self._threads:
+            if thread.failure is not None:
                 raise DemoEndedError(
-                    f"{part.name} ended by itself: {part.failure}"
-                ) from part.failure
-        while not self._heard.empty():
-            entry = self._heard.get()
+                    f"{thread.name} ended by itself: {thread.failure}"
+                ) from thread.failure
+        while not self._records.empty():
+            entry = self._records.get()
             self._views.apply(entry.kind, entry.record)
-        self._narrator.show(self._views.groups.get(workload.GROUP))
+        self._narrator.narrate_lag(self._views.groups.get(workload.GROUP))
 
     def end(self) -> None:
         """End the traffic and the group in good order, while the daemon is there to see it."""
-        until = time.monotonic() + LEAVE_WITHIN
-        for part in self._parts:
-            part.stop()
-        for part in self._parts:
-            part.join(max(until - time.monotonic(), 0))
+        until = time.monotonic() + LEAVE_SECONDS
+        for thread in self._threads:
+            thread.stop()
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0))
         self._reader.stop()
 
 
@@ -171,7 +171,7 @@ class DaemonChild:
 
     def __init__(self, arguments: Sequence[str], log: Path, narrator: Narrator) -> None:
         command = [sys.executable, "-m", "daemon.cli", "run", "--log-format", "json", *arguments]
-        self._child = guard.start(command, grace=DAEMON_GRACE, output=subprocess.PIPE)
+        self._child = guard.start(command, grace=DAEMON_GRACE_SECONDS, output=subprocess.PIPE)
         self._log = log
         self._narrator = narrator
         self.leading = threading.Event()
@@ -186,10 +186,10 @@ class DaemonChild:
                 if event.get("event") == "daemon.leading":
                     self.leading.set()
                 try:
-                    self._narrator.hear(event)
+                    self._narrator.narrate_event(event)
                 except (KeyError, TypeError, ValueError) as error:
                     # Go on reading: a daemon whose log nobody takes stands still.
-                    self._narrator.say("error", f"cannot tell {event.get('event')}: {error!r}")
+                    self._narrator.narrate("error", f"cannot tell {event.get('event')}: {error!r}")
 
     def poll(self) -> int | None:
         """Return its exit code, None while it runs."""

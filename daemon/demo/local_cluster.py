@@ -36,7 +36,7 @@ def start_cluster(
             raise ClusterUnavailableError(str(error)) from error
 
 
-def stand_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
+def serve_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
     """Start a cluster, say where it is, and keep it until SIGINT or SIGTERM."""
     with (
         stop_on_signals() as stop,

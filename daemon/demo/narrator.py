@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from assignors.protocol import partition_ranges as ranges
-from daemon.inspection.tables import trigger_in_words
+from daemon.inspection.tables import describe_trigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from daemon.inspection.group_view import GroupView
 
-SHOW_EVERY = 2.0
-BAR = 24
+LAG_EVERY_SECONDS = 2.0
+BAR_WIDTH = 24
 COLOURS = {
     "trigger": "yellow",
     "plan": "bold green",
@@ -37,16 +37,16 @@ class Narrator:
         self._console = console
         self._as_json = as_json
         self._lock = threading.Lock()
-        self._zero = time.monotonic()
-        self._show_at = 0.0
+        self._started_at = time.monotonic()
+        self._next_lag_at = 0.0
 
-    def clock_starts(self) -> None:
+    def start_clock(self) -> None:
         """Count the seconds from now: the brokers are ready."""
-        self._zero = time.monotonic()
+        self._started_at = time.monotonic()
 
-    def say(self, subject: str, text: str, **fields: object) -> None:
+    def narrate(self, subject: str, text: str, **fields: object) -> None:
         """Tell one thing."""
-        seconds = time.monotonic() - self._zero
+        seconds = time.monotonic() - self._started_at
         with self._lock:
             if self._as_json:
                 line = {"seconds": round(seconds, 2), "subject": subject, "text": text, **fields}
@@ -57,14 +57,14 @@ class Narrator:
                     f"{seconds:7.1f}s [{style}]{subject:10}[/] {escape(text)}", soft_wrap=True
                 )
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def narrate_event(self, event: Mapping[str, Any]) -> None:
         """Tell an event of the daemon's log, if it belongs to the story."""
         name = event.get("event")
         match name:
             case "trigger.raised":
-                self.say("trigger", _trigger(event), event=dict(event))
+                self.narrate("trigger", _trigger(event), event=dict(event))
             case "plan.published":
-                self.say("plan", _plan(event), event=dict(event))
+                self.narrate("plan", _plan(event), event=dict(event))
             case (
                 "plan.suppressed"
                 | "plan.evaluated"
@@ -72,40 +72,44 @@ class Narrator:
                 | "plan.confirmed"
                 | "group.frozen"
             ):
-                self.say(
+                self.narrate(
                     name.split(".")[0], f"{name.split('.')[1]}: {_fields(event)}", event=dict(event)
                 )
             case "handover.settled":
-                self.say(
+                self.narrate(
                     "settled",
                     f"every partition is where the plan wants it, after {event['seconds']} s",
                 )
             case "daemon.leading":
-                self.say(
+                self.narrate(
                     "daemon",
                     f"leads as planner epoch {event['planner_epoch']}, knows {event['groups']} groups",
                 )
             case "pipeline.starting":
-                self.say("pipeline", "Spark is starting, which takes a while")
+                self.narrate("pipeline", "Spark is starting, which takes a while")
             case "pipeline.started":
-                self.say("pipeline", f"the query runs, after {event['seconds']} s")
+                self.narrate("pipeline", f"the query runs, after {event['seconds']} s")
             case _ if event.get("level") in {"error", "critical"}:
-                self.say("error", f"{name}: {_fields(event)}", event=dict(event))
+                self.narrate("error", f"{name}: {_fields(event)}", event=dict(event))
             case _:
                 pass
 
-    def handed_over(self, worker: str, verb: str, partitions: Sequence[tuple[str, int]]) -> None:
+    def narrate_handover(
+        self, worker: str, verb: str, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         """Tell what a consumer gained or lost."""
-        places = " ".join(
+        ranges_text = " ".join(
             f"{t}:{text}" for t, text in ranges.texts(ranges.by_topic(partitions)).items()
         )
-        self.say("hand-over", f"{worker} {verb} {places}", worker=worker, partitions=places)
+        self.narrate(
+            "hand-over", f"{worker} {verb} {ranges_text}", worker=worker, partitions=ranges_text
+        )
 
-    def show(self, view: GroupView | None) -> None:
+    def narrate_lag(self, view: GroupView | None) -> None:
         """Tell the group's lag, at most every two seconds."""
-        if view is None or not view.current_lags() or time.monotonic() < self._show_at:
+        if view is None or not view.current_lags() or time.monotonic() < self._next_lag_at:
             return
-        self._show_at = time.monotonic() + SHOW_EVERY
+        self._next_lag_at = time.monotonic() + LAG_EVERY_SECONDS
         lags, skew = view.member_lags(), view.skew
         most = max([*lags.values(), 1])
         bars = "  ".join(
@@ -113,7 +117,7 @@ class Narrator:
             for name, lag in sorted(lags.items())
         )
         skewed = "-" if skew is None else f"{skew:.2f}"
-        self.say(
+        self.narrate(
             "lag",
             f"{view.name} {view.lag:>7,} behind, skew {skewed}  {bars}",
             lag=view.lag,
@@ -123,11 +127,13 @@ class Narrator:
 
 
 def _bar(share: float) -> str:
-    return "█" * round(share * BAR / 4) + "·" * (BAR // 4 - round(share * BAR / 4))
+    return "█" * round(share * BAR_WIDTH / 4) + "·" * (
+        BAR_WIDTH // 4 - round(share * BAR_WIDTH / 4)
+    )
 
 
 def _trigger(event: Mapping[str, Any]) -> str:
-    return trigger_in_words(event["evidence"], held=(event["at"] - event["since"]) / 1000)
+    return describe_trigger(event["evidence"], seconds=(event["at"] - event["since"]) / 1000)
 
 
 def _plan(event: Mapping[str, Any]) -> str:

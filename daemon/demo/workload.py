@@ -41,11 +41,11 @@ class Traffic:
     hot_partitions: int = 4
     consumers: int = 6
     consumer_rate: float = 400.0
-    crowd_moves_after: float = 180.0
+    hot_partitions_move_after: float = 180.0
     record_bytes: int = 100
 
 
-def customers_of(partition: int, partitions: int) -> Iterator[bytes]:
+def customer_keys(partition: int, partitions: int) -> Iterator[bytes]:
     """Yield the keys, without end, that Kafka's default partitioner sends to a partition."""
     return (
         key.encode()
@@ -55,24 +55,26 @@ def customers_of(partition: int, partitions: int) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class CustomerMix:
     """Who orders: customers with the chance that the next record is theirs."""
 
     keys: tuple[tuple[str, bytes], ...]
     chance: np.ndarray  # float64, indexed as keys
 
     @staticmethod
-    def gathered_on(hot: frozenset[tuple[str, int]], traffic: Traffic) -> Crowd:
+    def concentrated_on(hot: frozenset[tuple[str, int]], traffic: Traffic) -> CustomerMix:
         """Spread `hot_share` of the traffic over the hot partitions' customers and the rest over all others."""
-        places = [(topic, number) for topic, size in TOPICS.items() for number in range(size)]
-        keys = tuple((topic, next(customers_of(number, TOPICS[topic]))) for topic, number in places)
-        is_hot = np.array([place in hot for place in places])
+        partitions = [(topic, number) for topic, size in TOPICS.items() for number in range(size)]
+        keys = tuple(
+            (topic, next(customer_keys(number, TOPICS[topic]))) for topic, number in partitions
+        )
+        is_hot = np.array([partition in hot for partition in partitions])
         weight = np.where(is_hot, traffic.hot_share / max(is_hot.sum(), 1), 0.0)
         weight += np.where(is_hot, 0.0, (1 - weight.sum()) / max((~is_hot).sum(), 1))
-        return Crowd(keys, weight / weight.sum())
+        return CustomerMix(keys, weight / weight.sum())
 
 
-class Part:
+class WorkloadThread:
     """A part of the workload in a thread of its own, which keeps what ended it."""
 
     def __init__(self, name: str) -> None:
@@ -104,7 +106,7 @@ class Part:
         raise NotImplementedError
 
 
-class Orders(Part):
+class OrderProducer(WorkloadThread):
     """Produces the orders at a steady rate until stopped, and moves the crowd on from time to time."""
 
     def __init__(
@@ -112,7 +114,7 @@ class Orders(Part):
         client: Mapping[str, Any],
         traffic: Traffic,
         owned: Callable[[], Mapping[str, frozenset[tuple[str, int]]]],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         seed: int = 1,
     ) -> None:
         super().__init__("orders")
@@ -121,7 +123,7 @@ class Orders(Part):
         )
         self._traffic = traffic
         self._owned = owned
-        self._tell = tell
+        self._report = report
         self._random = np.random.default_rng(seed)
         self.produced = 0
 
@@ -132,15 +134,21 @@ class Orders(Part):
 
     def _work(self) -> None:
         tick = 0.1
-        crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
+        mix, move_at = (
+            self._concentrate(),
+            time.monotonic() + self._traffic.hot_partitions_move_after,
+        )
         due = time.monotonic()
         payload = b"x" * self._traffic.record_bytes
         while not self._stop.is_set():
-            if time.monotonic() >= moves_at:
-                crowd, moves_at = self._gather(), time.monotonic() + self._traffic.crowd_moves_after
+            if time.monotonic() >= move_at:
+                mix, move_at = (
+                    self._concentrate(),
+                    time.monotonic() + self._traffic.hot_partitions_move_after,
+                )
             size = round(self._traffic.rate * tick)
-            for choice in self._random.choice(len(crowd.keys), size=size, p=crowd.chance):
-                topic, key = crowd.keys[choice]
+            for choice in self._random.choice(len(mix.keys), size=size, p=mix.chance):
+                topic, key = mix.keys[choice]
                 self._produce(topic, key, payload)
             self.produced += size
             due += tick
@@ -156,22 +164,26 @@ class Orders(Part):
             else:
                 return
 
-    def _gather(self) -> Crowd:
+    def _concentrate(self) -> CustomerMix:
         """Put the crowd on the partitions of the consumer that has the most of the first topic."""
         topic = next(iter(TOPICS))
         by_consumer = {
-            name: sorted(number for t, number in places if t == topic)
-            for name, places in self._owned().items()
+            name: sorted(number for t, number in partitions if t == topic)
+            for name, partitions in self._owned().items()
         }
         name, numbers = max(
             by_consumer.items(), key=lambda item: (len(item[1]), self._random.random())
         )
         hot = numbers[: self._traffic.hot_partitions]
-        self._tell(f"the crowd gathers on {topic} {', '.join(map(str, hot))}, all of them {name}'s")
-        return Crowd.gathered_on(frozenset((topic, number) for number in hot), self._traffic)
+        self._report(
+            f"the crowd gathers on {topic} {', '.join(map(str, hot))}, all of them {name}'s"
+        )
+        return CustomerMix.concentrated_on(
+            frozenset((topic, number) for number in hot), self._traffic
+        )
 
 
-class Worker(Part):
+class Worker(WorkloadThread):
     """One consumer of the group that follows levelwind's assignments and works at a limited speed."""
 
     def __init__(
@@ -202,9 +214,9 @@ class Worker(Part):
             instance=self.name,
             rack=self.rack,
             prefix=self._prefix,
-            on_assign=self._gained,
-            on_revoke=self._gave_up,
-            on_lost=self._gave_up,
+            on_assign=self._on_assigned,
+            on_revoke=self._on_revoked,
+            on_lost=self._on_revoked,
         ) as consumer:
             commit_at = time.monotonic() + 1
             while not self._stop.is_set():
@@ -217,15 +229,15 @@ class Worker(Part):
                 spent = time.monotonic() - started
                 self._stop.wait(max(len(records) / self._traffic.consumer_rate - spent, 0))
 
-    def _gained(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
-        places = [(place.topic, place.partition) for place in partitions]
-        self.owned |= frozenset(places)
-        self._changed(self.name, "took over", places)
+    def _on_assigned(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
+        partitions = [(partition.topic, partition.partition) for partition in partitions]
+        self.owned |= frozenset(partitions)
+        self._changed(self.name, "took over", partitions)
 
-    def _gave_up(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
-        places = [(place.topic, place.partition) for place in partitions]
-        self.owned -= frozenset(places)
-        self._changed(self.name, "gave up", places)
+    def _on_revoked(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
+        partitions = [(partition.topic, partition.partition) for partition in partitions]
+        self.owned -= frozenset(partitions)
+        self._changed(self.name, "gave up", partitions)
 
 
 def workers(
@@ -256,8 +268,8 @@ def create_topics(client: Mapping[str, Any], timeout: float) -> None:
             for t, n in TOPICS.items()
             if t not in cluster.topics
         ]
-        for made in admin.create_topics(new).values() if new else ():
-            made.result(timeout)
+        for future in admin.create_topics(new).values() if new else ():
+            future.result(timeout)
     except KafkaException as error:
         raise ClusterUnavailableError(
             f"the demo's topics cannot be made: {clients.kafka_error(error).str()}"

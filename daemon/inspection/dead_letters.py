@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
-from daemon.console import age, columns, output
+from daemon.console import age_text, borderless_table, stdout_console
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka.record_writer import write_replays
 from daemon.kafka.topic_reader import (
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from daemon.config.settings import Settings
 
-    Place = tuple[str, int, int]
+    PartitionKey = tuple[str, int]
+    LogPosition = tuple[str, int, int]
 
 
 class Verdict(StrEnum):
@@ -50,7 +51,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class ClassifiedLetter:
     """A letter and what can be done about it."""
 
     letter: DeadLetter
@@ -73,19 +74,21 @@ class Judged:
 
 
 @dataclass(slots=True)
-class Found:
+class PartitionScan:
     """What a partition holds of the records that letters were written for."""
 
     end: int
     """Up to where it was read."""
+    offsets: frozenset[int] = frozenset()
+    """Offsets of the letters' records."""
     records: dict[int, Raw] = field(default_factory=dict)
     """By offset."""
     newest: dict[bytes, int] = field(default_factory=dict)
     """By key of one of them, the offset of the last record that has it."""
 
-    def note(self, raw: Raw, wanted: frozenset[int]) -> None:
+    def add(self, raw: Raw) -> None:
         """One record more, in their order."""
-        if raw.offset in wanted:
+        if raw.offset in self.offsets:
             self.records[raw.offset] = raw
             if raw.key is not None:
                 self.newest.setdefault(raw.key, raw.offset)
@@ -93,50 +96,54 @@ class Found:
             self.newest[raw.key] = raw.offset
 
 
-def standing(entries: Iterable[DeadLetter | Tombstone], topic: str | None) -> list[DeadLetter]:
+def open_letters(records: Iterable[DeadLetter | Tombstone], topic: str | None) -> list[DeadLetter]:
     """The letters that have not ended, by place."""
-    letters: dict[Place, DeadLetter] = {}
-    for entry in entries:
-        if isinstance(entry, Tombstone):
-            name, partition, offset = entry.key
+    letters: dict[LogPosition, DeadLetter] = {}
+    for record in records:
+        if isinstance(record, Tombstone):
+            name, partition, offset = record.key
             letters.pop((str(name), int(partition), int(offset)), None)
-        elif topic is None or entry.topic == topic:
-            letters[entry.topic, entry.partition, entry.offset] = entry
-    return [letters[place] for place in sorted(letters)]
+        elif topic is None or record.topic == topic:
+            letters[record.topic, record.partition, record.offset] = record
+    return [letters[position] for position in sorted(letters)]
 
 
-def judge(letter: DeadLetter, found: Found, topics: Topics, now: int) -> Judged:
+def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) -> ClassifiedLetter:
     """Hold a letter against what stands at its place today."""
     from streaming.decoding.ingest import unreadable  # noqa: PLC0415 - it imports NumPy and pyarrow
 
-    raw = found.records.get(letter.offset)
+    raw = scan.records.get(letter.offset)
     same = (
         raw is not None
-        and _begins(raw.key, letter.raw_key)
-        and _begins(raw.value, letter.raw_value)
+        and _matches(raw.key, letter.raw_key)
+        and _matches(raw.value, letter.raw_value)
     )
     if raw is None or not same:  # compacted away; or the topic was deleted and made anew
-        return Judged(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
-    if raw.key is not None and found.newest[raw.key] > raw.offset:
-        return Judged(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+        return ClassifiedLetter(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+    if raw.key is not None and scan.newest[raw.key] > raw.offset:
+        return ClassifiedLetter(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
     if (reason := unreadable(raw, topics)) is not None:
-        return Judged(letter=letter, verdict=Verdict.UNREADABLE, reason=reason)
+        return ClassifiedLetter(letter=letter, verdict=Verdict.UNREADABLE, reason=reason)
     replay = ReplayRecord(
         at=now,
         topic=raw.topic,
         partition=raw.partition,
         offset=raw.offset,
         timestamp=raw.timestamp,
-        until=found.end,
+        until=scan.end,
         raw_key=raw.key,
         raw_value=raw.value,
     )
-    return Judged(letter=letter, verdict=Verdict.READABLE, reason=letter.reason, replay=replay)
+    return ClassifiedLetter(
+        letter=letter, verdict=Verdict.READABLE, reason=letter.reason, replay=replay
+    )
 
 
-def _begins(whole: bytes | None, kept: bytes | None) -> bool:
+def _matches(original: bytes | None, stored: bytes | None) -> bool:
     """Whether a letter's bytes, which may have been cut, are the record's."""
-    return whole is None if kept is None else whole is not None and whole.startswith(kept)
+    return (
+        original is None if stored is None else original is not None and original.startswith(stored)
+    )
 
 
 # -- with a cluster
@@ -152,40 +159,41 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
     read = read_to_end(
         settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout
     )
-    entries = [entry.record for entry in read if isinstance(entry, ConsumedRecord)]
-    return standing((e for e in entries if isinstance(e, DeadLetter | Tombstone)), topic)
+    records = [item.record for item in read if isinstance(item, ConsumedRecord)]
+    return open_letters((r for r in records if isinstance(r, DeadLetter | Tombstone)), topic)
 
 
-def look_up(settings: Settings, letters: Sequence[DeadLetter]) -> list[Judged]:
+def classify_letters(settings: Settings, letters: Sequence[DeadLetter]) -> list[ClassifiedLetter]:
     """Judge letters by the records themselves: reads each of their partitions from the oldest letter on."""
     now = now_ms()
-    offsets: dict[tuple[str, int], set[int]] = defaultdict(set)
+    offsets: dict[PartitionKey, set[int]] = defaultdict(set)
     for letter in letters:
         offsets[letter.topic, letter.partition].add(letter.offset)
-    found = _find(settings, offsets)
-    nowhere = Found(end=0)
+    scans = _scan(settings, offsets)
+    deleted = PartitionScan(end=0)
     return [
-        judge(letter, found.get((letter.topic, letter.partition), nowhere), settings.topics, now)
+        classify(letter, scans.get((letter.topic, letter.partition), deleted), settings.topics, now)
         for letter in letters
     ]
 
 
-def _find(
-    settings: Settings, offsets: Mapping[tuple[str, int], set[int]]
-) -> dict[tuple[str, int], Found]:
+def _scan(
+    settings: Settings, offsets: Mapping[PartitionKey, set[int]]
+) -> dict[PartitionKey, PartitionScan]:
     timeout = settings.topic.timeout
-    stable: dict[tuple[str, int], int] = {}
+    stable: dict[PartitionKey, int] = {}
     for name in {name for name, _ in offsets}:
         try:
             stable |= stable_ends(settings.client(), [name], timeout)
         except NotFoundError:  # its records are gone with it
             continue
-    found = {
-        partition: Found(end=stable[partition]) for partition in offsets if partition in stable
+    scans = {
+        partition: PartitionScan(end=stable[partition], offsets=frozenset(offsets[partition]))
+        for partition in offsets
+        if partition in stable
     }
-    wanted = {partition: frozenset(offsets[partition]) for partition in found}
-    first = {partition: min(offsets[partition]) for partition in found}
-    progress = ReadProgress({p: one.end for p, one in found.items() if one.end > first[p]})
+    first = {partition: min(offsets[partition]) for partition in scans}
+    progress = ReadProgress({p: scan.end for p, scan in scans.items() if scan.end > first[p]})
     consumer = open_consumer(
         settings.client(), settings.topics, {p: first[p] for p in progress.missing}
     )
@@ -194,18 +202,18 @@ def _find(
             for message in messages:
                 error = message.error()
                 partition = (message.topic(), message.partition())
-                if error is None and message.offset() < found[partition].end:
-                    found[partition].note(_raw(message), wanted[partition])
+                if error is None and message.offset() < scans[partition].end:
+                    scans[partition].add(_raw_record(message))
                 elif error is not None and not is_partition_end(error):
                     raise ClusterUnavailableError(
                         f"{partition[0]}/{partition[1]} cannot be read: {error.str()}"
                     )
     finally:
         consumer.close()
-    return found
+    return scans
 
 
-def _raw(message: Any) -> Raw:
+def _raw_record(message: Any) -> Raw:
     return Raw(
         topic=message.topic(),
         partition=message.partition(),
@@ -216,7 +224,7 @@ def _raw(message: Any) -> Raw:
     )
 
 
-def retry(settings: Settings, judged: Sequence[Judged]) -> None:
+def retry(settings: Settings, classified: Sequence[ClassifiedLetter]) -> None:
     """Give the pipeline what can be read now, and end the letters of what is outdated.
 
     Raises:
@@ -227,19 +235,19 @@ def retry(settings: Settings, judged: Sequence[Judged]) -> None:
         settings.topics,
         settings.topic,
         [
-            (one.letter.key, one.replay)
-            for one in judged
-            if one.replay is not None or one.verdict is Verdict.OUTDATED
+            (item.letter.key, item.replay)
+            for item in classified
+            if item.replay is not None or item.verdict is Verdict.OUTDATED
         ],
     )
 
 
-def summary(judged: Sequence[Judged], *, retried: bool) -> str:
+def summary(classified: Sequence[ClassifiedLetter], *, retried: bool) -> str:
     """One line on what there is, or what was done about it."""
-    if not judged:
+    if not classified:
         return "there are no dead letters"
-    count = Counter(one.verdict for one in judged)
-    readable, outdated, unreadable_still = (
+    count = Counter(item.verdict for item in classified)
+    readable, outdated, unreadable_count = (
         count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
     )
     if retried:
@@ -248,23 +256,27 @@ def summary(judged: Sequence[Judged], *, retried: bool) -> str:
         )
         return (
             f"{readable} given to the pipeline again, {outdated} outdated and ended, "
-            f"{unreadable_still} still unreadable{later}"
+            f"{unreadable_count} still unreadable{later}"
         )
-    return f"{readable} readable now, {outdated} outdated, {unreadable_still} unreadable; --retry to act on it"
+    return f"{readable} readable now, {outdated} outdated, {unreadable_count} unreadable; --retry to act on it"
 
 
-def show(judged: Sequence[Judged]) -> None:
+def print_letters(classified: Sequence[ClassifiedLetter]) -> None:
     """Print the letters as a table, if there are any."""
-    if not judged:
+    if not classified:
         return
     now = now_ms()
-    table = columns(
+    table = borderless_table(
         ("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)
     )
-    for one in judged:
-        letter = one.letter
-        place = f"{letter.partition}/{letter.offset}"
+    for item in classified:
+        letter = item.letter
+        position = f"{letter.partition}/{letter.offset}"
         table.add_row(
-            letter.topic, place, age(max(now - letter.at, 0) / 1000), one.verdict.value, one.reason
+            letter.topic,
+            position,
+            age_text(max(now - letter.at, 0) / 1000),
+            item.verdict.value,
+            item.reason,
         )
-    output().print(table)
+    stdout_console().print(table)

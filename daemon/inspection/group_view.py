@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daemon.config.settings import Settings
     from daemon.control.snapshot import GroupLag
 
-FEW = 5
+MAX_SUGGESTIONS = 5
 """Names that fit an error."""
 KINDS: tuple[TopicKind, ...] = ("metadata", "lag", "triggers", "members", "assignments")
 
@@ -86,10 +86,10 @@ class GroupView:
     def owners(self) -> dict[tuple[str, int], str]:
         """Who may own each partition, by instance."""
         return {
-            place: instance
+            partition: instance
             for (instance, _), record in self.assigned.items()
             if record.state == "active"
-            for place in ranges.pairs(record.assigned)
+            for partition in ranges.pairs(record.assigned)
         }
 
     def member_lags(self) -> Mapping[str, int]:
@@ -162,7 +162,7 @@ class GroupView:
         ]
 
 
-class Views:
+class GroupViews:
     """The groups, kept up to date record by record."""
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ class Views:
         return self.groups[group]
 
 
-def known(views: Mapping[str, GroupView], name: str) -> GroupView:
+def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
     """The group of a name.
 
     Raises:
@@ -230,11 +230,11 @@ def known(views: Mapping[str, GroupView], name: str) -> GroupView:
         return views[name]
     if not views:
         raise NotFoundError(f"no group {name!r} is known here, nor any other yet")
-    if len(views) <= FEW:
+    if len(views) <= MAX_SUGGESTIONS:
         raise NotFoundError(
             f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
         )
-    near = get_close_matches(name, views, n=FEW)
+    near = get_close_matches(name, views, n=MAX_SUGGESTIONS)
     hint = (
         f"the nearest of {len(views):,} are {', '.join(near)}"
         if near
@@ -249,7 +249,7 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
     Raises:
         ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
     """
-    views = Views()
+    views = GroupViews()
     with status(f"reading {settings.prefix}* from {settings.bootstrap}"):
         for entry in read_to_end(
             settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout

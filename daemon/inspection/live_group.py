@@ -10,8 +10,8 @@ from daemon.errors import NotFoundError
 from daemon.inspection.group_view import (
     KINDS,
     GroupView,
-    Views,
-    known,
+    GroupViews,
+    find_group,
 )
 from daemon.kafka.topic_reader import (
     ConsumedRecord,
@@ -36,10 +36,10 @@ def read_group(settings: Settings, name: str) -> Group:
     """
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
     records = ((entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord))
-    return group_of(records, name, settings.planning_of(name).record_bytes)
+    return group_from_records(records, name, settings.planning_of(name).record_bytes)
 
 
-def group_of(
+def group_from_records(
     records: Iterable[tuple[TopicKind, Record | Tombstone]],
     name: str,
     record_bytes: Mapping[str, float] = MappingProxyType({}),
@@ -49,11 +49,11 @@ def group_of(
     Raises:
         NotFoundError: as above.
     """
-    views = Views()
+    views = GroupViews()
     for kind, record in records:
         views.apply(kind, record)
-    view = known(views.groups, name)
-    members = _present(view)
+    view = find_group(views.groups, name)
+    members = _present_members(view)
     if not members:
         raise NotFoundError(
             f"group {name!r} has no members that levelwind manages: there is nothing to plan"
@@ -61,13 +61,15 @@ def group_of(
     return planning.build(members, views.topics, view.current_lags(), view.owners(), record_bytes)
 
 
-def _present(view: GroupView) -> Mapping[str, MemberRecord]:
+def _present_members(view: GroupView) -> Mapping[str, MemberRecord]:
     # By instance; of one that restarted, the incarnation that holds its partitions.
     members: dict[str, MemberRecord] = {}
-    for place, record in sorted(view.members.items()):
+    for key, record in sorted(view.members.items()):
         if record.state == "left":
             continue
-        standing = view.assigned.get(place)
-        if record.instance not in members or (standing is not None and standing.state == "active"):
+        assignment = view.assigned.get(key)
+        if record.instance not in members or (
+            assignment is not None and assignment.state == "active"
+        ):
             members[record.instance] = record
     return members

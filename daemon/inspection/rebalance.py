@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from assignors.protocol.records import OperatorRecord
 from daemon.errors import NotFoundError
 from daemon.inspection.group_view import (
-    known,
+    find_group,
     read_views,
 )
 from daemon.kafka.record_writer import outgoing, write
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from daemon.config.settings import Settings
 
 
-def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
+def request_rebalance(settings: Settings, group: str, reason: str) -> None:
     """Ask for a new plan for a group.
 
     Raises:
@@ -28,17 +28,19 @@ def ask_for_rebalance(settings: Settings, group: str, reason: str) -> None:
     """
     # First to read is also not to write: a producer would let a cluster make the topic, and not as it should be.
     views = read_views(settings)
-    view = known(views, group)
+    view = find_group(views, group)
     if not (view.plan or view.members):
         raise NotFoundError(
             f"group {group!r} is watched, but none of its consumers follows plans: there is nothing to plan"
         )
-    record = OperatorRecord(group=group, at=now_ms(), by=_user(), action="rebalance", reason=reason)
+    record = OperatorRecord(
+        group=group, at=now_ms(), by=_user_name(), action="rebalance", reason=reason
+    )
     records = outgoing(settings.topics, "control", record, partitions=1)
     write(settings.client(), records, timeout=settings.topic.timeout)
 
 
-def _user() -> str:
+def _user_name() -> str:
     """Who asks; in a container the user may have no name."""
     try:
         return getpass.getuser()

@@ -44,29 +44,29 @@ class Recording:
 
     samples: Counter[str] = field(default_factory=Counter)
     """By group."""
-    first: int | None = None
-    last: int | None = None
+    first_at: int | None = None
+    last_at: int | None = None
     """Times of samples, milliseconds since the epoch."""
 
     def note(self, record: LagRecord) -> None:
         """One more."""
         self.samples[record.group] += 1
-        self.first = record.at if self.first is None else min(self.first, record.at)
-        self.last = record.at if self.last is None else max(self.last, record.at)
+        self.first_at = record.at if self.first_at is None else min(self.first_at, record.at)
+        self.last_at = record.at if self.last_at is None else max(self.last_at, record.at)
 
     @property
     def text(self) -> str:
         """What it is, for people."""
-        if self.first is None or self.last is None:
+        if self.first_at is None or self.last_at is None:
             return "no sample of lag"
-        minutes = (self.last - self.first) / 60_000
+        minutes = (self.last_at - self.first_at) / 60_000
         number = sum(self.samples.values())
         samples = "1 sample" if number == 1 else f"{number:,} samples"
         groups = ", ".join(sorted(self.samples))
         return f"{samples} of lag over {minutes:,.1f} min, of {groups}"
 
 
-def line_of(record: LagRecord) -> bytes:
+def trace_line(record: LagRecord) -> bytes:
     """A line that `--trace` reads."""
     key, value = encode(record)
     return b'{"key":%b,"value":%b}\n' % (key, value or b"null")
@@ -79,7 +79,7 @@ def record_lag(
     *,
     seconds: float | None,
     stop: Event,
-    tell: Callable[[Recording], None] = lambda _: None,
+    on_progress: Callable[[Recording], None] = lambda _: None,
 ) -> Recording:
     """Write what stands in the topic and what is published from then on.
 
@@ -89,7 +89,7 @@ def record_lag(
         out: where to.
         seconds: for how long to go on once everything that stands there has been read; None: until `stop` is set.
         stop: ends it.
-        tell: is told now and then how far it is.
+        on_progress: called now and then with what was written so far.
 
     Raises:
         NotFoundError: the cluster has no such topic.
@@ -99,28 +99,28 @@ def record_lag(
     stable = stable_ends(settings.client(), [topics.lag], settings.topic.timeout)
     consumer = open_consumer(settings.client(), topics, dict.fromkeys(stable, OFFSET_BEGINNING))
 
-    def take(messages: Sequence[Message]) -> None:
+    def write(messages: Sequence[Message]) -> None:
         for message in messages:
-            if (sample := _sample(topics, message, group)) is not None:
-                out.write(line_of(sample))
+            if (sample := _wanted_sample(topics, message, group)) is not None:
+                out.write(trace_line(sample))
                 recording.note(sample)
         out.flush()
-        tell(recording)
+        on_progress(recording)
 
     try:
         for messages in read_until(consumer, ReadProgress.to(stable), settings.topic.timeout):
             if stop.is_set():
                 break
-            take(messages)
+            write(messages)
         ends_at = float("inf") if seconds is None else time.monotonic() + seconds
         while not stop.is_set() and time.monotonic() < ends_at:
-            take(poll_batch(consumer, POLL_SECONDS))
+            write(poll_batch(consumer, POLL_SECONDS))
     finally:
         consumer.close()
     return recording
 
 
-def _sample(topics: Topics, message: Message, group: str | None) -> LagRecord | None:
+def _wanted_sample(topics: Topics, message: Message, group: str | None) -> LagRecord | None:
     """The sample of lag that a message is, if it is one that is wanted."""
     error = message.error()
     if error is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from assignors.protocol import partition_ranges as ranges
-from daemon.console import age, columns, output
+from daemon.console import age_text, borderless_table, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from daemon.inspection.group_view import GroupView
 
 
-def trigger_in_words(evidence: Mapping[str, Any], *, held: float) -> str:
+def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
     """What a trigger complains of; `held`: seconds for which it had when it was raised."""
     if "skew" not in evidence:
         count = evidence["partitions"]
@@ -26,12 +26,12 @@ def trigger_in_words(evidence: Mapping[str, Any], *, held: float) -> str:
     behind = f"{evidence['lag']:,} records behind"
     if evidence["lag"] < evidence["floor"]:  # then it counts for how long it has lasted
         behind += f", the oldest for {evidence['seconds']:.0f} s"
-    return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {held:.0f} s, {behind}"
+    return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {seconds:.0f} s, {behind}"
 
 
-def groups_table(views: Iterable[GroupView]) -> None:
+def print_groups(views: Iterable[GroupView]) -> None:
     """Print the groups, the most behind first."""
-    table = columns(
+    table = borderless_table(
         ("GROUP", False),
         ("MODE", False),
         ("STRATEGY", False),
@@ -55,43 +55,45 @@ def groups_table(views: Iterable[GroupView]) -> None:
             "-" if view.skew is None else f"{view.skew:.2f}",
             ", ".join(sorted(view.triggers)) or "-",
         )
-    output().print(table)
+    stdout_console().print(table)
 
 
-def describe_group(view: GroupView, now: int) -> None:
+def print_group(view: GroupView, now: int) -> None:
     """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
     from rich.text import Text  # noqa: PLC0415 - see daemon.console
 
-    console = output()
+    console = stdout_console()
     lag = (
-        f"lag {view.lag:,}  skew {figure(view.skew)}"
+        f"lag {view.lag:,}  skew {figure_text(view.skew)}"
         if view.current_lags()
         else "lag not known yet"
     )
     console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
     if view.plan:
         plan = view.plan
-        ago = age(max(now - plan.computed_at, 0) / 1000)
+        ago = age_text(max(now - plan.computed_at, 0) / 1000)
         console.print(
             f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.cause}, {ago} ago"
         )
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
-            console.print(f"  {name:20} {figure(before)} → {figure(after)}")
+            console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
         for line in plan.certificate.summary if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
     for kind, trigger in sorted(view.triggers.items()):
-        words = trigger_in_words(trigger.evidence.value(), held=(trigger.at - trigger.since) / 1000)
-        stands = age(max(now - trigger.since, 0) / 1000)
-        console.print(f"trigger {kind}, standing for {stands}: {words}", soft_wrap=True)
-    console.print(_members(view))
+        words = describe_trigger(
+            trigger.evidence.value(), seconds=(trigger.at - trigger.since) / 1000
+        )
+        active_for = age_text(max(now - trigger.since, 0) / 1000)
+        console.print(f"trigger {kind}, active for {active_for}: {words}", soft_wrap=True)
+    console.print(_member_table(view))
     if view.lags:
-        console.print(_partitions(view))
+        console.print(_partition_table(view))
 
 
-def _members(view: GroupView) -> Table:
+def _member_table(view: GroupView) -> Table:
     lags = view.member_lags()
-    table = columns(
+    table = borderless_table(
         ("MEMBER", False),
         ("RACK", False),
         ("STATE", False),
@@ -105,14 +107,14 @@ def _members(view: GroupView) -> Table:
             instance,
             record.rack or "-",
             record.state,
-            *(_places(parts) for parts in (record.assigned, record.pending, record.revoking)),
+            *(_ranges_text(parts) for parts in (record.assigned, record.pending, record.revoking)),
             f"{lags.get(instance, 0):,}",
         )
     return table
 
 
-def _partitions(view: GroupView) -> Table:
-    table = columns(
+def _partition_table(view: GroupView) -> Table:
+    table = borderless_table(
         ("TOPIC", False),
         ("PARTITION", True),
         ("OWNER", False),
@@ -127,22 +129,22 @@ def _partitions(view: GroupView) -> Table:
             str(row["topic"]),
             str(row["partition"]),
             str(row["owner"] or "-"),
-            _offset(row["committed"]),
-            _offset(row["end"]),
-            _offset(row["lag"]),
+            _offset_text(row["committed"]),
+            _offset_text(row["end"]),
+            _offset_text(row["lag"]),
             ",".join(racks) if isinstance(racks, list) and racks else "-",
         )
     return table
 
 
-def figure(value: float | None) -> str:
+def figure_text(value: float | None) -> str:
     """A figure to two places, or as many as it has."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _offset(value: object) -> str:
+def _offset_text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "-"
 
 
-def _places(partitions: ranges.Partitions) -> str:
+def _ranges_text(partitions: ranges.Partitions) -> str:
     return " ".join(f"{topic}:{text}" for topic, text in ranges.texts(partitions).items()) or "-"

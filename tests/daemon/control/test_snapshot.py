@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
 from daemon.control.snapshot import current_lags, group_lag
-from daemon.inspection.group_view import Views
+from daemon.inspection.group_view import GroupViews
 from daemon.service.metrics import Metrics
 from levelwind_testing.control.play import (
     SETTINGS,
@@ -35,7 +35,7 @@ def skew_in_metrics(play):
 def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
     """Topic u was recreated: its old lag, all of it one member's, must not show anywhere."""
     settings = replace(SETTINGS, settle=4.0, cooldown=CooldownSettings(duration=10.0))
-    play, views = Play(settings=settings), Views()
+    play, views = Play(settings=settings), GroupViews()
 
     def read(kind, record):
         views.apply(kind, record)
@@ -84,7 +84,7 @@ def test_lag_of_deleted_and_recreated_topics_is_left_out():
 
 
 def test_describe_leaves_out_the_lag_of_a_topic_that_was_deleted():
-    views = Views()
+    views = GroupViews()
     views.apply("lag", lag(5, 6))
     assert views.groups["g"].lag == 11
     views.apply("metadata", Tombstone(("topic", "t")))

@@ -18,7 +18,7 @@ from daemon.config.settings import load
 from daemon.control.planning import options_of
 from daemon.errors import NotFoundError
 from daemon.inspection.compare import compare_group
-from daemon.inspection.live_group import group_of
+from daemon.inspection.live_group import group_from_records
 
 PROBLEM = {
     "id": "KAFKA-5337",
@@ -180,7 +180,7 @@ def records(beat=1):
 
 def test_a_live_group_is_its_members_that_are_there_with_what_they_hold():
     decoded = [(kind, read(kind, key, value)) for kind, key, value in records()]
-    group = group_of(decoded, "g")
+    group = group_from_records(decoded, "g")
     assert group.members == ("a", "b")
     assert group.topics == ("t",)
     assert group.racks == ("x", "y")
@@ -188,9 +188,9 @@ def test_a_live_group_is_its_members_that_are_there_with_what_they_hold():
     assert (group.claim_member.tolist(), group.claim_partition.tolist()) == ([0, 0], [0, 1])
     assert group.lag.tolist() == [9, 9, 1, 1]
     with pytest.raises(NotFoundError, match="no group 'h' is known here; there are 1: g"):
-        group_of(decoded, "h")
+        group_from_records(decoded, "h")
     with pytest.raises(NotFoundError, match="no members that levelwind manages"):
-        group_of([entry for entry in decoded if entry[0] == "lag"], "g")
+        group_from_records([entry for entry in decoded if entry[0] == "lag"], "g")
 
 
 def read(kind, key, value):

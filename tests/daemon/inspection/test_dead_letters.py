@@ -7,10 +7,10 @@ from assignors.protocol.records import DeadLetter, ReplayRecord
 from daemon.config.settings import load
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.inspection.dead_letters import (
-    Judged,
+    ClassifiedLetter,
     Verdict,
+    print_letters,
     retry,
-    show,
     summary,
 )
 from daemon.kafka import record_writer
@@ -44,11 +44,13 @@ def readable(offset):
         raw_key=b"k",
         raw_value=b"v" * offset,
     )
-    return Judged(letter=letter(offset), verdict=Verdict.READABLE, reason="too new", replay=replay)
+    return ClassifiedLetter(
+        letter=letter(offset), verdict=Verdict.READABLE, reason="too new", replay=replay
+    )
 
 
 def outdated(offset):
-    return Judged(letter=letter(offset), verdict=Verdict.OUTDATED, reason="too new")
+    return ClassifiedLetter(letter=letter(offset), verdict=Verdict.OUTDATED, reason="too new")
 
 
 class FullOnceAndNarrow:
@@ -100,7 +102,9 @@ def test_a_letter_that_no_record_can_hold_is_named_and_the_others_go_on(producer
 
 
 def test_what_is_still_unreadable_is_left_alone(producer):
-    retry(load(), [Judged(letter=letter(1), verdict=Verdict.UNREADABLE, reason="too new")])
+    retry(
+        load(), [ClassifiedLetter(letter=letter(1), verdict=Verdict.UNREADABLE, reason="too new")]
+    )
     assert producer.sent == []
 
 
@@ -113,10 +117,10 @@ def test_without_a_topic_for_replays_it_says_what_makes_one(monkeypatch):
 
 
 def test_no_letter_is_no_table(capsys):
-    show([])
+    print_letters([])
     assert capsys.readouterr().out == ""
     assert summary([], retried=False) == summary([], retried=True) == "there are no dead letters"
-    show([outdated(8)])
+    print_letters([outdated(8)])
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split() == ["TOPIC", "PLACE", "AGE", "NOW", "REASON"]
     assert row.split()[:2] == ["__consumer_offsets", "1/8"]

@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from assignors.protocol.records import LagRecord, MemberRecord, OperatorRecord, encode
 from daemon.cli.main import main
-from daemon.inspection import rebalance as operator_word
+from daemon.inspection import rebalance
 from daemon.kafka.topic_reader import read_to_end
 
 
@@ -14,9 +14,9 @@ def test_a_user_without_a_name_is_named_by_number(monkeypatch):
     def nameless():
         raise KeyError("getpwuid(): uid not found: 1000710000")
 
-    monkeypatch.setattr(operator_word.getpass, "getuser", nameless)
-    monkeypatch.setattr(operator_word.os, "getuid", lambda: 1000710000)
-    assert operator_word._user() == "1000710000"
+    monkeypatch.setattr(rebalance.getpass, "getuser", nameless)
+    monkeypatch.setattr(rebalance.os, "getuid", lambda: 1000710000)
+    assert rebalance._user_name() == "1000710000"
 
 
 @pytest.mark.integration

@@ -12,8 +12,8 @@ from daemon.cli.main import main
 from daemon.config.settings import load
 from daemon.inspection.record_lag import (
     Recording,
-    line_of,
     record_lag,
+    trace_line,
 )
 from daemon.simulation.trace import read_trace
 
@@ -39,7 +39,7 @@ def lag(at, *ends, group="orders", topic="placed"):
 
 
 def test_a_line_is_what_the_simulation_reads():
-    trace = read_trace(map(line_of, [lag(1_000, 10, 0), lag(6_000, 30, 0)]))
+    trace = read_trace(map(trace_line, [lag(1_000, 10, 0), lag(6_000, 30, 0)]))
     assert trace.ends == {"placed": {0: [(1_000, 0), (6_000, 20)], 1: [(1_000, 0), (6_000, 0)]}}
     assert trace.racks == {"placed": [(1_000, (("a",), ("a",)))]}
 
@@ -122,24 +122,26 @@ def test_what_stands_in_the_topic_is_recorded_and_simulated(settings, publish, t
 @pytest.mark.integration
 def test_what_is_published_meanwhile_is_recorded_until_it_is_stopped(settings, publish, tmp_path):
     publish(encode(lag(1_000, 10)))
-    stop, told = threading.Event(), threading.Event()
+    stop, first_sample = threading.Event(), threading.Event()
     path = tmp_path / "all.jsonl"
     recordings = []
 
-    def tell(recording):
+    def on_progress(recording):
         if recording.samples["orders"] == 1:
-            told.set()
+            first_sample.set()
         if recording.samples["orders"] == 2:
             stop.set()
 
     def run():
         with path.open("wb") as file:
-            recordings.append(record_lag(settings, None, file, seconds=None, stop=stop, tell=tell))
+            recordings.append(
+                record_lag(settings, None, file, seconds=None, stop=stop, on_progress=on_progress)
+            )
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert told.wait(30)
+        assert first_sample.wait(30)
         assert len(path.read_bytes().splitlines()) == 1  # written at once
         publish(encode(lag(5_000, 20)))
         assert stop.wait(30)

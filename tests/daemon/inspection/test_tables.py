@@ -14,14 +14,14 @@ from assignors.protocol.records import (
 )
 from daemon.errors import NotFoundError
 from daemon.inspection.group_view import (
-    Views,
-    known,
+    GroupViews,
+    find_group,
 )
 from daemon.inspection.tables import (
-    describe_group,
-    figure,
-    groups_table,
-    trigger_in_words,
+    describe_trigger,
+    figure_text,
+    print_group,
+    print_groups,
 )
 
 LONG = "payments." + "settlement-" * 12 + "v2"
@@ -77,7 +77,7 @@ def skew(**more):
 
 
 def views(*records):
-    heard = Views()
+    heard = GroupViews()
     for kind, record in records:
         heard.apply(kind, record)
     return heard.groups
@@ -88,11 +88,11 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
     name, capsys
 ):
     groups = views(("lag", lag(name)), ("assignments", owned(name, f"{name}-7", [0])))
-    groups_table(groups.values())
+    print_groups(groups.values())
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "watched" in line]
     assert line.startswith(name)
     assert line.split()[1:] == ["watched", "-", "-", "1", "1", "100", "1.00", "-"]
-    describe_group(groups[name], now=2_000)
+    print_group(groups[name], now=2_000)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"{name}  lag 100  skew 1"
     assert sum(f"{name}-7" in line for line in shown) == 2  # the member, and whose partition 0 is
@@ -113,22 +113,22 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
     ],
 )
 def test_a_trigger_is_told_in_words(evidence, said):
-    assert trigger_in_words(evidence.value(), held=30.0) == said
+    assert describe_trigger(evidence.value(), seconds=30.0) == said
 
 
 def test_a_standing_trigger_is_told_with_its_age(capsys):
     record = TriggerRecord(group="g", at=61_000, since=31_000, evidence=skew(), source={})
     (group,) = views(("lag", lag("g")), ("triggers", record)).values()
-    describe_group(group, now=91_000)
+    print_group(group, now=91_000)
     assert (
-        "trigger skew, standing for 1 min: skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"
+        "trigger skew, active for 1 min: skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"
         in capsys.readouterr().out
     )
 
 
 def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
     record = TriggerRecord(group="g", at=2, since=1, evidence=skew(), source={})
-    heard = Views()
+    heard = GroupViews()
     heard.apply("lag", lag("g"))
     heard.apply("triggers", record)
     heard.apply("lag", Tombstone(("lag", "g", "t")))
@@ -139,7 +139,7 @@ def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
 
 def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
     groups = views(("assignments", owned("g", "A", [0])))
-    groups_table(groups.values())
+    print_groups(groups.values())
     assert capsys.readouterr().out.splitlines()[1].split() == [
         "g",
         "watched",
@@ -151,7 +151,7 @@ def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
         "-",
         "-",
     ]
-    describe_group(groups["g"], now=1)
+    print_group(groups["g"], now=1)
     said = capsys.readouterr().out
     assert "g  lag not known yet" in said
     assert "PARTITION" not in said
@@ -159,7 +159,7 @@ def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
 
 
 def test_figures_of_a_plan_are_as_short_as_they_are():
-    assert [figure(value) for value in (None, 0.0, 8.0, 1.4567, 0.25)] == [
+    assert [figure_text(value) for value in (None, 0.0, 8.0, 1.4567, 0.25)] == [
         "-",
         "0",
         "8",
@@ -177,11 +177,11 @@ def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_wi
         )
     )
     with pytest.raises(NotFoundError) as caught:
-        known(groups, "order-7")
+        find_group(groups, "order-7")
     assert "no group 'order-7' is known here; the nearest of 40 are orders-7" in str(caught.value)
     assert "payments" not in str(caught.value)
     with pytest.raises(NotFoundError, match="no group 'x' is known here, nor any other"):
-        known({}, "x")
+        find_group({}, "x")
     with pytest.raises(NotFoundError, match="no group 'zzz' is known here; there are 2: a, b"):
-        known(views(("lag", lag("b")), ("lag", lag("a"))), "zzz")
-    assert known(groups, "orders-7").name == "orders-7"
+        find_group(views(("lag", lag("b")), ("lag", lag("a"))), "zzz")
+    assert find_group(groups, "orders-7").name == "orders-7"

@@ -1,6 +1,7 @@
 """Dead letters and their second chance: what could not be read once counts after an upgrade, where it stands."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,10 @@ import pytest
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
 from daemon.inspection.dead_letters import (
-    Found,
+    PartitionScan,
     Verdict,
-    judge,
-    standing,
+    classify,
+    open_letters,
 )
 from levelwind_testing.pipeline.coordinator_commands import (
     Groups,
@@ -67,33 +68,37 @@ class Installed:
 
     @property
     def letters(self) -> list[DeadLetter]:
-        said = [
+        records = [
             decode("dead_letters", row.key, row.value)
             for row in self.out
             if row.topic == TOPICS.dead_letters
         ]
-        return standing((one for one in said if isinstance(one, DeadLetter | Tombstone)), None)
+        return open_letters((r for r in records if isinstance(r, DeadLetter | Tombstone)), None)
 
-    def found(self) -> dict[str, Found]:
+    def scans(self) -> dict[str, PartitionScan]:
         """What an operator finds in each topic, read to its end."""
-        found: dict[str, Found] = {}
+        offsets: dict[str, set[int]] = defaultdict(set)
+        for letter in self.letters:
+            offsets[letter.topic].add(letter.offset)
+        scans: dict[str, PartitionScan] = {}
         for message in self.log.messages:
-            one = found.setdefault(message.topic, Found(end=0))
-            one.end = message.offset + 1
-            wanted = {letter.offset for letter in self.letters if letter.topic == message.topic}
-            one.note(raw_of(message), frozenset(wanted))
-        return found
+            scan = scans.setdefault(
+                message.topic, PartitionScan(end=0, offsets=frozenset(offsets[message.topic]))
+            )
+            scan.end = message.offset + 1
+            scan.add(raw_of(message))
+        return scans
 
-    def judged(self) -> list[Any]:
-        found = self.found()
+    def classified(self) -> list[Any]:
+        scans = self.scans()
         return [
-            judge(letter, found.get(letter.topic, Found(end=0)), TOPICS, 0)
+            classify(letter, scans.get(letter.topic, PartitionScan(end=0)), TOPICS, 0)
             for letter in self.letters
         ]
 
     def ask_again(self, replays: Sequence[ReplayRecord] | None = None) -> list[ReplayRecord]:
         """Give the pipeline what can be read now; by default what is found now."""
-        replays = replays or [one.replay for one in self.judged() if one.replay is not None]
+        replays = replays or [one.replay for one in self.classified() if one.replay is not None]
         for one in replays:
             key, value = encode(one)
             self.log.add(TOPICS.replays, 99 * SECOND, key, value)
@@ -144,7 +149,7 @@ def test_a_commit_that_can_be_read_after_an_upgrade_counts_and_its_letter_ends(
 
 
 def test_asked_again_before_the_upgrade_it_stays_a_letter(installed: Installed) -> None:
-    (before,) = installed.judged()
+    (before,) = installed.classified()
     assert (before.verdict, before.reason) == (Verdict.UNREADABLE, "unknown commit version")
     replay = ReplayRecord(
         at=0,
@@ -181,12 +186,12 @@ def test_a_retried_commit_does_not_win_over_a_newer_one(
     installed: Installed, sampled: int | None
 ) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.judged()]
+    stale = [one.replay for one in installed.classified()]
     installed.log.commits(3, "g", "t", {0: 90})
     if sampled is not None:
         installed.log.sample(sampled, "t", [100, 100])
         installed.run()
-    (now,) = installed.judged()
+    (now,) = installed.classified()
     assert now.verdict is Verdict.OUTDATED, "who asks now is told so"
     installed.ask_again(stale)
     installed.run()
@@ -199,7 +204,7 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed: Installed, *, together: bool
 ) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.judged()]
+    stale = [one.replay for one in installed.classified()]
     installed.log.forget("g", "t", 0, 3000)
     if not together:
         installed.run()
@@ -209,12 +214,12 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed.log.sample(4, "t", [100, 100])
     installed.run()
     assert lag(installed.out)["committed"] == [-1, -1]
-    assert [one.verdict for one in installed.judged()] in ([], [Verdict.OUTDATED])
+    assert [one.verdict for one in installed.classified()] in ([], [Verdict.OUTDATED])
 
 
 def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: Installed) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.judged()]
+    stale = [one.replay for one in installed.classified()]
     installed.log.forget("other", "t", 1, 3000)
     installed.run()
     installed.ask_again(stale)
@@ -230,31 +235,28 @@ def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: In
 def test_a_record_that_compaction_took_away_is_outdated(installed: Installed) -> None:
     upgraded(installed)
     (letter,) = installed.letters
-    found = Found(end=7)
-    found.note(raw_of(replace(installed.log.messages[0], topic=OFFSETS, offset=5)), frozenset({0}))
-    assert judge(letter, found, TOPICS, 0).verdict is Verdict.OUTDATED
+    scan = PartitionScan(end=7, offsets=frozenset({0}))
+    scan.add(raw_of(replace(installed.log.messages[0], topic=OFFSETS, offset=5)))
+    assert classify(letter, scan, TOPICS, 0).verdict is Verdict.OUTDATED
 
 
 def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) -> None:
     upgraded(installed)
     (letter,) = installed.letters
-    found = Found(end=7)
-    found.note(
-        Raw(
-            topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another"
-        ),
-        frozenset({0}),
+    scan = PartitionScan(end=7, offsets=frozenset({0}))
+    scan.add(
+        Raw(topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another")
     )
-    assert judge(letter, found, TOPICS, 0).verdict is Verdict.OUTDATED
+    assert classify(letter, scan, TOPICS, 0).verdict is Verdict.OUTDATED
 
 
 def test_a_letter_that_was_cut_is_replayed_whole(installed: Installed) -> None:
     upgraded(installed)
     (letter,) = installed.letters
     cut = replace(letter, raw_value=(letter.raw_value or b"")[:5])
-    judged = judge(cut, installed.found()[OFFSETS], TOPICS, 0)
-    assert judged.replay is not None
-    assert judged.replay.raw_value == letter.raw_value
+    classified = classify(cut, installed.scans()[OFFSETS], TOPICS, 0)
+    assert classified.replay is not None
+    assert classified.replay.raw_value == letter.raw_value
 
 
 # -- groups
@@ -275,7 +277,7 @@ def test_a_groups_record_counts_after_an_upgrade(
     installed.run()
     assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
     monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 4)
-    stale = [one.replay for one in installed.judged()]
+    stale = [one.replay for one in installed.classified()]
     installed.log.add(
         OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None
     )  # the group's, of another key
@@ -381,6 +383,6 @@ def test_letters_stand_until_their_tombstone_and_the_last_word_on_a_place_counts
     )
     other = replace(letter, topic="u")
     again = replace(letter, reason="s")
-    assert standing([letter, other, again], None) == [again, other]
-    assert standing([letter, other], "u") == [other]
-    assert standing([letter, Tombstone(letter.key), other], None) == [other]
+    assert open_letters([letter, other, again], None) == [again, other]
+    assert open_letters([letter, other], "u") == [other]
+    assert open_letters([letter, Tombstone(letter.key), other], None) == [other]
