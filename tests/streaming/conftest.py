@@ -1,4 +1,4 @@
-"""What the pipeline's tests share: a Spark session, the golden records, and this folder's twins."""
+"""Fixtures of the pipeline's tests: a Spark session and the golden records."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,20 @@ GOLDEN = Path(__file__).parents[1] / "data" / "consumer_offsets.jsonl"
 
 @pytest.fixture(scope="session")
 def golden() -> Mapping[str, Golden]:
-    """Records of `__consumer_offsets` as Kafka 4.3.1 wrote them; beside each stands how it was produced."""
+    """Records of `__consumer_offsets` by name, as Kafka 4.3.1 wrote them.
+
+    The file says beside each how it was produced.
+    """
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     return {line["name"]: Golden.of(line) for line in lines}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark for all tests: its JVM compiles fast rather than well, and the first streaming query pays for the rest."""
+    """One Spark session for all tests, since the first streaming query is slow.
+
+    Its JVM compiles fast rather than well.
+    """
     options = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
     spark = session.create(classpath("spark"), spark=options, log_level="OFF")
     yield spark

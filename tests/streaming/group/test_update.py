@@ -75,7 +75,7 @@ def test_lag_of_a_kip_848_group_is_skewed_by_its_members_share() -> None:
     assert found["evidence"]["members"] == {"m0": 1800, "static": 0}
 
 
-def test_what_a_member_has_yet_to_give_up_is_still_its() -> None:
+def test_a_member_owns_a_partition_until_it_has_revoked_it() -> None:
     story = Groups()
     consumers(story)
     story.assign(3, "g", "m0", {ID: [0]}, revoking={ID: [1]})
@@ -96,7 +96,7 @@ def test_a_member_that_left_owns_nothing() -> None:
     assert "local" not in found
 
 
-def test_a_group_that_is_gone_has_no_members_though_their_own_tombstones_are_not_there() -> None:
+def test_a_deleted_group_has_no_members_even_if_their_own_tombstones_are_missing() -> None:
     story = Groups()
     consumers(story)
     story.add(OFFSETS, 3000, consumer_key(3, "g"), None)
@@ -104,7 +104,7 @@ def test_a_group_that_is_gone_has_no_members_though_their_own_tombstones_are_not
     assert owners(lag(run(story))) == [None, None, None]
 
 
-def test_nobody_knows_what_is_local_where_racks_are_not_known() -> None:
+def test_a_lag_record_has_no_locality_where_racks_are_unknown() -> None:
     story = Groups()
     story.member(1, "g", "m0", {"t": (0,)}, rack="a")
     story.commits(2, "g", "t", {0: 0})
@@ -114,7 +114,7 @@ def test_nobody_knows_what_is_local_where_racks_are_not_known() -> None:
     assert "local" not in found
 
 
-def test_a_topic_id_that_nobody_knows_yet_is_kept_until_its_topic_is_told() -> None:
+def test_a_topic_id_is_kept_until_its_topic_is_known() -> None:
     story = Groups()
     story.assign(1, "g", "m0", {OTHER: [0]})
     story.layout(2, "u", [["a"]], topic_id=OTHER)
@@ -124,7 +124,7 @@ def test_a_topic_id_that_nobody_knows_yet_is_kept_until_its_topic_is_told() -> N
         assert owners(lag(run(story, batches=batches), topic="u")) == ["m0"], batches
 
 
-def test_an_owner_of_the_former_topic_of_a_name_owns_nothing_of_the_new_one() -> None:
+def test_an_owner_of_a_former_topic_owns_nothing_of_a_recreated_one() -> None:
     story = Groups()
     consumers(story)
     story.layout(3, "t", [["a"], ["a"], ["a"]], topic_id=OTHER)
@@ -196,10 +196,10 @@ def test_the_owners_are_those_at_the_time_of_the_sample() -> None:
 def test_owners_of_managed_groups_come_from_the_plan_and_not_from_the_coordinator() -> None:
     story = Groups()
     consumers(story)
-    story.member(2, "g", "ours", {"t": (0, 2)}, rack="c")
+    story.member(2, "g", "managed", {"t": (0, 2)}, rack="c")
     story.sample(3, "t", [10, 10, 10])
     found = lag(run(story))
-    assert owners(found) == ["ours", None, "ours"]
+    assert owners(found) == ["managed", None, "managed"]
     assert found["local"] == [False, None, True]
 
 
@@ -229,7 +229,7 @@ def test_a_change_of_racks_between_the_first_plan_and_the_first_commit_is_a_trig
         assert found["evidence"]["topics"] == {"t": {"1": {"from": ["b"], "to": ["c"]}}}, batches
 
 
-def test_a_pipeline_that_starts_anew_misses_no_change_of_racks_since_the_plan() -> None:
+def test_a_rebuilt_pipeline_misses_no_change_of_racks_since_the_plan() -> None:
     """Compaction has left the newest layout alone, and the plan."""
     story = Groups()
     story.layout(5, "t", [["a"], ["c"]])
@@ -242,7 +242,7 @@ def test_a_pipeline_that_starts_anew_misses_no_change_of_racks_since_the_plan() 
         assert found["since"] == 5000, batches
 
 
-def test_racks_of_a_topic_that_a_group_does_not_read_at_the_time_are_nothing_to_it() -> None:
+def test_racks_of_a_topic_that_a_group_does_not_read_are_ignored() -> None:
     story = Groups()
     story.member(0, "g", "m0", {"t": (0,)}, rack="a")
     story.layout(0, "t", [["a"]])
@@ -267,7 +267,7 @@ def test_a_layout_older_than_the_plans_is_no_change() -> None:
     assert triggers(run(story)) == []
     story.layout(7, "t", [["a"], ["b"]])
     assert ("racks", "g") in compacted(run(story)), (
-        "back to where it was, but not to what the plan rests on"
+        "back to the former racks, but not to those of the plan"
     )
 
 
@@ -284,7 +284,7 @@ def test_another_topics_newer_metadata_does_not_hide_a_change() -> None:
     assert ("racks", "g") not in compacted(run(story))
 
 
-def test_a_plan_for_a_topic_made_anew_is_not_held_against_the_former_one() -> None:
+def test_a_plan_for_a_recreated_topic_is_not_compared_with_the_former_topic() -> None:
     story = Groups()
     story.layout(1, "t", [["a"]])
     story.commits(1, "g", "t", {0: 1})
@@ -298,7 +298,7 @@ def test_a_plan_for_a_topic_made_anew_is_not_held_against_the_former_one() -> No
     assert triggers(run(story)) == []
     story.layout(6, "t", [["c"]], topic_id=OTHER)
     assert ("racks", "g") in compacted(run(story)), (
-        "the new one's own racks are what it is held against"
+        "compared with the racks of the recreated topic itself"
     )
     story.plan(6, "g", metadata_at=3, topics={"t": plan_of([["b"]], at=3, topic_id=OTHER)})
     assert ("racks", "g") in compacted(run(story))
@@ -306,7 +306,7 @@ def test_a_plan_for_a_topic_made_anew_is_not_held_against_the_former_one() -> No
     assert ("racks", "g") not in compacted(run(story))
 
 
-def test_a_topic_that_the_next_plan_leaves_out_and_nobody_commits_in_goes_away() -> None:
+def test_a_topic_without_commits_is_dropped_when_the_next_plan_leaves_it_out() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
@@ -327,7 +327,7 @@ def test_a_topic_that_the_next_plan_leaves_out_and_nobody_commits_in_goes_away()
         assert ("racks", "g") in compacted(out), batches
 
 
-def test_a_topic_that_neither_plan_nor_commit_speaks_of_any_more_goes_away() -> None:
+def test_a_topic_that_neither_plan_nor_commit_covers_any_more_is_dropped() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.commits(1, "g", "t", {0: 5})
@@ -339,20 +339,20 @@ def test_a_topic_that_neither_plan_nor_commit_speaks_of_any_more_goes_away() -> 
         assert lag(run(story, batches=batches)) is None, batches
 
 
-def test_lag_that_was_told_as_a_plan_ended_ends_with_its_commits() -> None:
+def test_lag_published_as_a_plan_ended_ends_with_its_commits() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
     story.sample(2, "t", [9], commits=(0,))
     story.commits(3, "g", "t", {0: 1})
     story.ours(TOPICS.assignments, 4 * SECOND, Tombstone(("g", "g")))
-    told = len(story.messages)
+    before_tombstone = len(story.messages)
     story.forget("g", "t", 0, 5 * SECOND)
-    for batches in ([], [told], range(99)):
+    for batches in ([], [before_tombstone], range(99)):
         assert compacted(run(story, batches=batches)) == {}, batches
 
 
-def test_a_topic_that_the_plan_leaves_out_stays_where_the_group_commits() -> None:
+def test_a_topic_that_the_plan_leaves_out_stays_if_the_group_commits_in_it() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
@@ -365,7 +365,7 @@ def test_a_topic_that_the_plan_leaves_out_stays_where_the_group_commits() -> Non
         assert ("racks", "g") in compacted(run(story, batches=batches)), batches
 
 
-def test_a_group_whose_plan_is_gone_leaves_no_lag_without_commits_and_no_state() -> None:
+def test_a_group_without_commits_leaves_no_lag_and_no_state_after_its_plan() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
@@ -391,12 +391,10 @@ def test_a_reader_by_plan_is_forgotten_by_its_topic_after_a_while() -> None:
         assert lag(run(story, batches=batches)) is None, batches
 
 
-# -- what goes away
+# -- what is dropped
 
 
-def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offsets_are_not() -> (
-    None
-):
+def test_a_silent_group_is_dropped_after_a_while_even_if_its_offsets_remain() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.commits(1, "g", "t", {0: 5})
@@ -412,10 +410,10 @@ def test_a_group_that_nobody_has_had_to_do_with_for_long_is_gone_though_its_offs
         assert pipeline.groups == {}, batches
     story.commits(late + 4, "g", "t", {0: 6})
     story.sample(late + 5, "t", [9])
-    assert lag(run(story, batches=[3, 5]))["lag"] == [3], "until it is heard of again"
+    assert lag(run(story, batches=[3, 5]))["lag"] == [3], "until a new record of it"
 
 
-def test_a_group_with_a_member_is_never_too_old_nor_is_one_that_commits_elsewhere() -> None:
+def test_a_group_with_a_member_is_never_dropped_nor_one_that_commits_elsewhere() -> None:
     story = Groups()
     consumers(story)
     late = TTL_MS // SECOND + DAY
@@ -450,11 +448,11 @@ def test_a_deleted_kip_848_group_leaves_nothing() -> None:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of event
-    """A planned group and one of KIP-848; every event has a second of its own."""
+def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of event
+    """A managed group and a KIP-848 group; every event has a second of its own."""
     story = Groups()
     racks = {topic: [["a"], ["b"], ["c"]] for topic in "tu"}
-    told = dict.fromkeys(racks, 0)
+    layout_at = dict.fromkeys(racks, 0)
     ids = {"t": ID, "u": OTHER}
     for topic in "tu":
         story.layout(0, topic, racks[topic], topic_id=ids[topic])
@@ -472,42 +470,42 @@ def stories(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of event
         "leave",
         "introduce",
     ]
-    moves = st.tuples(
+    event = st.tuples(
         st.sampled_from(kinds),
         st.sampled_from("gk"),
         st.sampled_from("tu"),
         st.integers(0, 2),
         st.integers(0, 400),
     )
-    for second, (what, group, topic, place, size) in enumerate(
-        draw(st.lists(moves, min_size=4, max_size=30)), 1
+    for second, (kind, group, topic, number, size) in enumerate(
+        draw(st.lists(event, min_size=4, max_size=30)), 1
     ):
-        match what:
+        match kind:
             case "commit":
                 story.commits(second, group, topic, {0: size}, topic_id=ids[topic])
             case "forget":
                 story.forget(group, topic, 0, second * SECOND)
             case "layout":
-                racks[topic], told[topic] = [["a"], ["b"], ["abc"[place]]], second
+                racks[topic], layout_at[topic] = [["a"], ["b"], ["abc"[number]]], second
                 story.layout(second, topic, racks[topic], topic_id=ids[topic])
             case "sample":
                 story.sample(second, topic, [400, size, 2 * size], topic_id=ids[topic])
             case "plan":
-                topics = {t: plan_of(racks[t], told[t], ids[t]) for t in ("tu"[:place])}
-                story.plan(second, "g", metadata_at=max(told.values()), topics=topics)
+                topics = {t: plan_of(racks[t], layout_at[t], ids[t]) for t in ("tu"[:number])}
+                story.plan(second, "g", metadata_at=max(layout_at.values()), topics=topics)
             case "unplan":
                 story.ours(TOPICS.assignments, second * SECOND, Tombstone(("g", "g")))
             case "assign":
-                story.assign(second, "k", f"c{place}", {ids[topic]: [place], ID: [0]})
+                story.assign(second, "k", f"c{number}", {ids[topic]: [number], ID: [0]})
             case "leave":
-                story.leave(second, "k", f"c{place}")
+                story.leave(second, "k", f"c{number}")
             case _:
-                story.introduce(second, "k", f"c{place}", "abc"[place] if size > 100 else None)
+                story.introduce(second, "k", f"c{number}", "abc"[number] if size > 100 else None)
     return story
 
 
 @settings(max_examples=60, deadline=None)
-@given(stories(), CUTS)
+@given(random_logs(), CUTS)
 def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: list[int]) -> None:
     whole, split = run(story), run(story, batches=cuts)
     assert_alike(whole, split, ("g", "k"))
@@ -517,7 +515,7 @@ def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: 
 
 
 @pytest.mark.parametrize("members", [1, 10, 100])
-def test_a_groups_state_is_as_large_as_is_documented(members: int) -> None:
+def test_a_groups_state_is_no_larger_than_documented(members: int) -> None:
     def size(partitions: int, topics: int) -> int:
         story, pipeline = Groups(), LocalPipeline(skew=RULE)
         for number in range(topics):

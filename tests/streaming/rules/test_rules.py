@@ -91,7 +91,7 @@ def test_racks(
     assert sorted(racks.changes(before, after)) == changed
 
 
-def test_a_change_of_racks_tells_both_sets() -> None:
+def test_a_change_of_racks_has_both_sets() -> None:
     assert racks.changes([["b", "a", "a"]], [["c", "b"]]) == {
         0: RackChange(before=("a", "b"), after=("b", "c"))
     }
@@ -103,7 +103,7 @@ SMALL = (9.0, 999)
 
 
 @pytest.mark.parametrize(
-    ("case", "moments", "since", "active"),
+    ("case", "samples", "since", "active"),
     [
         ("first seen", [(0, HIGH)], 0, False),
         ("not yet long enough", [(0, HIGH), (10, HIGH), (29, HIGH)], 0, False),
@@ -113,7 +113,7 @@ SMALL = (9.0, 999)
         ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], UNKNOWN, False),
         ("silence breaks it", [(0, HIGH), (31, HIGH)], 31, False),
         (
-            "silence does not end a trigger that stands",
+            "silence does not clear an active trigger",
             [(0, HIGH), (30, HIGH), (90, HIGH)],
             0,
             True,
@@ -121,11 +121,11 @@ SMALL = (9.0, 999)
     ],
 )
 def test_skew_becomes_a_trigger(
-    case: str, moments: list[tuple[int, tuple[float, int]]], since: int, active: bool
+    case: str, samples: list[tuple[int, tuple[float, int]]], since: int, active: bool
 ) -> None:
     run = SkewRun()
-    for second, (skew, lag) in moments:
+    for second, (skew, lag) in samples:
         run = next_run(RULE, run, at=second * 1000, skew=skew, lag=lag)
     assert run.since == (since if since == UNKNOWN else since * 1000)
     assert run.active is active
-    assert run.evaluated_at == moments[-1][0] * 1000
+    assert run.evaluated_at == samples[-1][0] * 1000

@@ -1,4 +1,4 @@
-"""How far a batch reads, from Spark's log of offsets."""
+"""End offsets of a batch, from Spark's log of offsets."""
 
 from pathlib import Path
 
@@ -9,7 +9,10 @@ from streaming.spark.batch_offsets import (
     end_offsets,
 )
 
-LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"__consumer_offsets":{"1":12,"0":7},"lw.metadata":{"0":3}}'
+LOG = (
+    'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'
+    '{"__consumer_offsets":{"1":12,"0":7},"lw.metadata":{"0":3}}'
+)
 
 
 def logged(query: Path, content: str) -> Path:
@@ -27,7 +30,7 @@ def test_the_end_offsets_of_a_batch_are_those_that_spark_planned(tmp_path: Path)
 @pytest.mark.parametrize(
     "content", ["v1\n{}\n-", "v1\n{}\n{cut", "", LOG.replace("__consumer", "no")]
 )
-def test_what_is_not_there_is_not_known(tmp_path: Path, content: str) -> None:
+def test_end_offsets_that_cannot_be_read_are_unknown(tmp_path: Path, content: str) -> None:
     assert end_offsets(logged(tmp_path, content), 4, "__consumer_offsets") is None
     assert end_offsets(tmp_path, 5, "__consumer_offsets") is None
 

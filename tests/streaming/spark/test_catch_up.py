@@ -5,7 +5,7 @@ from streaming.spark.catch_up import (
 )
 
 
-def test_a_query_that_keeps_pace_says_once_that_it_has_caught_up() -> None:
+def test_a_query_that_keeps_pace_reports_once_that_it_has_caught_up() -> None:
     progress, news = CatchUp(began_at=0.0).add_batch(rows=10, behind=0, seconds=1.0, now=5.0)
     assert news == CaughtUp(seconds=5.0, rows=10)
     progress, news = progress.add_batch(rows=7, behind=0, seconds=1.0, now=6.0)
@@ -29,7 +29,7 @@ def test_input_that_grows_faster_than_it_is_read_has_no_time_left() -> None:
     assert news.rows_per_second == 100.0
 
 
-def test_a_later_backlog_is_counted_by_itself() -> None:
+def test_a_later_catching_up_is_counted_by_itself() -> None:
     progress, _ = CatchUp(began_at=0.0).add_batch(rows=1000, behind=0, seconds=1.0, now=1.0)
     progress, news = progress.add_batch(rows=100, behind=300, seconds=2.0, now=102.0)
     assert news == Behind(share=0.25, seconds_left=6.0, behind=300, rows_per_second=50.0)
@@ -37,7 +37,7 @@ def test_a_later_backlog_is_counted_by_itself() -> None:
     assert news == CaughtUp(seconds=8.0, rows=400)
 
 
-def test_a_batch_that_a_former_start_had_planned_does_not_say_that_all_is_read() -> None:
+def test_a_batch_planned_before_a_restart_does_not_report_that_all_is_read() -> None:
     progress, news = CatchUp(began_at=0.0).add_batch(rows=50, behind=None, seconds=1.0, now=4.0)
     assert news is None
     progress, news = progress.add_batch(rows=50, behind=300, seconds=1.0, now=5.0)

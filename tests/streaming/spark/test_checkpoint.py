@@ -17,7 +17,7 @@ SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 
 
 def used(directory: Path) -> Path:
-    """A checkpoint as Spark leaves it after batch 1, its files with the checksums that Hadoop writes."""
+    """A checkpoint as Spark leaves it after batch 1, with Hadoop's checksums beside its files."""
     query = prepare(directory, SHAPE, now="t0").query
     for number in (0, 1):
         write(query / "offsets" / str(number), b'v1\n{"conf":{}}\n{"t":{"0":%d}}' % (number + 100))
@@ -44,7 +44,7 @@ def test_a_first_start_makes_an_empty_checkpoint(tmp_path: Path) -> None:
     assert list(found.query.iterdir()) == []
 
 
-def test_a_checkpoint_of_the_same_shape_is_gone_on_from(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
     query = used(tmp_path)
     found = prepare(tmp_path, SHAPE, now="t1")
     assert (found.query, found.set_aside) == (query, None)
@@ -89,7 +89,7 @@ def test_a_checkpoint_of_an_older_codec_is_set_aside_with_both_versions_in_the_r
     assert checkpoint.unverified(tmp_path) == {"lag/0": 7}
 
 
-def test_a_checkpoint_without_a_marker_is_not_guessed_at(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_readable_marker_is_set_aside(tmp_path: Path) -> None:
     used(tmp_path)
     (tmp_path / checkpoint.MARKER).write_text("{")
     found = prepare(tmp_path, SHAPE, now="t1")
@@ -97,14 +97,14 @@ def test_a_checkpoint_without_a_marker_is_not_guessed_at(tmp_path: Path) -> None
     assert found.set_aside.moved_to.name == "query.set-aside-t1"
 
 
-def test_what_was_set_aside_at_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
-    places = set()
+def test_checkpoints_set_aside_at_the_same_time_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    names = set()
     for _ in range(3):
         used(tmp_path)
         found = prepare(tmp_path, replace(SHAPE, state="0"), now="t")
         assert found.set_aside is not None
-        places.add(found.set_aside.moved_to.name)
-    assert places == {"query.set-aside-t", "query.set-aside-t-2", "query.set-aside-t-3"}
+        names.add(found.set_aside.moved_to.name)
+    assert names == {"query.set-aside-t", "query.set-aside-t-2", "query.set-aside-t-3"}
 
 
 def cut(file: Path) -> None:
@@ -130,7 +130,7 @@ def test_damage_is_found_before_spark_meets_it(
     assert find_damage(query) is None
     harm(query / name)
     if harm is Path.unlink and name != "offsets/1":
-        # A lost commit is a batch to be done again; lost state is found by who reads it.
+        # A batch whose commit is lost is repeated; lost state is found when it is read.
         assert find_damage(query) is None
         return
     assert find_damage(query) is not None
@@ -140,7 +140,7 @@ def test_damage_is_found_before_spark_meets_it(
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
 
 
-def test_a_batch_that_was_planned_and_not_done_is_no_damage(tmp_path: Path) -> None:
+def test_a_planned_batch_that_was_not_done_is_no_damage(tmp_path: Path) -> None:
     query = used(tmp_path)
     write(query / "offsets" / "2", b'v1\n{}\n{"t":{"0":1}}')
     assert find_damage(query) is None
@@ -148,7 +148,7 @@ def test_a_batch_that_was_planned_and_not_done_is_no_damage(tmp_path: Path) -> N
     assert find_damage(query) == "batch 3 was planned, but the one before it was never done"
 
 
-def test_damage_without_checksums_is_seen_where_it_is_no_log_any_more(tmp_path: Path) -> None:
+def test_damage_without_checksums_is_found_in_a_log_that_is_cut(tmp_path: Path) -> None:
     query = used(tmp_path)
     for sums in query.rglob(".*.crc"):
         sums.unlink()
@@ -157,7 +157,7 @@ def test_damage_without_checksums_is_seen_where_it_is_no_log_any_more(tmp_path: 
     assert find_damage(query) == "offsets/1 is cut or garbled"
 
 
-def test_a_condemned_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
+def test_a_quarantined_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     used(tmp_path)
     checkpoint.quarantine(tmp_path, "the state is damaged")
     found = prepare(tmp_path, SHAPE, now="t1")
@@ -166,7 +166,7 @@ def test_a_condemned_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
 
 
-def test_two_deaths_that_nobody_can_explain_condemn_a_checkpoint_unless_a_batch_was_between(
+def test_two_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_was_done_between(
     tmp_path: Path,
 ) -> None:
     used(tmp_path)
@@ -179,7 +179,7 @@ def test_two_deaths_that_nobody_can_explain_condemn_a_checkpoint_unless_a_batch_
     assert not checkpoint.record_failed_start(tmp_path, "?")
 
 
-def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_a_pipeline_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="cannot be written"):
         prepare(tmp_path / "file" / "below", SHAPE, now="t")

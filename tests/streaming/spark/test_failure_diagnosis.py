@@ -1,4 +1,4 @@
-"""The texts are those that Spark 4.2 died with on damaged files, a full disk, and a cluster that was gone."""
+"""Diagnosis of the texts with which Spark 4.2 died, as of damaged files or a full disk."""
 
 import pytest
 
@@ -35,11 +35,17 @@ CAUSES = [
     (FailureCause.CHECKPOINT, "streaming.packing.PackingError: topic state of version 1, not 2"),
     (
         FailureCause.CHECKPOINT,
-        "java.lang.IllegalStateException: Partition t-0's offset was changed from 9 to 0, some data may have been missed",
+        (
+            "java.lang.IllegalStateException: Partition t-0's offset was changed from 9 to 0, "
+            "some data may have been missed"
+        ),
     ),
     (
         FailureCause.MACHINE,
-        "[CANNOT_WRITE_STATE_STORE] An error\nCaused by: java.io.IOException: No space left on device",
+        (
+            "[CANNOT_WRITE_STATE_STORE] An error\n"
+            "Caused by: java.io.IOException: No space left on device"
+        ),
     ),
     (
         FailureCause.MACHINE,
@@ -54,7 +60,7 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("cause", "text"), CAUSES)
-def test_a_death_is_blamed_on_who_did_it(cause: FailureCause, text: str) -> None:
+def test_a_death_has_its_cause(cause: FailureCause, text: str) -> None:
     assert diagnose(text).cause is cause
 
 

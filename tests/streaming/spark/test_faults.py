@@ -1,10 +1,10 @@
-"""What may befall a pipeline, befalls it: its driver is killed, its brokers go, its checkpoint is damaged, its disk is full.
+"""Faults: a killed driver, a restarted broker, a damaged checkpoint and a full disk.
 
-Each time the end must be that of a pipeline that nothing befell, over the same input: the compacted lag and triggers,
-key by key, value by value, each with the source that it was made of. As many kills as `LEVELWIND_KILLS` says, 4 without;
-what fell when is told by `LEVELWIND_SEED`, which is printed.
+Each time the outcome must be that of an undisturbed pipeline over the same input: the compacted lag
+and triggers, key by key, value by value, each with its source. `LEVELWIND_KILLS` is the number of
+kills (default 4), `LEVELWIND_SEED` decides their times; the seed is printed.
 
-    LEVELWIND_KILLS=20 pytest -s tests/streaming/test_faults.py -k killed
+    LEVELWIND_KILLS=20 pytest -s tests/streaming/spark/test_faults.py -k killed
 """
 
 import json
@@ -48,24 +48,24 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 KILLS = int(os.environ.get("LEVELWIND_KILLS", "4"))
 SEED = int(os.environ.get("LEVELWIND_SEED", str(random.SystemRandom().randrange(2**32))))
 GROUPS, STEPS, TOPIC = ("readers", "writers", "idlers"), 200, "work"
-# A JVM that compiles fast rather than well: most of these runs are starts.
+# A JVM that compiles fast rather than well, since most of these runs are short.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Cluster]:
-    """A broker that may be taken away, and whose offsets topic holds nothing else."""
+    """A broker of this module's own: tests stop it, and its offsets topic holds nothing else."""
     with Cluster.start(1, settings=PATIENT) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def lw(own: Cluster) -> Installation:
-    """An installation whose input is written and stands still."""
+    """An installation whose input has been written and does not grow."""
     lw = Installation(bootstrap=own.bootstrap, prefix="faults.", replication=1)
     lw.create(TOPIC, 3)
-    write_story(lw)
+    write_input(lw)
     return lw
 
 
@@ -86,7 +86,7 @@ def settings(lw: Installation, state: Path) -> Settings:
 
 
 class Driver:
-    """The pipeline's process, as the daemon starts it, without a daemon that starts it again."""
+    """The pipeline's process, started as the daemon does, but not restarted."""
 
     def __init__(self, lw: Installation, state: Path) -> None:
         self._file = state / "order.json"
@@ -127,7 +127,7 @@ class Driver:
         self.child.kill()
 
     def to_the_end(self) -> None:
-        """Read all that there is, and stop."""
+        """Start, read everything, and stop."""
         self.start()
         self.wait_for("pipeline.caught_up")
         self.kill()
@@ -151,7 +151,7 @@ class Supervised:
     def __exit__(self, *_: object) -> None:
         self.child.stop()
 
-    def said(self, name: str) -> list[Mapping[str, Any]]:
+    def named(self, name: str) -> list[Mapping[str, Any]]:
         return [event for event in list(self.events) if event["event"] == name]
 
     def wait_for(self, question: Callable[[], Any], within: float = 300.0) -> Any:
@@ -164,23 +164,23 @@ class Supervised:
 
 
 def outcome(lw: Installation, since: Mapping[tuple[str, int], int] | None = None) -> dict[str, Any]:
-    """The compacted lag and triggers by key, of what was written since some offsets."""
-    newest = {key: said[-1] for key, said in told(lw, since).items()}
+    """Compacted lag and triggers, by topic and key, of what was published since some offsets."""
+    newest = {key: values[-1] for key, values in published_values(lw, since).items()}
     return {key: json.loads(value) for key, value in sorted(newest.items()) if value is not None}
 
 
-def told(
+def published_values(
     lw: Installation, since: Mapping[tuple[str, int], int] | None = None
 ) -> dict[str, list[bytes | None]]:
-    """All that was said of each lag and trigger since some offsets, in its order."""
+    """All values of each lag and trigger since some offsets, in order, by topic and key."""
     found: dict[str, list[bytes | None]] = defaultdict(list)
     reader = Consumer(
         {"bootstrap.servers": lw.bootstrap, "group.id": "x", "enable.auto.commit": False}
     )
     for (name, partition), end in ends(lw).items():
-        here = TopicPartition(lw.prefix + name, partition, (since or {}).get((name, partition), 0))
-        reader.assign([here])
-        position = here.offset
+        start = TopicPartition(lw.prefix + name, partition, (since or {}).get((name, partition), 0))
+        reader.assign([start])
+        position = start.offset
         while position < end:
             message = reader.poll(10)
             assert message is not None
@@ -193,12 +193,12 @@ def told(
 
 def ends(lw: Installation) -> dict[tuple[str, int], int]:
     reader = Consumer({"bootstrap.servers": lw.bootstrap, "group.id": "x"})
-    places = [
-        (name, partition) for name in ("lag", "triggers") for partition in range(PARTITIONS[name])
-    ]
     found = {
-        place: reader.get_watermark_offsets(TopicPartition(lw.prefix + place[0], place[1]))[1]
-        for place in places
+        (name, partition): reader.get_watermark_offsets(
+            TopicPartition(lw.prefix + name, partition)
+        )[1]
+        for name in ("lag", "triggers")
+        for partition in range(PARTITIONS[name])
     }
     reader.close()
     return found
@@ -206,7 +206,7 @@ def ends(lw: Installation) -> dict[tuple[str, int], int]:
 
 @pytest.fixture(scope="module")
 def truth(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What comes of the story when nothing befalls the pipeline."""
+    """The outcome of an undisturbed pipeline."""
     Driver(lw, tmp_path_factory.mktemp("unbroken")).to_the_end()
     found = outcome(lw)
     assert sum(key.startswith("lag ") for key in found) == len(GROUPS)
@@ -226,39 +226,40 @@ def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does
     driver = Driver(lw, tmp_path)
     for number in range(KILLS):
         driver.start()
-        # Half of them fall into the first batch, which loads the state, half somewhere into those that follow.
+        # Half of the kills hit the first batch, which loads the state, half a later one.
         driver.wait_for(chance.choice(["pipeline.started", "pipeline.batch"]))
         pause = chance.uniform(0.0, 3.0)
         time.sleep(pause)
         batches = [event["batch"] for event in driver.events if event["event"] == "pipeline.batch"]
         driver.kill()
-        print(
-            f"kill {number + 1}: after {pause:.2f} s, in the batch after {max(batches, default='none')}"
-        )
+        last = max(batches, default="none")
+        print(f"kill {number + 1}: after {pause:.2f} s, in the batch after {last}")
     driver.to_the_end()
     assert [
         event for event in driver.events if event["event"] == "pipeline.checkpoint_set_aside"
     ] == []
     assert outcome(lw, before) == truth
-    for key, said in told(lw, before).items():
-        assert repeated(said) == [], key
+    for key, values in published_values(lw, before).items():
+        assert outdated_repeats(values) == [], key
 
 
-def repeated(said: list[bytes | None]) -> list[bytes | None]:
-    """What is older, by its source, than something that was said before it, and yet was not said already."""
-    sources = [json.loads(value)["source"] if value is not None else {} for value in said]
+def outdated_repeats(values: list[bytes | None]) -> list[bytes | None]:
+    """Values with an older source than some earlier value that are not repeats of one."""
+    sources = [json.loads(value)["source"] if value is not None else {} for value in values]
     return [
         value
-        for number, (value, source) in enumerate(zip(said, sources, strict=True))
+        for number, (value, source) in enumerate(zip(values, sources, strict=True))
         if any(
-            before.get(place, -1) > source[place] for before in sources[:number] for place in source
+            earlier.get(partition, -1) > source[partition]
+            for earlier in sources[:number]
+            for partition in source
         )
-        and value not in said[:number]
+        and value not in values[:number]
     ]
 
 
 @pytest.mark.parametrize("victim", ["offsets", "state"])
-def test_a_damaged_checkpoint_is_set_aside_and_the_state_built_anew(
+def test_a_damaged_checkpoint_is_set_aside_and_the_state_rebuilt(
     lw: Installation, truth: dict[str, Any], tmp_path: Path, victim: str
 ) -> None:
     Driver(lw, tmp_path).to_the_end()
@@ -268,27 +269,27 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_state_built_anew(
         content = newest.read_bytes()
         newest.write_bytes(content[:-4] + bytes([content[-4] ^ 1]) + content[-3:])  # one digit
     else:
-        # On a file system without checksums nobody sees it before the query dies of it.
+        # Without checksums the damage is found only when the query dies of it.
         for file in query.rglob("*.crc"):
             file.unlink()
-        # Half of it: what stands behind the last record Spark never reads.
+        # Half of the file, since Spark never reads what follows the last record.
         for file in (query / "state").rglob("*.changelog"):
             content = file.read_bytes()
             file.write_bytes(content[: len(content) // 2])
-        # State is loaded by the next batch, and so there must be one: of a record that nothing is made of.
+        # The next batch loads the state: have one, by a record that the pipeline has no use for.
         lw.publish(BrokerRecord(broker=1, at=now(), rack="a", online=True))
-    ghosts = haunt(lw)
+    stale_keys = publish_stale_records(lw)
     before = ends(lw)
     with Supervised(lw, tmp_path) as supervised:
-        caught_up = supervised.wait_for(lambda: supervised.said("pipeline.caught_up"))[0]
-        assert supervised.wait_for(lambda: not ghosts & outcome(lw).keys()), (
-            "what nobody stands by is ended"
+        caught_up = supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))[0]
+        assert supervised.wait_for(lambda: not stale_keys & outcome(lw).keys()), (
+            "records that the rebuilt state does not confirm end"
         )
-        (aside,) = supervised.said("pipeline.checkpoint_set_aside")
+        (aside,) = supervised.named("pipeline.checkpoint_set_aside")
     assert caught_up["rebuilt"]
     assert ("checksum" in aside["reason"]) == (victim == "offsets")
     assert list(Path(aside["moved_to"]).iterdir())
-    assert len(supervised.said("pipeline.died")) == (victim == "state")
+    assert len(supervised.named("pipeline.died")) == (victim == "state")
     assert outcome(lw, before) == outcome(lw) == truth
 
 
@@ -300,15 +301,15 @@ def test_a_full_disk_costs_time_and_nothing_else(
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small disk can be had by root alone")
+        pytest.skip("only root can mount a small disk")
     ballast = small / "ballast"
     try:
         with Supervised(lw, tmp_path) as supervised:
-            supervised.wait_for(lambda: supervised.said("pipeline.batch"))
+            supervised.wait_for(lambda: supervised.named("pipeline.batch"))
             fill(ballast)
-            supervised.wait_for(lambda: supervised.said("pipeline.died"))
-            assert {event["cause"] for event in supervised.said("pipeline.failed")} == {"machine"}
-            assert supervised.said("pipeline.caught_up") == []
+            supervised.wait_for(lambda: supervised.named("pipeline.died"))
+            assert {event["cause"] for event in supervised.named("pipeline.failed")} == {"machine"}
+            assert supervised.named("pipeline.caught_up") == []
         with (
             Supervised(lw, tmp_path, allowed=0) as impatient,
             pytest.raises(PipelineFailedError, match="pipeline\\.restarts"),
@@ -316,34 +317,34 @@ def test_a_full_disk_costs_time_and_nothing_else(
             impatient.wait_for(lambda: False)
         ballast.unlink()
         with Supervised(lw, tmp_path) as supervised:
-            supervised.wait_for(lambda: supervised.said("pipeline.caught_up"))
-            assert supervised.said("pipeline.checkpoint_set_aside") == []
+            supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
+            assert supervised.named("pipeline.checkpoint_set_aside") == []
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
     assert outcome(lw, before) == truth
 
 
-def haunt(lw: Installation) -> set[str]:
-    """Let the topics tell of a group that is gone, and of one whose trigger stands no more; by their names in `outcome`."""
-    standing = outcome(lw)
+def publish_stale_records(lw: Installation) -> set[str]:
+    """Publish lag of a missing group and an ended trigger; returns their keys in `outcome`."""
+    published = outcome(lw)
     keys = {
-        "lag": (f'["lag","{GROUPS[0]}","{TOPIC}"]', f'["lag","ghost","{TOPIC}"]'),
+        "lag": (f'["lag","{GROUPS[0]}","{TOPIC}"]', f'["lag","gone","{TOPIC}"]'),
         "triggers": (f'["skew","{GROUPS[0]}"]', f'["skew","{GROUPS[1]}"]'),
     }
-    for name, (model, ghost) in keys.items():
-        value = {**standing[f"{name} {model}"]}
+    for name, (model, stale) in keys.items():
+        value = {**published[f"{name} {model}"]}
         if name == "triggers":
             value["group"] = GROUPS[1]
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         lw.producer.produce(
-            lw.prefix + name, text, ghost, partition_for(json.loads(ghost)[1], PARTITIONS[name])
+            lw.prefix + name, text, stale, partition_for(json.loads(stale)[1], PARTITIONS[name])
         )
     lw.producer.flush()
-    return {f"{name} {ghost}" for name, (_, ghost) in keys.items()}
+    return {f"{name} {stale}" for name, (_, stale) in keys.items()}
 
 
 def fill(file: Path) -> None:
-    """Take all the room that there is."""
+    """Write to a file until its disk is full."""
     with file.open("wb", buffering=0) as ballast:
         try:
             while True:
@@ -356,7 +357,7 @@ def test_a_broker_that_restarts_is_waited_for(
     own: Cluster, lw: Installation, tmp_path: Path
 ) -> None:
     with Supervised(lw, tmp_path) as supervised:
-        supervised.wait_for(lambda: supervised.said("pipeline.caught_up"))
+        supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
         own.stop_broker(1)
         time.sleep(3)
         own.start_broker(1)
@@ -364,13 +365,13 @@ def test_a_broker_that_restarts_is_waited_for(
         supervised.wait_for(
             lambda: outcome(lw)[f'lag ["lag","{GROUPS[2]}","{TOPIC}"]']["committed"][0] == 999
         )
-        assert supervised.said("pipeline.checkpoint_set_aside") == []
+        assert supervised.named("pipeline.checkpoint_set_aside") == []
 
 
-# The story, written once.
+# The input, written once.
 
 
-def write_story(lw: Installation) -> None:
+def write_input(lw: Installation) -> None:
     """Three groups read a topic; one's lag grows skewed, and a replica moves to another rack."""
     topic_id = str(lw._described(TOPIC).topic_id).translate(str.maketrans("+/", "-_"))
     commit_all(lw)
@@ -381,8 +382,8 @@ def write_story(lw: Installation) -> None:
         lw.publish(TopicRecord(topic=TOPIC, at=at, id=topic_id, racks=racks, **same), at=at)
 
     layout(begin, (("a",), ("b",), ("c",)))
-    for instance, places, rack in (("m0", (0, 1), "a"), ("m1", (2,), None)):
-        lw.publish(assigned(GROUPS[0], instance, places, rack), at=begin)
+    for instance, partitions, rack in (("m0", (0, 1), "a"), ("m1", (2,), None)):
+        lw.publish(assigned(GROUPS[0], instance, partitions, rack), at=begin)
     for second in range(1, 120):
         stable = (1000, 1000, 1000) if second < 20 else (1000, 4000, 141)
         at = begin + second * 1000
@@ -403,17 +404,17 @@ def commit_all(lw: Installation) -> None:
     ]
     for step in range(1, STEPS + 1):
         for reader in readers:
-            places = [
+            offsets = [
                 TopicPartition(TOPIC, number, offset)
                 for number, offset in enumerate((step, 2 * step, 40))
             ]
-            reader.commit(offsets=places, asynchronous=False)
+            reader.commit(offsets=offsets, asynchronous=False)
     for reader in readers:
         reader.close()
 
 
 def assigned(
-    group: str, instance: str, places: tuple[int, ...], rack: str | None
+    group: str, instance: str, partitions: tuple[int, ...], rack: str | None
 ) -> MemberAssignment:
     return MemberAssignment(
         group=group,
@@ -423,7 +424,7 @@ def assigned(
         group_epoch=1,
         member_epoch=1,
         state="active",
-        assigned={TOPIC: places},
+        assigned={TOPIC: partitions},
         pending={},
         revoking={},
         rack=rack,

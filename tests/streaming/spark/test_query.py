@@ -1,4 +1,4 @@
-"""The query on real brokers: what consumers commit comes out as lag and triggers, and restarts leave no trace."""
+"""The query on real brokers: commits become lag and triggers, and restarts leave no trace."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from levelwind_testing.pipeline.installation import (
     now,
 )
 from streaming.errors import ClusterUnreachable, TopicMissing
-from streaming.spark import query as pipeline
+from streaming.spark import query
 from streaming.spark.progress import (
     Progress,
     Terminated,
@@ -34,16 +34,16 @@ OFFSETS = "__consumer_offsets"
 
 
 class Running:
-    """A query, and what it told."""
+    """A running query and its news."""
 
     def __init__(self, spark: SparkSession, settings: PipelineSettings) -> None:
-        self.told: list[Progress | Terminated] = []
+        self.news: list[Progress | Terminated] = []
         self.set_aside: list[str] = []
-        self.query = pipeline.start(spark, settings, self.told.append, self.set_aside.append)
+        self.query = query.start(spark, settings, self.news.append, self.set_aside.append)
 
     @property
     def batches(self) -> list[Progress]:
-        return [told for told in self.told if isinstance(told, Progress)]
+        return [news for news in self.news if isinstance(news, Progress)]
 
     def counted(self, what: str) -> dict[str, int]:
         total: dict[str, int] = {}
@@ -100,7 +100,8 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
         assert message.error() is None
         consumer.commit(message=message, asynchronous=False)
     committed = consumer.committed([TopicPartition(topic, partition) for partition in range(3)])
-    truth = [end - max(place.offset, 0) for place, end in zip(committed, [100, 50, 0], strict=True)]
+    offsets = [partition.offset for partition in committed]
+    truth = [end - max(offset, 0) for offset, end in zip(offsets, [100, 50, 0], strict=True)]
     sampled = lw.sample(topic)
     found = lw.eventually(
         lambda: (
@@ -112,7 +113,7 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
     )
     assert sum(truth) == 90
     assert found["id"] == sampled.id
-    assert found["committed"] == [place.offset if place.offset >= 0 else -1 for place in committed]
+    assert found["committed"] == [max(offset, -1) for offset in offsets]
     assert found["end"] == [100, 50, 0]
     consumer.close()
 
@@ -225,24 +226,24 @@ def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
     assert by_topic[lw.topics.metadata]["reason"].startswith("malformed record of ours: not JSON")
 
 
-def test_an_unreachable_cluster_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_ends_the_start(spark: SparkSession, tmp_path: Path) -> None:
     settings = PipelineSettings(
         bootstrap="127.0.0.1:9",
         checkpoint=tmp_path,
         start_timeout=1000,
     )
     with pytest.raises(ClusterUnreachable):
-        pipeline.start(spark, settings)
+        query.start(spark, settings)
 
 
-def test_missing_topics_of_ours_are_said(
+def test_missing_topics_end_the_start_with_their_names(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     settings = PipelineSettings(
         bootstrap=cluster.bootstrap, checkpoint=tmp_path, prefix="nobodys.", start_timeout=1000
     )
     with pytest.raises(TopicMissing, match=r"nobodys\.metadata"):
-        pipeline.start(spark, settings)
+        query.start(spark, settings)
 
 
 def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does(
@@ -256,7 +257,7 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
     whole.create(topic, 3)
     begin = now()
     for lw in (whole, broken):
-        write_story(lw, topic, group, begin)
+        write_input(lw, topic, group, begin)
     for step in range(1, 60):
         whole.commit(group, topic, {0: step, 1: 2 * step, 2: 40})
 
@@ -271,15 +272,18 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
         )
 
     def outcome(lw: Installation) -> str:
-        """The lag in full; of the triggers which stand: their numbers are those of the moment, which batches decide."""
+        """The lag in full, and the keys of the active triggers.
+
+        A trigger's figures are those of the sample that raised it, which depends on the batches.
+        """
         lag = {repr(key): value for key, value in lw.latest("lag").items() if group in key}
-        standing = sorted(repr(key) for key in lw.latest("triggers") if group in key)
-        return json.dumps([lag, standing], sort_keys=True).replace(lw.prefix, "")
+        active = sorted(repr(key) for key in lw.latest("triggers") if group in key)
+        return json.dumps([lag, active], sort_keys=True).replace(lw.prefix, "")
 
     unbroken = Running(spark, settings(whole))
     whole.eventually(lambda: done(unbroken))
     unbroken.query.stop()
-    for pause in (6.0, 1.5, 0.4, 2.5):  # within the first batch, or a later one, wherever it falls
+    for pause in (6.0, 1.5, 0.4, 2.5):  # seconds; within the first batch or any later one
         stopped = Running(spark, settings(broken))
         time.sleep(pause)
         stopped.query.stop()
@@ -294,13 +298,13 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
 
 
 def done(running: Running) -> bool:
-    """Whether all that there was to read has been read; a query that goes on may find nothing left."""
+    """Whether the query has read all its input; a restarted one may find nothing left."""
     assert running.query.isActive, running.query.exception()
     return bool(running.query.status["message"] == "Waiting for data to arrive")
 
 
-def write_story(lw: Installation, topic: str, group: str, begin: int) -> None:
-    """The same records for each installation: their times are part of the story."""
+def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
+    """Write the input of an installation; `begin` is the time of its first record."""
     topic_id = str(lw._described(topic).topic_id).translate(str.maketrans("+/", "-_"))
 
     def layout(at: int, racks: tuple[tuple[str, ...], ...]) -> None:
@@ -317,7 +321,7 @@ def write_story(lw: Installation, topic: str, group: str, begin: int) -> None:
             OffsetsRecord(topic=topic, at=at, id=topic_id, begin=(0, 0, 0), stable=ends, high=ends),
             at=at,
         )
-    # Last, so that its batch, whichever it is, finds the group there: what a group sees first is its baseline.
+    # Last, so that its batch finds the group known: the first layout of a group is its baseline.
     layout(begin + 60_000, (("a",), ("b",), ("a",)))
 
 

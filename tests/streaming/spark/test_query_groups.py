@@ -1,4 +1,4 @@
-"""The query on real brokers: KIP-848 consumers own what they own, and dead letters get their second chance."""
+"""The query on real brokers: owners in KIP-848 groups, and dead letters that are retried."""
 
 import json
 from collections.abc import Callable
@@ -67,30 +67,31 @@ def test_owners_and_racks_of_a_kip_848_group_come_and_go_with_its_members(
     assert len(read) == 20
     first.commit(asynchronous=False)
 
-    def told(*members: Consumer) -> dict[str, Any]:
-        """The lag record once it says that each partition is owned by one of these, and each of them owns some."""
-        names = {one.memberid() for one in members}
+    def lag_with_owners(*members: Consumer) -> dict[str, Any]:
+        """The lag record, once each of these members and no other owns a partition."""
+        names = {member.memberid() for member in members}
 
         def answer() -> Any:
-            for one in members:
-                one.poll(0.1)
+            for consumer in members:
+                consumer.poll(0.1)
             lw.sample(topic)
             found = lag_of(lw, group, topic)
             return set(owners(found)) == names and found
 
         return dict(lw.eventually(answer))
 
-    alone = told(first)
+    alone = lag_with_owners(first)
     assert alone["local"] == ["a" in racks for racks in layout.racks]
     assert alone["lag"] == [0, 0]
     second = member("c")
-    shared = told(first, second)
+    shared = lag_with_owners(first, second)
     racks = {first.memberid(): "a", second.memberid(): "c"}
     assert shared["local"] == [
-        racks[str(owner)] in near for owner, near in zip(owners(shared), layout.racks, strict=True)
+        racks[str(owner)] in replicas
+        for owner, replicas in zip(owners(shared), layout.racks, strict=True)
     ]
     first.close()
-    told(second)
+    lag_with_owners(second)
     second.close()
     lw.eventually(lambda: (lw.sample(topic), "owner" not in lag_of(lw, group, topic))[1])
     assert lag_of(lw, group, topic)["committed"] == [10, 10], "its offsets are still there"
@@ -100,19 +101,19 @@ def test_owners_and_racks_of_a_kip_848_group_come_and_go_with_its_members(
 
 
 def of_version(newest_commit: int) -> SimpleNamespace:
-    """The intake as it was when brokers' commits had no newer version than this."""
+    """The ingest module of a release that knows commits up to a version."""
 
     def pack_batch(records: Any, topics: Any) -> Any:  # in Spark's worker, which outlives a query
-        from streaming.decoding import ingest as there  # noqa: PLC0415
+        from streaming.decoding import ingest as worker_ingest  # noqa: PLC0415
         from streaming.decoding import offset_commits  # noqa: PLC0415
 
         offset_commits.NEWEST = newest_commit
-        return there.pack_batch(records, topics)
+        return worker_ingest.pack_batch(records, topics)
 
     return SimpleNamespace(read_batch=ingest.read_batch, pack_batch=pack_batch)
 
 
-def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
+def test_a_dead_letter_that_an_upgrade_can_read_counts_once_an_operator_retries_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = "work"
@@ -122,15 +123,21 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
         lw.fill(topic, [10, 10])
         lw.observe(topic)
         settings = PipelineSettings(bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix)
-        aside: list[Any] = []
+        set_aside: list[Any] = []
 
         def started(version: int) -> Any:
             monkeypatch.setattr(pipeline, "ingest", of_version(version))
-            return pipeline.start(spark, settings, on_set_aside=aside.append)
+            return pipeline.start(spark, settings, on_set_aside=set_aside.append)
 
         def command(*options: str) -> list[dict[str, Any]]:
-            words = ["dead-letters", "--bootstrap", lw.bootstrap, "--set", f"prefix={lw.prefix}"]
-            done = CliRunner().invoke(main, [*words, "--format", "json", *options])
+            arguments = [
+                "dead-letters",
+                "--bootstrap",
+                lw.bootstrap,
+                "--set",
+                f"prefix={lw.prefix}",
+            ]
+            done = CliRunner().invoke(main, [*arguments, "--format", "json", *options])
             assert done.exit_code == 0, done.output
             return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -147,8 +154,8 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
 
         new = started(4)
         listed = command()
-        assert [one["reason"] for one in listed] == ["unknown commit version"] * 4
-        assert sorted(one["verdict"] for one in listed) == [
+        assert [letter["reason"] for letter in listed] == ["unknown commit version"] * 4
+        assert sorted(letter["verdict"] for letter in listed) == [
             "outdated",
             "readable",
             "readable",
@@ -163,5 +170,5 @@ def test_what_an_upgrade_can_read_counts_once_an_operator_asks_for_it(
         assert command("--retry") == []
         lw.commit("g", topic, {0: 6})
         lw.eventually(lambda: lag_of(lw, "g", topic)["committed"] == [6, 5])
-        assert aside == []
+        assert set_aside == []
         new.stop()

@@ -18,12 +18,12 @@ TYPES = {
     ("row", "schema"),
     [(PackedRows, schemas.PACKED), (rows.Row, schemas.ROWS), (rows.SinkRow, schemas.SINK)],
 )
-def test_a_tables_row_and_schema_say_the_same(row: type, schema: StructType) -> None:
+def test_the_rows_and_the_schema_of_a_table_agree(row: type, schema: StructType) -> None:
     assert list(row.__annotations__) == schema.fieldNames()
     for field in schema:
         annotation = row.__annotations__[field.name]
-        said = annotation if isinstance(annotation, str) else annotation.__forward_arg__
-        # What the intake makes are columns: a list of what a row has.
-        types, nullable = TYPES[said.removeprefix("list[").removesuffix("]")]
+        name = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        # `PackedRows` has columns: lists of what a row has.
+        types, nullable = TYPES[name.removeprefix("list[").removesuffix("]")]
         assert isinstance(field.dataType, types), field.name
         assert field.nullable is nullable, field.name
