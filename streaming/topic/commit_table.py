@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streaming.rules.event_time import UNKNOWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
 
 SHIFT = 32
 PARTITION = (1 << SHIFT) - 1
-NOTHING = -1
 COLUMNS = ("code", "offset", "at", "topic_id", "source", "position")
-MARKS = ("older", "younger")
+BASELINES = ("old_baseline", "new_baseline")
 NARROW = ("topic_id", "source")
 
 
@@ -49,14 +50,14 @@ class CommitTable:
     """The partition of the offsets topic, and"""
     position: Int64
     """the offset there."""
-    older: Int64
-    """The offsets at two marks in time, `NOTHING` where there was no commit then."""
-    younger: Int64
+    old_baseline: Int64
+    """The offsets at two marks in time, `UNKNOWN` where there was no commit then."""
+    new_baseline: Int64
 
     @classmethod
     def empty(cls) -> CommitTable:
         """No commit at all."""
-        columns: dict[str, Any] = {name: _none() for name in (*COLUMNS, *MARKS)}
+        columns: dict[str, Any] = {name: _none() for name in (*COLUMNS, *BASELINES)}
         return cls(**columns)
 
     @property
@@ -69,11 +70,11 @@ class CommitTable:
         """Of each entry, the partition."""
         return self.code & PARTITION
 
-    def columns(self, prefix: str = "", *, marks: bool = True) -> dict[str, npt.NDArray[Any]]:
+    def columns(self, prefix: str = "", *, baselines: bool = True) -> dict[str, npt.NDArray[Any]]:
         """To be packed."""
         return {
             prefix + name: getattr(self, name).astype(np.int32 if name in NARROW else np.int64)
-            for name in (COLUMNS + MARKS if marks else COLUMNS)
+            for name in (COLUMNS + BASELINES if baselines else COLUMNS)
         }
 
     @classmethod
@@ -86,17 +87,19 @@ class CommitTable:
     ) -> CommitTable:
         """From what was packed."""
         wide: dict[str, Any] = {name: columns[prefix + name].astype(np.int64) for name in COLUMNS}
-        unmarked = np.full(wide["code"].size, NOTHING, np.int64)
-        marks: dict[str, Any] = {name: columns.get(prefix + name, unmarked) for name in MARKS}
-        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide, **marks)
+        unmarked = np.full(wide["code"].size, UNKNOWN, np.int64)
+        baselines: dict[str, Any] = {
+            name: columns.get(prefix + name, unmarked) for name in BASELINES
+        }
+        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide, **baselines)
 
     def take(self, rows: Int64 | Mask) -> CommitTable:
         """Some entries, in their order."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in (*COLUMNS, *MARKS)})
+        return replace(self, **{name: getattr(self, name)[rows] for name in (*COLUMNS, *BASELINES)})
 
-    def marked(self) -> CommitTable:
+    def with_new_baseline(self) -> CommitTable:
         """With a mark at this time; the older of the former two is forgotten."""
-        return replace(self, older=self.younger, younger=self.offset)
+        return replace(self, old_baseline=self.new_baseline, new_baseline=self.offset)
 
     def naming(self, groups: Iterable[str]) -> CommitTable:
         """This table with the names of some groups added: of those that read the topic without a commit."""
@@ -119,9 +122,9 @@ class CommitTable:
         columns: dict[str, Any] = {
             name: np.concatenate(part) if part else _none() for name, part in parts.items()
         }
-        unmarked = np.full(columns["code"].size, NOTHING, np.int64)
-        marks: dict[str, Any] = dict.fromkeys(MARKS, unmarked)
-        news = CommitTable(**names, **columns, **marks)
+        unmarked = np.full(columns["code"].size, UNKNOWN, np.int64)
+        baselines: dict[str, Any] = dict.fromkeys(BASELINES, unmarked)
+        news = CommitTable(**names, **columns, **baselines)
         return replace(self, **names), news.in_log_order()
 
     def in_log_order(self) -> CommitTable:
@@ -132,7 +135,7 @@ class CommitTable:
         """These entries and some others, which have the same numbers and more names."""
         both: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(later, name)])
-            for name in (*COLUMNS, *MARKS)
+            for name in (*COLUMNS, *BASELINES)
         }
         return replace(later, **both)
 
@@ -147,7 +150,7 @@ class CommitTable:
         known = np.zeros(place.size, np.bool_)
         inside = place < self.code.size
         known[inside] = self.code[place[inside]] == news.code[inside]
-        columns: dict[str, Any] = {name: getattr(self, name) for name in (*COLUMNS, *MARKS)}
+        columns: dict[str, Any] = {name: getattr(self, name) for name in (*COLUMNS, *BASELINES)}
         for name in COLUMNS[1:]:  # a mark is what stood there then, whatever came since
             columns[name] = columns[name].copy()
             columns[name][place[known]] = getattr(news, name)[known]
@@ -192,7 +195,7 @@ def used(columns: Iterable[Int64], size: int) -> Int64:
     return np.flatnonzero(found[:-1])
 
 
-def in_order(news: CommitTable) -> Int64:
+def effective_times(news: CommitTable) -> Int64:
     """When each commit takes effect: at its own time, but never before one that stands before it in the log.
 
     `news` is in log order, source partition by source partition.

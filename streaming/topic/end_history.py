@@ -50,7 +50,7 @@ class EndOffsetHistory:
         """No sample was taken yet."""
         return cls(at=np.zeros(0, np.int64), end=np.zeros((0, 0), np.int64))
 
-    def sampled(self, at: int, end: Int64) -> EndOffsetHistory:
+    def with_sample(self, at: int, end: Int64) -> EndOffsetHistory:
         """With one sample more; `end` is indexed by partition."""
         known = self.end[:, : end.size]
         if known.shape[1] < end.size:  # the topic grew

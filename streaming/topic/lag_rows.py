@@ -101,7 +101,7 @@ class Lags:
             begin=state.begin,
             end=sampled_end(state, rule),
             reset=rule.reset,
-            data_end=state.data if rule.end_kind == "stable" else None,
+            data_end=state.data_end if rule.end_kind == "stable" else None,
         )
         seconds, at_least = _seconds(state, rule, committed, lag.lag)
         return cls(
@@ -127,7 +127,7 @@ class Lags:
         return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
-def moments(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
+def lag_samples(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
     """By number, what each group is judged by."""
     longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
@@ -154,11 +154,11 @@ def lag_rows(
     shared: dict[str, str | None] = {
         "at": str(state.at),
         "begin": lag_json.column(state.begin),
-        "data_end": lag_json.column(state.data) if (state.data >= 0).any() else None,
+        "data_end": lag_json.column(state.data_end) if (state.data_end >= 0).any() else None,
         "end": lag_json.column(sampled_end(state, rule)),
         "end_kind": lag_json.text(rule.end_kind),
-        "end_read_at": lag_json.column(state.read_at)
-        if (state.read_at != state.at).any()
+        "end_read_at": lag_json.column(state.end_read_at)
+        if (state.end_read_at != state.at).any()
         else None,
         "id": lag_json.text(state.id),
         "racks": lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
@@ -212,16 +212,16 @@ def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> 
 def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
     """Records that arrive a second, by partition; offsets that groups commit their way forward; NaN: not known."""
     end = sampled_end(state, rule)
-    if not state.marks or state.marks[0].at >= state.at:
+    if not state.baselines or state.baselines[0].at >= state.at:
         return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
-    mark = state.marks[0]
+    mark = state.baselines[0]
     seconds = (state.at - mark.at) / 1000
     then = np.full(end.size, UNKNOWN, np.int64)
     then[: mark.end.size] = mark.end[: end.size]
     rate: Floats = np.where((then < 0) | (end < 0), np.nan, np.maximum(end - then, 0) / seconds)
     commits = state.commits
     committed = cells.fill(commits.offset)
-    before = cells.fill(commits.older if len(state.marks) == 2 else commits.younger)
+    before = cells.fill(commits.old_baseline if len(state.baselines) == 2 else commits.new_baseline)
     known = (committed != UNKNOWN) & (before != UNKNOWN)
     velocity: Floats = np.where(known, np.maximum(committed - before, 0) / seconds, np.nan)
     return rate.round(2), velocity.round(2)
@@ -229,7 +229,7 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
 
 def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
     """By group, the newest of its commits in the offsets topic, and the sample."""
-    commits, sampled = state.commits, dict([state.sampled] if state.sampled else [])
+    commits, sampled = state.commits, dict([state.sample_position] if state.sample_position else [])
     first, last = np.searchsorted(commits.group, [numbers, numbers + 1])
     newest = np.lexsort((commits.position, commits.group))  # of each group's entries the last
     sources = [sampled] * numbers.size

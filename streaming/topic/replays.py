@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from streaming.topic.commit_table import CommitTable
 
 
-class Due(Enum):
+class Verdict(Enum):
     """What a replayed record is due."""
 
-    COUNTS = auto()
+    APPLIES = auto()
     OUTDATED = auto()
     """Something newer is known."""
     UNSURE = auto()
     """Something newer may have come and gone: it must be asked for again."""
 
 
-def of_commit(
+def commit_verdict(
     replay: TopicCommits,
     tables: Iterable[CommitTable],
     batches: Iterable[TopicCommits],
-    buried: Mapping[str, int],
-) -> Due:
+    last_tombstones: Mapping[str, int],
+) -> Verdict:
     """What a replayed commit is due.
 
     Args:
         replay: one commit.
         tables: those that are known.
         batches: those that were read with it.
-        buried: by partition of the offsets topic, the offset of the last tombstone before this batch.
+        last_tombstones: by partition of the offsets topic, the offset of the last tombstone before this batch.
     """
     group, partition = replay.groups[int(replay.group[0])], int(replay.partition[0])
     source, position = int(replay.source[0]), int(replay.position[0])
@@ -57,36 +57,38 @@ def of_commit(
             same = (known.group == known.groups.index(group)) & (known.partition == partition)
             newest = max(newest, int(known.position[same].max(initial=-1)))
     if newest >= position:
-        return Due.OUTDATED
+        return Verdict.OUTDATED
     # Older than what it stands before, or alone: a tombstone of its key may have come between.
-    return Due.UNSURE if buried.get(str(source), -1) >= replay.until else Due.COUNTS
+    return (
+        Verdict.UNSURE if last_tombstones.get(str(source), -1) >= replay.until else Verdict.APPLIES
+    )
 
 
-def of_observed(
-    replay: Raw, sampled: tuple[str, int] | None, laid_out: tuple[str, int] | None
-) -> Due:
+def record_verdict(
+    replay: Raw, sampled: tuple[str, int] | None, layout_position: tuple[str, int] | None
+) -> Verdict:
     """What a replayed record of the observer is due; the places are those of the newest ones."""
     record = decode("metadata", replay.key, replay.value)
     match record:
         case OffsetsRecord():
             newest = [sampled]
         case TopicRecord():
-            newest = [laid_out]
+            newest = [layout_position]
         case _:  # a tombstone
-            newest = [sampled, laid_out]
+            newest = [sampled, layout_position]
     here = f"{replay.topic}/{replay.partition}"
     later = any(
         place is not None and place[0] == here and place[1] > replay.offset for place in newest
     )
-    return Due.OUTDATED if later else Due.COUNTS
+    return Verdict.OUTDATED if later else Verdict.APPLIES
 
 
-def buried_by(batches: Iterable[TopicCommits], before: Mapping[str, int]) -> dict[str, int]:
+def newest_tombstones(batches: Iterable[TopicCommits], before: Mapping[str, int]) -> dict[str, int]:
     """By partition of the offsets topic, the offset of the last tombstone."""
-    buried = dict(before)
+    last_tombstones = dict(before)
     for batch in batches:
         gone = batch.offset < 0
         for source in np.unique(batch.source[gone]).tolist():
             last = int(batch.position[gone & (batch.source == source)].max())
-            buried[str(source)] = max(last, buried.get(str(source), -1))
-    return buried
+            last_tombstones[str(source)] = max(last, last_tombstones.get(str(source), -1))
+    return last_tombstones

@@ -2,7 +2,7 @@
 
 Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 a group and partition that it
 committed, with the two marks that its velocity is measured from; 40 a commit that waits for the sample that counts it, of
-which there are at most `PENDING` more than commits that are counted; at most `HELD` samples that wait for commits to be
+which there are at most `UNCOUNTED_MARGIN` more than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples that wait for commits to be
 read. Measured: 237 bytes a partition with one group and one mark.
 """
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
-VERSION = 3
-READER_TTL = 7 * 24 * 60 * 60 * 1000
+VERSION = 4
+READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
 """Milliseconds of event time after its last plan that a group counts as a reader without a commit: as long as brokers keep
 the offsets of a group that is empty (offsets.retention.minutes)."""
-PENDING = 4096
-HELD = 64
+UNCOUNTED_MARGIN = 4096
+MAX_DEFERRED_RECORDS = 64
 
 
 def _none() -> Int64:
@@ -59,7 +59,7 @@ class LagRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Baseline:
     """The ends at one time, to measure speeds from; of the commits' part see `CommitTable`."""
 
     at: int
@@ -76,30 +76,30 @@ class TopicState:
     begin: Int64
     stable: Int64
     high: Int64
-    data: Int64
+    data_end: Int64
     """Where the records end that a read_committed consumer is given, if that is known to be below `stable`."""
-    read_at: Int64
+    end_read_at: Int64
     """When the end was last read."""
     racks: Racks = ()
     racks_at: int = UNKNOWN
-    sampled: tuple[str, int] | None = None
+    sample_position: tuple[str, int] | None = None
     """Where the last sample stands: "topic/partition" and offset; likewise"""
-    laid_out: tuple[str, int] | None = None
+    layout_position: tuple[str, int] | None = None
     """the last layout."""
-    exact: bool = True
+    exact_cut: bool = True
     """Whether samples say how far commits had come."""
     commits: CommitTable
     """The newest commit of each group and partition as of the last sample."""
-    pending: CommitTable
+    uncounted_commits: CommitTable
     """Those that came after it, all of them, in log order."""
-    held: tuple[bytes, ...] = ()
+    deferred_records: tuple[bytes, ...] = ()
     """Records of the topic, each `Raw`, from the first sample on whose commits are not all read yet."""
-    readers: Mapping[str, int] = field(default_factory=dict)
+    planned_readers: Mapping[str, int] = field(default_factory=dict)
     """By group, since when a plan says that it reads the topic: it counts without a commit, too."""
-    buried: Mapping[str, int] = field(default_factory=dict)
+    last_tombstones: Mapping[str, int] = field(default_factory=dict)
     """By partition of the offsets topic, where the last tombstone of a commit stood: a replay must not be behind it."""
     history: EndOffsetHistory
-    marks: tuple[Mark, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     """At most two, the older first."""
 
     @classmethod
@@ -107,22 +107,26 @@ class TopicState:
         """Nothing is known."""
         none = CommitTable.empty()
         arrays: dict[str, Any] = {name: _none() for name in _ARRAYS}
-        return cls(**arrays, commits=none, pending=none, history=EndOffsetHistory.empty())
+        return cls(**arrays, commits=none, uncounted_commits=none, history=EndOffsetHistory.empty())
 
     @property
     def blank(self) -> bool:
         """Whether there is nothing to keep."""
         return not (
-            self.id or self.commits.code.size or self.pending.code.size or self.readers or self.held
+            self.id
+            or self.commits.code.size
+            or self.uncounted_commits.code.size
+            or self.planned_readers
+            or self.deferred_records
         )
 
     def compact(self) -> TopicState:
         """Without names that nothing uses."""
-        pending = replace(
-            self.pending, groups=self.commits.groups, topic_ids=self.commits.topic_ids
+        uncounted_commits = replace(
+            self.uncounted_commits, groups=self.commits.groups, topic_ids=self.commits.topic_ids
         )
-        commits, pending = compacted(self.commits, pending)
-        return replace(self, commits=commits, pending=pending)
+        commits, uncounted_commits = compacted(self.commits, uncounted_commits)
+        return replace(self, commits=commits, uncounted_commits=uncounted_commits)
 
     def pack(self) -> bytes:
         """The state store's value."""
@@ -130,17 +134,19 @@ class TopicState:
             "state": VERSION,
             "groups": self.commits.groups,
             "topic_ids": self.commits.topic_ids,
-            "readers": dict(self.readers),
-            "buried": dict(self.buried),
-            "held": [len(payload) for payload in self.held],
-            "marks": [mark.at for mark in self.marks],
+            "planned_readers": dict(self.planned_readers),
+            "last_tombstones": dict(self.last_tombstones),
+            "deferred_records": [len(payload) for payload in self.deferred_records],
+            "baselines": [mark.at for mark in self.baselines],
         }
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
-        if self.held:
-            arrays["held"] = np.frombuffer(b"".join(self.held), np.uint8)
-        for number, mark in enumerate(self.marks):
-            arrays[f"mark{number}"] = mark.end
-        commits = self.commits.columns() | self.pending.columns("pending_", marks=False)
+        if self.deferred_records:
+            arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
+        for number, mark in enumerate(self.baselines):
+            arrays[f"baseline{number}"] = mark.end
+        commits = self.commits.columns() | self.uncounted_commits.columns(
+            "uncounted_", baselines=False
+        )
         return pack(meta, arrays | self.history.arrays() | commits)
 
     @classmethod
@@ -150,29 +156,34 @@ class TopicState:
         if meta.get("state") != VERSION:
             raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
         names = meta["groups"], meta["topic_ids"]
-        bounds = np.cumsum([0, *meta["held"]]).tolist()
-        held = arrays["held"].tobytes() if "held" in arrays else b""
+        bounds = np.cumsum([0, *meta["deferred_records"]]).tolist()
+        deferred_records = (
+            arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
+        )
         known: dict[str, Any] = {name: meta[name] for name in _SCALARS}
         columns: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         return cls(
             **known,
             **columns,
             racks=tuple(map(tuple, meta["racks"])),
-            sampled=_place(meta["sampled"]),
-            laid_out=_place(meta["laid_out"]),
+            sample_position=_place(meta["sample_position"]),
+            layout_position=_place(meta["layout_position"]),
             commits=CommitTable.of(*names, arrays),
-            pending=CommitTable.of(*names, arrays, "pending_"),
-            held=tuple(held[first:last] for first, last in itertools.pairwise(bounds)),
+            uncounted_commits=CommitTable.of(*names, arrays, "uncounted_"),
+            deferred_records=tuple(
+                deferred_records[first:last] for first, last in itertools.pairwise(bounds)
+            ),
             history=EndOffsetHistory.of(arrays),
-            marks=tuple(
-                Mark(at=at, end=arrays[f"mark{number}"]) for number, at in enumerate(meta["marks"])
+            baselines=tuple(
+                Baseline(at=at, end=arrays[f"baseline{number}"])
+                for number, at in enumerate(meta["baselines"])
             ),
         )
 
 
-_META = ("id", "at", "racks", "racks_at", "sampled", "laid_out", "exact")
-_SCALARS = ("id", "at", "racks_at", "exact", "readers", "buried")
-_ARRAYS = ("begin", "stable", "high", "data", "read_at")
+_META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
+_SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
+_ARRAYS = ("begin", "stable", "high", "data_end", "end_read_at")
 
 
 def _place(value: list[object] | None) -> tuple[str, int] | None:

@@ -4,8 +4,8 @@ A sample is a cut through all logs at one time: the ends of the topic's partitio
 come. What a group is judged by, its moment at that sample, counts the commits below the cut and no other, whatever the
 batches: commits beyond it wait in the state for the next sample, and a sample whose commits are not all read yet waits,
 with all that follows it in its log, for the batch that brings them. So a pipeline that reads a backlog, with one topic
-far ahead of another, gives the same triggers as one that keeps pace. Three limits. More than `HELD` samples do not wait:
-the oldest are dropped, as if they had not been taken. Of more than `PENDING` commits beyond those that are counted all
+far ahead of another, gives the same triggers as one that keeps pace. Three limits. More than `MAX_DEFERRED_RECORDS` samples do not wait:
+the oldest are dropped, as if they had not been taken. Of more than `UNCOUNTED_MARGIN` commits beyond those that are counted all
 are counted early, so that an old sample may find less lag than there was, never more. And of a group's commits to a
 partition within one of the intake's buckets of time the last alone may arrive here: a cut between two such may count the
 earlier of them or the one before both.
@@ -44,27 +44,27 @@ from streaming.rules.event_time import (
 )
 from streaming.topic.commit_table import (
     CommitTable,
-    in_order,
+    effective_times,
     used,
 )
 from streaming.topic.lag_rows import (
     Lags,
     lag_rows,
-    moments,
+    lag_samples,
     sampled_end,
 )
 from streaming.topic.replays import (
-    Due,
-    buried_by,
-    of_commit,
-    of_observed,
+    Verdict,
+    commit_verdict,
+    newest_tombstones,
+    record_verdict,
 )
 from streaming.topic.state import (
-    HELD,
-    PENDING,
-    READER_TTL,
+    MAX_DEFERRED_RECORDS,
+    READER_TTL_MS,
+    UNCOUNTED_MARGIN,
+    Baseline,
     LagRule,
-    Mark,
     TopicState,
 )
 
@@ -120,7 +120,7 @@ class _Turn:
         """When each of them counts for a sample that does not say how far commits had come."""
         self._reads: list[PlanCovers] = []
         """Newest first."""
-        self._name(tuple(self._state.readers))
+        self._name(tuple(self._state.planned_readers))
         self._committed: frozenset[int] = frozenset()
         """The numbers of the groups with a commit."""
         self._visible = self._visible_now()
@@ -149,20 +149,27 @@ class _Turn:
         self._name(tuple(reads.group for reads in self._reads))
         self._hear(batches + self._commits_again(replays, batches))
         raws = self._observed_again(raws)
-        held = [Raw.unpack(payload) for payload in self._state.held]
-        self._observe([*held, *sorted(raws, key=lambda raw: (raw.partition, raw.offset))])
+        deferred_records = [Raw.unpack(payload) for payload in self._state.deferred_records]
+        self._observe(
+            [*deferred_records, *sorted(raws, key=lambda raw: (raw.partition, raw.offset))]
+        )
 
     def _commits_again(
         self, replays: list[TopicCommits], batches: list[TopicCommits]
     ) -> list[TopicCommits]:
         """Which replayed commits count."""
-        tables = (self._state.commits, self._state.pending)
-        due = [(one, of_commit(one, tables, batches, self._state.buried)) for one in replays]
+        tables = (self._state.commits, self._state.uncounted_commits)
+        due = [
+            (one, commit_verdict(one, tables, batches, self._state.last_tombstones))
+            for one in replays
+        ]
         for commit, verdict in due:
-            if verdict is not Due.UNSURE:
+            if verdict is not Verdict.UNSURE:
                 self._settle(OFFSETS_TOPIC, int(commit.source[0]), int(commit.position[0]))
-        self._state = replace(self._state, buried=buried_by(batches, self._state.buried))
-        return [commit for commit, verdict in due if verdict is Due.COUNTS]
+        self._state = replace(
+            self._state, last_tombstones=newest_tombstones(batches, self._state.last_tombstones)
+        )
+        return [commit for commit, verdict in due if verdict is Verdict.APPLIES]
 
     def _observed_again(self, raws: list[Raw]) -> list[Raw]:
         """Records of the observer but replays that are outdated."""
@@ -170,7 +177,10 @@ class _Turn:
         for raw in raws:
             if raw.until >= 0:
                 self._settle(raw.topic, raw.partition, raw.offset)
-                if of_observed(raw, self._state.sampled, self._state.laid_out) is Due.OUTDATED:
+                if (
+                    record_verdict(raw, self._state.sample_position, self._state.layout_position)
+                    is Verdict.OUTDATED
+                ):
                     outdated.append(raw)
         return [raw for raw in raws if raw not in outdated]
 
@@ -182,11 +192,11 @@ class _Turn:
 
     def end(self) -> tuple[TopicState | None, list[Row]]:
         self._read_until(None)
-        limit = self._state.commits.code.size + PENDING
-        if not self._state.exact or self._news.code.size > limit:
+        limit = self._state.commits.code.size + UNCOUNTED_MARGIN
+        if not self._state.exact_cut or self._news.code.size > limit:
             self._count(np.ones(self._news.code.size, np.bool_))
         self._publish()
-        state = replace(self._state, pending=self._news).compact()
+        state = replace(self._state, uncounted_commits=self._news).compact()
         return (None if state.blank else state), self._out
 
     def _publish(self) -> None:
@@ -225,8 +235,8 @@ class _Turn:
         last[news.group] = news.at  # of several the last stays
         touched = used([news.group], len(named.groups))
         self._touched.update(zip(touched.tolist(), last[touched].tolist(), strict=True))
-        self._news = self._state.pending.followed_by(news).in_log_order()
-        self._effective = in_order(self._news)
+        self._news = self._state.uncounted_commits.followed_by(news).in_log_order()
+        self._effective = effective_times(self._news)
         self._state = replace(self._state, commits=named)
 
     def _visible_now(self) -> dict[int, str]:
@@ -240,8 +250,8 @@ class _Turn:
             reads = self._reads.pop()
             number = self._state.commits.groups.index(reads.group)
             self._touched.setdefault(number, reads.at)
-            readers = {**self._state.readers, reads.group: reads.at}
-            self._state = replace(self._state, readers=readers)
+            readers = {**self._state.planned_readers, reads.group: reads.at}
+            self._state = replace(self._state, planned_readers=readers)
             self._visible = self._visible_now()
             if self._state.racks_at != UNKNOWN:
                 self._tell_racks(number, reads.at)
@@ -301,7 +311,7 @@ class _Turn:
             else:  # a tombstone: the intake lets nothing else through
                 self._read_until(raw.timestamp)
                 self._forget(raw.timestamp)
-        self._state = replace(self._state, held=())
+        self._state = replace(self._state, deferred_records=())
 
     def _covers(self, commits: tuple[int, ...] | None) -> bool:
         """Whether the commits that belong to a sample are read."""
@@ -311,7 +321,7 @@ class _Turn:
 
     def _hold(self, raws: list[Raw]) -> None:
         """Keep records for a later batch; of too many the oldest samples are forgotten."""
-        spare = len(raws) - HELD
+        spare = len(raws) - MAX_DEFERRED_RECORDS
         kept: list[bytes] = []
         for raw in raws:
             if (
@@ -323,7 +333,7 @@ class _Turn:
                 spare -= 1
             else:
                 kept.append(raw.pack())
-        self._state = replace(self._state, held=tuple(kept))
+        self._state = replace(self._state, deferred_records=tuple(kept))
 
     def _lay_out(self, record: TopicRecord, place: tuple[str, int]) -> None:
         state = self._state
@@ -333,7 +343,9 @@ class _Turn:
             )  # who came before the change is to be told what it was
         self._begin_anew(record.id, record.at)
         self._observed = True
-        self._state = replace(self._state, racks=record.racks, racks_at=record.at, laid_out=place)
+        self._state = replace(
+            self._state, racks=record.racks, racks_at=record.at, layout_position=place
+        )
         for number in sorted(self._visible):
             self._tell_racks(number, record.at)
 
@@ -345,7 +357,7 @@ class _Turn:
             at=state.racks_at,
             notified_at=max(told, state.racks_at),
             racks=state.racks,
-            source=dict([state.laid_out] if state.laid_out else []),
+            source=dict([state.layout_position] if state.layout_position else []),
             committed=number in self._committed,
         )
         self._tell(self._visible[number], Kind.RACKS, row.pack())
@@ -354,19 +366,23 @@ class _Turn:
         state = self._state
         if record.id == state.id:
             told = (
-                state.sampled is not None
-                and state.sampled[0] == place[0]
-                and state.sampled[1] >= place[1]
+                state.sample_position is not None
+                and state.sample_position[0] == place[0]
+                and state.sample_position[1] >= place[1]
             )
             if told or 0 <= state.at - record.at < JUMP_MS:
                 return  # said already, or late
         self._begin_anew(record.id, record.at)
         self._count_until(record)
         self._observed = True
-        self._state = state = _sampled(self._state, record, place, self._rule)
-        readers = {group: at for group, at in state.readers.items() if record.at - at < READER_TTL}
-        if len(readers) < len(state.readers):
-            self._state = replace(self._state, readers=readers)
+        self._state = state = _with_sample(self._state, record, place, self._rule)
+        readers = {
+            group: at
+            for group, at in state.planned_readers.items()
+            if record.at - at < READER_TTL_MS
+        }
+        if len(readers) < len(state.planned_readers):
+            self._state = replace(self._state, planned_readers=readers)
             self._show(np.full(len(state.commits.groups), record.at, np.int64))
         self._judge()
 
@@ -375,7 +391,7 @@ class _Turn:
         if not self._visible:
             return
         self._judged = Lags.of(self._state, self._rule, sorted(self._visible))
-        for number, moment in moments(self._topic, self._judged):
+        for number, moment in lag_samples(self._topic, self._judged):
             self._tell(self._visible[number], Kind.LAG_SAMPLE, moment.pack())
 
     def _begin_anew(self, topic_id: str, at: int) -> None:
@@ -396,8 +412,8 @@ class _Turn:
             TopicState.empty(),
             id=topic_id,
             commits=commits,
-            readers=state.readers,
-            buried=state.buried,
+            planned_readers=state.planned_readers,
+            last_tombstones=state.last_tombstones,
         )
         self._visible = self._visible_now()
 
@@ -413,7 +429,7 @@ class _Turn:
             return others | (young if gone else young & (commits.topic_id < 0))
 
         # What no sample of the former topic has counted came after the last of them, whatever its clock says.
-        by_cut = state.exact and state.at != UNKNOWN and not gone
+        by_cut = state.exact_cut and state.at != UNKNOWN and not gone
         news, commits = self._news, state.commits
         stays = kept(news, np.ones(news.at.size, np.bool_) if by_cut else news.at >= since)
         self._news, self._effective = news.take(stays), self._effective[stays]
@@ -427,8 +443,10 @@ class _Turn:
         self._state = replace(
             TopicState.empty(),
             commits=self._state.commits,
-            readers={group: since for group, since in self._state.readers.items() if since > at},
-            buried=self._state.buried,
+            planned_readers={
+                group: since for group, since in self._state.planned_readers.items() if since > at
+            },
+            last_tombstones=self._state.last_tombstones,
         )
         self._visible = self._visible_now()
 
@@ -443,7 +461,7 @@ class _Turn:
 
 def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:
     """The numbers of the groups with a commit that may be of this topic; these, and those that read it by plan, by number."""
-    commits, readers = state.commits, state.readers
+    commits, readers = state.commits, state.planned_readers
     by_plan = [n for n, name in enumerate(commits.groups) if name in readers] if readers else []
     mine = commits.group[commits.of_topic(state.id)] if state.id else commits.group
     committed = frozenset(used([mine], len(commits.groups)).tolist())
@@ -452,7 +470,7 @@ def _groups(state: TopicState) -> tuple[frozenset[int], dict[int, str]]:
     }
 
 
-def _sampled(
+def _with_sample(
     state: TopicState, record: OffsetsRecord, place: tuple[str, int], rule: LagRule
 ) -> TopicState:
     """With a sample more, which counts the commits that the state has."""
@@ -468,18 +486,24 @@ def _sampled(
         begin=_newest(state.begin, np.array(record.begin, np.int64)),
         stable=_newest(state.stable, np.array(record.stable, np.int64)),
         high=_newest(state.high, np.array(record.high, np.int64)),
-        data=np.where(read, data, _newest(state.data, data)),
-        read_at=_newest(state.read_at, np.where(read, record.at, UNKNOWN)),
-        sampled=place,
-        exact=record.offsets_topic_ends is not None,
+        data_end=np.where(read, data, _newest(state.data_end, data)),
+        end_read_at=_newest(state.end_read_at, np.where(read, record.at, UNKNOWN)),
+        sample_position=place,
+        exact_cut=record.offsets_topic_ends is not None,
     )
     end = sampled_end(state, rule)
-    state = replace(state, history=state.history.sampled(record.at, end))
-    marks = tuple(mark for mark in state.marks if mark.at < record.at)  # a clock may be set back
-    if len(marks) < len(state.marks) or not marks or record.at - marks[-1].at >= WINDOW:
-        marks = (*marks, Mark(at=record.at, end=end))[-2:]
-        state = replace(state, commits=state.commits.marked())
-    return replace(state, marks=marks)
+    state = replace(state, history=state.history.with_sample(record.at, end))
+    baselines = tuple(
+        mark for mark in state.baselines if mark.at < record.at
+    )  # a clock may be set back
+    if (
+        len(baselines) < len(state.baselines)
+        or not baselines
+        or record.at - baselines[-1].at >= WINDOW
+    ):
+        baselines = (*baselines, Baseline(at=record.at, end=end))[-2:]
+        state = replace(state, commits=state.commits.with_new_baseline())
+    return replace(state, baselines=baselines)
 
 
 def _newest(known: Int64, read: Int64) -> Int64:

@@ -39,7 +39,7 @@ from levelwind_testing.pipeline.scripted_log import (
 from streaming.group import codec as group_codec
 from streaming.group.update import TTL_MS
 from streaming.messages import packing
-from streaming.topic.state import READER_TTL
+from streaming.topic.state import READER_TTL_MS
 
 DAY = 24 * 60 * 60
 
@@ -383,7 +383,7 @@ def test_a_reader_by_plan_is_forgotten_by_its_topic_after_a_while() -> None:
     story = Groups()
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
-    late = READER_TTL // SECOND
+    late = READER_TTL_MS // SECOND
     story.sample(late, "t", [7])
     assert lag(run(story)) is not None
     story.sample(late + 2, "t", [8])

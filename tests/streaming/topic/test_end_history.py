@@ -18,7 +18,7 @@ SECOND = 1000
 def history(*samples: tuple[int, list[int]]) -> EndOffsetHistory:
     ends = EndOffsetHistory.empty()
     for at, end in samples:
-        ends = ends.sampled(at * SECOND, np.array(end, np.int64))
+        ends = ends.with_sample(at * SECOND, np.array(end, np.int64))
     return ends
 
 
@@ -63,7 +63,7 @@ def test_points_stand_the_closer_the_younger_they_are() -> None:
     ends = EndOffsetHistory.empty()
     worst = 0.0
     for second in range(1, 2 * 86400):
-        ends = ends.sampled(second * SECOND, np.array([second]))
+        ends = ends.with_sample(second * SECOND, np.array([second]))
         age = second * SECOND - ends.at[:-1]
         old = age > 60 * SECOND
         if second % 101 == 0 and old.any():
@@ -87,7 +87,7 @@ def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> Non
     at, ends = 0, EndOffsetHistory.empty()
     for step, end in steps:
         at += step
-        ends = ends.sampled(at, np.array(end, np.int64))
+        ends = ends.with_sample(at, np.array(end, np.int64))
     again = EndOffsetHistory.of(ends.arrays())
     assert again.at.tolist() == ends.at.tolist()
     assert again.end.tolist() == ends.end.tolist()
