@@ -30,6 +30,7 @@ from assignors.protocol.records import (
 from streaming.decoding import offset_commits, offsets_topic
 from streaming.messages.rows import (
     GROUP_KEY_PREFIX,
+    NO_REPLAY,
     PASS_THROUGH_PREFIX,
     TOPIC_KEY_PREFIX,
     Kind,
@@ -52,7 +53,6 @@ MALFORMED_RECORD = "malformed record of ours"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
 REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
 PUBLISHED: tuple[TopicKind, ...] = ("lag", "triggers")
-NO_REPLAY = -1
 ONLY_COUNTED = ("broker", "planner")
 NAMELESS = "group without a name"
 """Brokers take commits of such a group, but nobody can ask for its lag, and no record of ours can name it."""

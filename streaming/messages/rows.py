@@ -27,6 +27,11 @@ TOPIC_KEY_PREFIX = "t/"
 GROUP_KEY_PREFIX = "g/"
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
+NO_REPLAY = -1
+"""The `until` of a record that is no replay: it was read where it stands in its log. A replay is a record that could not be
+decoded at its turn and is read again later. It must not undo anything newer, so it says how far its log was searched for a
+newer record of its key (`until`); what came from there on, the state that applies the replay must know."""
+
 
 class Kind(IntEnum):
     """What a row's payload is."""
@@ -87,8 +92,13 @@ class Raw:
     key: bytes | None
     value: bytes | None
     reason: str = ""
-    until: int = -1
-    """Of a replay: below this offset there is no newer record of its key; -1: it is none."""
+    until: int = NO_REPLAY
+    """Of a replay: the offset up to which its log was searched; below it the log has no newer record of the key."""
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the record is a replay."""
+        return self.until != NO_REPLAY
 
     def pack(self) -> bytes:
         """The payload."""
@@ -133,8 +143,8 @@ class TopicCommits:
     """The partition of the offsets topic, and"""
     position: Int64
     """the offset there."""
-    until: int = -1
-    """Of a replay: as `Raw`'s."""
+    until: int = NO_REPLAY
+    """Of a replay, which is of one commit: the offset up to which its log was searched, as in `Raw`."""
 
     def pack(self) -> bytes:
         """The payload."""

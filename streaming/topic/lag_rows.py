@@ -116,8 +116,8 @@ class Lags:
             source=_sources(state, wanted),
         )
 
-    def at(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
-        """The same as of a later state, None if commits or samples have come in between, or for other groups."""
+    def reused_for(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
+        """These lags as of a later state; None: not these groups, or commits or samples have come in between."""
         before = self.state
         same = (
             before.commits is state.commits

@@ -1,8 +1,9 @@
-"""Whether a topic's replayed record may still count: records are ordered by where they stand, not by when they are read.
+"""Replays of a topic's records: whether a record that could not be decoded earlier still applies.
 
-Who asks for a replay has looked for newer records of its key below `until`. What came since is known here, where it is:
-a newer commit, sample or layout takes the replay's place. A newer tombstone leaves nothing behind but the place of the
-last one that was read of each partition of the offsets topic; a replay that nobody has compared with it must be asked for again.
+Records are ordered by their positions in the log, not by when they are read. An operator who asks for a replay has looked for
+newer records of its key below `until`; what came since is known to the topic's state: a newer commit, sample or layout takes
+the replay's place. Of a newer tombstone nothing is left but the position of the last one that was read of each partition of
+the offsets topic: a replay that was not compared with that one must be asked for again.
 """
 
 from __future__ import annotations
@@ -13,82 +14,119 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from streaming.messages.rows import PASS_THROUGH_PREFIX, Kind, Raw, Row
+from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from streaming.messages.rows import (
-        Raw,
-        TopicCommits,
-    )
-    from streaming.topic.commit_table import CommitTable
+    from streaming.messages.rows import TopicCommits
+    from streaming.topic.commit_columns import CommitColumns
+    from streaming.topic.state import TopicState
 
 
 class Verdict(Enum):
-    """What a replayed record is due."""
+    """Whether a replayed record applies."""
 
     APPLIES = auto()
     OUTDATED = auto()
     """Something newer is known."""
     UNSURE = auto()
-    """Something newer may have come and gone: it must be asked for again."""
+    """Something newer may have come and gone: the replay must be asked for again."""
+
+
+def applicable_commits(
+    replays: Iterable[TopicCommits], batches: Sequence[TopicCommits], state: TopicState
+) -> tuple[list[TopicCommits], list[Row]]:
+    """The replayed commits that apply, and the rows that end the replays on which the verdict is sure.
+
+    Args:
+        replays: the replays, each of one commit.
+        batches: the commits that were read with them.
+        state: the topic's state before the batch.
+    """
+    applicable: list[TopicCommits] = []
+    ended: list[Row] = []
+    for replay in replays:
+        verdict = commit_verdict(replay, batches, state)
+        if verdict is Verdict.APPLIES:
+            applicable.append(replay)
+        if verdict is not Verdict.UNSURE:
+            ended.append(
+                _replay_done(OFFSETS_TOPIC, int(replay.source[0]), int(replay.position[0]))
+            )
+    return applicable, ended
+
+
+def applicable_records(raws: Iterable[Raw], state: TopicState) -> tuple[list[Raw], list[Row]]:
+    """The observer's records without outdated replays, and the rows that end the replays."""
+    applicable: list[Raw] = []
+    ended: list[Row] = []
+    for raw in raws:
+        if raw.replayed:
+            ended.append(_replay_done(raw.topic, raw.partition, raw.offset))
+        if not raw.replayed or record_verdict(raw, state) is Verdict.APPLIES:
+            applicable.append(raw)
+    return applicable, ended
 
 
 def commit_verdict(
-    replay: TopicCommits,
-    tables: Iterable[CommitTable],
-    batches: Iterable[TopicCommits],
-    last_tombstones: Mapping[str, int],
+    replay: TopicCommits, batches: Iterable[TopicCommits], state: TopicState
 ) -> Verdict:
-    """What a replayed commit is due.
+    """Whether a replayed commit applies.
 
     Args:
         replay: one commit.
-        tables: those that are known.
-        batches: those that were read with it.
-        last_tombstones: by partition of the offsets topic, the offset of the last tombstone before this batch.
+        batches: the commits that were read with it.
+        state: the topic's state before the batch.
     """
     group, partition = replay.groups[int(replay.group[0])], int(replay.partition[0])
     source, position = int(replay.source[0]), int(replay.position[0])
-    newest = -1
-    known_commits: list[CommitTable | TopicCommits] = [*tables, *batches]
-    for known in known_commits:
-        if group in known.groups:
-            same = (known.group == known.groups.index(group)) & (known.partition == partition)
-            newest = max(newest, int(known.position[same].max(initial=-1)))
+    newest = UNKNOWN
+    tables: list[CommitColumns | TopicCommits] = [state.commits, state.uncounted_commits, *batches]
+    for table in tables:
+        if group in table.groups:
+            same = (table.group == table.groups.index(group)) & (table.partition == partition)
+            newest = max(newest, int(table.position[same].max(initial=UNKNOWN)))
     if newest >= position:
         return Verdict.OUTDATED
-    # Older than what it stands before, or alone: a tombstone of its key may have come between.
-    return (
-        Verdict.UNSURE if last_tombstones.get(str(source), -1) >= replay.until else Verdict.APPLIES
-    )
+    # The replay is newer than the commit that is known, or there is none: a tombstone may have come after the replay.
+    tombstone = state.last_tombstones.get(str(source), UNKNOWN)
+    return Verdict.UNSURE if tombstone >= replay.until else Verdict.APPLIES
 
 
-def record_verdict(
-    replay: Raw, sampled: tuple[str, int] | None, layout_position: tuple[str, int] | None
-) -> Verdict:
-    """What a replayed record of the observer is due; the places are those of the newest ones."""
+def record_verdict(replay: Raw, state: TopicState) -> Verdict:
+    """Whether a replayed record of the observer applies."""
     record = decode("metadata", replay.key, replay.value)
     match record:
         case OffsetsRecord():
-            newest = [sampled]
+            newest = [state.sample_position]
         case TopicRecord():
-            newest = [layout_position]
+            newest = [state.layout_position]
         case _:  # a tombstone
-            newest = [sampled, layout_position]
-    here = f"{replay.topic}/{replay.partition}"
-    later = any(
-        place is not None and place[0] == here and place[1] > replay.offset for place in newest
+            newest = [state.sample_position, state.layout_position]
+    log = f"{replay.topic}/{replay.partition}"
+    outdated = any(
+        position is not None and position[0] == log and position[1] > replay.offset
+        for position in newest
     )
-    return Verdict.OUTDATED if later else Verdict.APPLIES
+    return Verdict.OUTDATED if outdated else Verdict.APPLIES
 
 
-def newest_tombstones(batches: Iterable[TopicCommits], before: Mapping[str, int]) -> dict[str, int]:
-    """By partition of the offsets topic, the offset of the last tombstone."""
-    last_tombstones = dict(before)
+def newest_tombstones(
+    batches: Iterable[TopicCommits], before: Mapping[str, int]
+) -> Mapping[str, int]:
+    """The offset of the newest tombstone in each partition of the offsets topic, after some commits."""
+    newest = dict(before)
     for batch in batches:
-        gone = batch.offset < 0
-        for source in np.unique(batch.source[gone]).tolist():
-            last = int(batch.position[gone & (batch.source == source)].max())
-            last_tombstones[str(source)] = max(last, last_tombstones.get(str(source), -1))
-    return last_tombstones
+        tombstone = batch.offset < 0
+        for source in np.unique(batch.source[tombstone]).tolist():
+            last = int(batch.position[tombstone & (batch.source == source)].max())
+            newest[str(source)] = max(last, newest.get(str(source), UNKNOWN))
+    return newest
+
+
+def _replay_done(topic: str, partition: int, offset: int) -> Row:
+    raw = Raw(topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None)
+    return Row(f"{PASS_THROUGH_PREFIX}{partition}", Kind.REPLAY_DONE, raw.pack())

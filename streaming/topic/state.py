@@ -1,9 +1,9 @@
-"""What is known of one topic; how a batch changes it is told by `topic.update`.
+"""State of one topic: what the state store keeps of it; `update.advance` says how a batch changes it.
 
-Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 a group and partition that it
-committed, with the two marks that its velocity is measured from; 40 a commit that waits for the sample that counts it, of
-which there are at most `UNCOUNTED_MARGIN` more than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples that wait for commits to be
-read. Measured: 237 bytes a partition with one group and one mark.
+Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 bytes for each partition that a
+group has committed, with the two baselines of its velocity; 40 bytes for each commit that waits for the sample that counts
+it, of which there are at most `UNCOUNTED_MARGIN` more than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples
+that wait for commits to be read. Measured: 237 bytes a partition with one group and one baseline.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from streaming.messages.packing import (
     unpack,
 )
 from streaming.rules.event_time import UNKNOWN
+from streaming.topic.commit_columns import (
+    UncountedCommits,
+    no_entries,
+)
 from streaming.topic.commit_table import (
     CommitTable,
     compacted,
@@ -36,23 +40,24 @@ if TYPE_CHECKING:
     from streaming.rules.partition_lag import ResetPolicy
 
 
+LogPosition: TypeAlias = tuple[str, int]
+"""The position of a record: "topic/partition" and its offset there."""
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
+"""The racks of the replicas of each partition."""
 
 VERSION = 4
 READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
-"""Milliseconds of event time after its last plan that a group counts as a reader without a commit: as long as brokers keep
-the offsets of a group that is empty (offsets.retention.minutes)."""
+"""Event time after its last plan for which a group without a commit counts as a reader: as long as brokers keep the offsets
+of an empty group (offsets.retention.minutes)."""
 UNCOUNTED_MARGIN = 4096
+"""Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are counted early."""
 MAX_DEFERRED_RECORDS = 64
-
-
-def _none() -> Int64:
-    return np.zeros(0, np.int64)
+"""Records that wait for commits to be read; with more, the oldest samples among them are dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRule:
-    """What counts as the end, and what a group without a commit has to read."""
+    """Settings of lag: where a partition ends, and where a group without a commit starts to read."""
 
     end_kind: EndKind = "stable"
     reset: ResetPolicy = "earliest"
@@ -60,7 +65,7 @@ class LagRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The ends at one time, to measure speeds from; of the commits' part see `CommitTable`."""
+    """The topic's end offsets at one time, from which speeds are measured; see `CommitTable` for the commits then."""
 
     at: int
     end: Int64
@@ -68,50 +73,65 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """One topic; the arrays and `racks` are indexed by partition."""
+    """State of one topic; the arrays and `racks` are indexed by partition, times are milliseconds since the epoch."""
 
     id: str = ""
+    """The topic id of the newest layout or sample; empty: the observer has not published the topic, or it is deleted."""
     at: int = UNKNOWN
-    """Of the last sample."""
+    """The time of the last sample."""
     begin: Int64
+    """The log start offset at the last sample that could read it."""
     stable: Int64
+    """The last stable offset at the last sample that could read it."""
     high: Int64
+    """The high watermark at the last sample that could read it."""
     data_end: Int64
-    """Where the records end that a read_committed consumer is given, if that is known to be below `stable`."""
+    """The offset after the last record that a read_committed consumer receives, where that is known to be below `stable`;
+    otherwise `UNKNOWN`."""
     end_read_at: Int64
-    """When the end was last read."""
+    """The time of the last sample that could read the partition's end."""
     racks: Racks = ()
+    """The racks of the last layout."""
     racks_at: int = UNKNOWN
-    sample_position: tuple[str, int] | None = None
-    """Where the last sample stands: "topic/partition" and offset; likewise"""
-    layout_position: tuple[str, int] | None = None
-    """the last layout."""
+    """The time of the last layout."""
+    sample_position: LogPosition | None = None
+    """The position of the last sample's record."""
+    layout_position: LogPosition | None = None
+    """The position of the last layout's record."""
     exact_cut: bool = True
-    """Whether samples say how far commits had come."""
+    """Whether the last sample carried the end offsets of the offsets topic, which say exactly which commits it counts."""
     commits: CommitTable
     """The newest commit of each group and partition as of the last sample."""
-    uncounted_commits: CommitTable
-    """Those that came after it, all of them, in log order."""
+    uncounted_commits: UncountedCommits
+    """All commits that came after the last sample. Invariant after `compact`: `groups` and `topic_ids` are those of
+    `commits`."""
     deferred_records: tuple[bytes, ...] = ()
-    """Records of the topic, each `Raw`, from the first sample on whose commits are not all read yet."""
+    """The topic's records, each a packed `Raw`, from the first sample on whose commits have not all been read yet."""
     planned_readers: Mapping[str, int] = field(default_factory=dict)
-    """By group, since when a plan says that it reads the topic: it counts without a commit, too."""
+    """By group whose plan covers the topic, the time of its newest plan: such a group reads the topic without a commit,
+    too."""
     last_tombstones: Mapping[str, int] = field(default_factory=dict)
-    """By partition of the offsets topic, where the last tombstone of a commit stood: a replay must not be behind it."""
+    """The offset of the newest commit tombstone in each partition of the offsets topic; a replay that was compared with
+    older records only is rejected."""
     history: EndOffsetHistory
+    """The end offsets at past samples."""
     baselines: tuple[Baseline, ...] = ()
     """At most two, the older first."""
 
     @classmethod
     def empty(cls) -> TopicState:
-        """Nothing is known."""
-        none = CommitTable.empty()
-        arrays: dict[str, Any] = {name: _none() for name in _ARRAYS}
-        return cls(**arrays, commits=none, uncounted_commits=none, history=EndOffsetHistory.empty())
+        """The state of a topic of which nothing is known."""
+        arrays: dict[str, Any] = {name: no_entries() for name in _ARRAYS}
+        return cls(
+            **arrays,
+            commits=CommitTable.empty(),
+            uncounted_commits=UncountedCommits.empty(),
+            history=EndOffsetHistory.empty(),
+        )
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to keep."""
+        """Whether the state holds nothing to keep."""
         return not (
             self.id
             or self.commits.code.size
@@ -121,12 +141,12 @@ class TopicState:
         )
 
     def compact(self) -> TopicState:
-        """Without names that nothing uses."""
-        uncounted_commits = replace(
+        """This state without names of groups and topic ids that no commit uses."""
+        uncounted = replace(
             self.uncounted_commits, groups=self.commits.groups, topic_ids=self.commits.topic_ids
         )
-        commits, uncounted_commits = compacted(self.commits, uncounted_commits)
-        return replace(self, commits=commits, uncounted_commits=uncounted_commits)
+        commits, uncounted = compacted(self.commits, uncounted)
+        return replace(self, commits=commits, uncounted_commits=uncounted)
 
     def pack(self) -> bytes:
         """The state store's value."""
@@ -137,41 +157,41 @@ class TopicState:
             "planned_readers": dict(self.planned_readers),
             "last_tombstones": dict(self.last_tombstones),
             "deferred_records": [len(payload) for payload in self.deferred_records],
-            "baselines": [mark.at for mark in self.baselines],
+            "baselines": [baseline.at for baseline in self.baselines],
         }
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
         if self.deferred_records:
             arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
-        for number, mark in enumerate(self.baselines):
-            arrays[f"baseline{number}"] = mark.end
-        commits = self.commits.columns() | self.uncounted_commits.columns(
-            "uncounted_", baselines=False
-        )
+        for number, baseline in enumerate(self.baselines):
+            arrays[f"baseline{number}"] = baseline.end
+        commits = self.commits.columns() | self.uncounted_commits.columns("uncounted_")
         return pack(meta, arrays | self.history.arrays() | commits)
 
     @classmethod
     def unpack(cls, value: bytes) -> TopicState:
-        """From the state store's value."""
+        """The state that `pack` wrote.
+
+        Raises:
+            PackingError: the value is damaged, or of another version.
+        """
         meta, arrays = unpack(value)
         if meta.get("state") != VERSION:
             raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
         names = meta["groups"], meta["topic_ids"]
         bounds = np.cumsum([0, *meta["deferred_records"]]).tolist()
-        deferred_records = (
-            arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
-        )
-        known: dict[str, Any] = {name: meta[name] for name in _SCALARS}
+        deferred = arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
+        scalars: dict[str, Any] = {name: meta[name] for name in _SCALARS}
         columns: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         return cls(
-            **known,
+            **scalars,
             **columns,
             racks=tuple(map(tuple, meta["racks"])),
-            sample_position=_place(meta["sample_position"]),
-            layout_position=_place(meta["layout_position"]),
+            sample_position=_log_position(meta["sample_position"]),
+            layout_position=_log_position(meta["layout_position"]),
             commits=CommitTable.of(*names, arrays),
-            uncounted_commits=CommitTable.of(*names, arrays, "uncounted_"),
+            uncounted_commits=UncountedCommits.of(*names, arrays, "uncounted_"),
             deferred_records=tuple(
-                deferred_records[first:last] for first, last in itertools.pairwise(bounds)
+                deferred[first:last] for first, last in itertools.pairwise(bounds)
             ),
             history=EndOffsetHistory.of(arrays),
             baselines=tuple(
@@ -186,5 +206,5 @@ _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombst
 _ARRAYS = ("begin", "stable", "high", "data_end", "end_read_at")
 
 
-def _place(value: list[object] | None) -> tuple[str, int] | None:
+def _log_position(value: list[object] | None) -> LogPosition | None:
     return None if value is None else (str(value[0]), int(str(value[1])))

@@ -1,0 +1,169 @@
+"""Offset commits of one topic, as columns: those that no sample has counted yet, in log order.
+
+Groups and topic ids are numbers in the columns: indexes of the tuples `groups` and `topic_ids`, which all tables of a
+topic share.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from streaming.rules.event_time import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from streaming.rules.event_time import (
+        Int64,
+        Mask,
+    )
+
+
+GROUP_SHIFT = 32
+PARTITION_MASK = (1 << GROUP_SHIFT) - 1
+COLUMNS = ("code", "offset", "at", "topic_id", "source", "position")
+NARROW_COLUMNS = ("topic_id", "source")
+"""Columns that fit 32 bits; they are packed so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitColumns:
+    """Commits in columns indexed by entry."""
+
+    ALL: ClassVar[tuple[str, ...]] = COLUMNS
+    """The names of all columns of the class."""
+    groups: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
+    code: Int64
+    """The key: `group << 32 | partition`."""
+    offset: Int64
+    """The committed offset; negative: the commit is a tombstone."""
+    at: Int64
+    """The time of the commit, in milliseconds since the epoch."""
+    topic_id: Int64
+    """An index of `topic_ids`; `UNKNOWN`: the commit carries no topic id."""
+    source: Int64
+    """The partition of the offsets topic from which the commit was read."""
+    position: Int64
+    """The offset of the commit's record in that partition."""
+
+    @property
+    def group(self) -> Int64:
+        """The group of each entry, an index of `groups`."""
+        return self.code >> GROUP_SHIFT
+
+    @property
+    def partition(self) -> Int64:
+        """The topic's partition of each entry."""
+        return self.code & PARTITION_MASK
+
+    def take(self, rows: Int64 | Mask | slice) -> Self:
+        """Some entries, in their order."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in self.ALL})
+
+    def of_topic(self, topic_id: str) -> Mask:
+        """Which entries belong, or may belong, to a topic: a commit without a topic id may belong to any."""
+        fits = np.array([name == topic_id for name in self.topic_ids] + [True])  # the last: UNKNOWN
+        return fits[self.topic_id]
+
+    def renumbered(self, groups: Int64, topic_ids: Int64) -> Self:
+        """The same commits with some of the names only.
+
+        Args:
+            groups: the indexes of the groups to keep, ascending; no entry has another group.
+            topic_ids: the indexes of the topic ids to keep, ascending; no entry has another.
+        """
+        return replace(
+            self,
+            groups=tuple(self.groups[number] for number in groups.tolist()),
+            topic_ids=tuple(self.topic_ids[number] for number in topic_ids.tolist()),
+            code=np.searchsorted(groups, self.group) << GROUP_SHIFT | self.partition,
+            topic_id=np.where(
+                self.topic_id < 0, UNKNOWN, np.searchsorted(topic_ids, self.topic_id)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncountedCommits(CommitColumns):
+    """Commits in log order: one source partition after another, each in the order of its offsets."""
+
+    @property
+    def effective_at(self) -> Int64:
+        """The time from which each commit counts for a sample that does not say how far commits had come.
+
+        It is the commit's own time, but never before that of a commit which precedes it in its log.
+        """
+        effective = self.at.copy()
+        bounds = [0, *(np.flatnonzero(np.diff(self.source)) + 1).tolist(), self.source.size]
+        for first, last in itertools.pairwise(bounds):
+            np.maximum.accumulate(effective[first:last], out=effective[first:last])
+        return effective
+
+    @classmethod
+    def empty(cls) -> UncountedCommits:
+        """No commit at all."""
+        columns: dict[str, Any] = dict.fromkeys(cls.ALL, no_entries())
+        return cls(**columns)
+
+    @classmethod
+    def in_log_order(
+        cls,
+        groups: tuple[str, ...],
+        topic_ids: tuple[str, ...],
+        columns: Mapping[str, Int64],
+    ) -> UncountedCommits:
+        """Commits that come in any order, put in log order."""
+        order = np.lexsort((columns["position"], columns["source"]))
+        ordered: dict[str, Any] = {name: columns[name][order] for name in COLUMNS}
+        return cls(groups=groups, topic_ids=topic_ids, **ordered)
+
+    def followed_by(self, later: UncountedCommits) -> UncountedCommits:
+        """These commits and some others; `later` numbers the same names alike, and may have more."""
+        if not self.code.size:
+            return later
+        if not later.code.size:
+            return replace(self, groups=later.groups, topic_ids=later.topic_ids)
+        both = {
+            name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in COLUMNS
+        }
+        return UncountedCommits.in_log_order(later.groups, later.topic_ids, both)
+
+    def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """The columns to be packed, each under its name with a prefix."""
+        return packable(self, COLUMNS, prefix)
+
+    @classmethod
+    def of(
+        cls,
+        groups: Iterable[str],
+        topic_ids: Iterable[str],
+        columns: Mapping[str, npt.NDArray[Any]],
+        prefix: str,
+    ) -> UncountedCommits:
+        """The commits whose columns were packed."""
+        wide: dict[str, Any] = {name: columns[prefix + name].astype(np.int64) for name in COLUMNS}
+        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
+
+
+def packable(
+    commits: CommitColumns, names: Iterable[str], prefix: str = ""
+) -> dict[str, npt.NDArray[Any]]:
+    """Columns to be packed, each under its name with a prefix."""
+    return {
+        prefix + name: getattr(commits, name).astype(
+            np.int32 if name in NARROW_COLUMNS else np.int64
+        )
+        for name in names
+    }
+
+
+def no_entries() -> Int64:
+    """A column without entries."""
+    return np.zeros(0, np.int64)

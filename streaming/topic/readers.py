@@ -1,0 +1,95 @@
+"""Groups that read a topic, and the rows that announce racks, or the end of reading, to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streaming.messages.rows import (
+    GROUP_KEY_PREFIX,
+    Detached,
+    Kind,
+    RacksRow,
+    Row,
+)
+from streaming.topic.commit_table import used
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streaming.topic.commit_table import CommitTable
+    from streaming.topic.state import TopicState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """The groups that read a topic as of one state: those with a commit, and those whose plan covers the topic."""
+
+    commits: CommitTable
+    planned: Mapping[str, int]
+    topic_id: str
+    committed: frozenset[int]
+    """The numbers of the groups with a commit that belongs, or may belong, to the topic."""
+    names: Mapping[int, str]
+    """The groups' names by their numbers, ascending."""
+
+    @classmethod
+    def of(cls, state: TopicState) -> Readers:
+        """The readers as of a state; every planned reader has a number there."""
+        commits, planned = state.commits, state.planned_readers
+        by_plan = [n for n, name in enumerate(commits.groups) if name in planned] if planned else []
+        groups = commits.group[commits.of_topic(state.id)] if state.id else commits.group
+        committed = used([groups], len(commits.groups)).tolist()
+        numbers = sorted({*committed, *by_plan}) if by_plan else committed
+        return cls(
+            commits=commits,
+            planned=planned,
+            topic_id=state.id,
+            committed=frozenset(committed),
+            names={number: commits.groups[number] for number in numbers},
+        )
+
+    def hold_for(self, state: TopicState) -> bool:
+        """Whether these are the readers as of another state, too: nothing that they follow from differs."""
+        return (
+            self.commits.code is state.commits.code
+            and self.commits.topic_id is state.commits.topic_id
+            and self.commits.groups is state.commits.groups
+            and self.planned is state.planned_readers
+            and self.topic_id == state.id
+        )
+
+    def left(self, after: Readers) -> list[int]:
+        """The numbers of the groups that do not read the topic any more as of a later state."""
+        return sorted(self.names.keys() - after.names.keys())
+
+    def came(self, after: Readers) -> list[int]:
+        """The numbers of the groups that read the topic newly, or have their first commit, as of a later state.
+
+        For a group that read the topic by plan alone, its first commit is news.
+        """
+        return sorted((after.names.keys() - self.names.keys()) | (after.committed - self.committed))
+
+
+def group_row(group: str, kind: Kind, payload: bytes) -> Row:
+    """A row for a group."""
+    return Row(GROUP_KEY_PREFIX + group, kind, payload)
+
+
+def detached_row(topic: str, group: str, at: int) -> Row:
+    """The row by which a group learns that it does not read a topic any more."""
+    return group_row(group, Kind.DETACHED, Detached(topic=topic, at=at).pack())
+
+
+def racks_row(topic: str, state: TopicState, readers: Readers, number: int, at: int) -> Row:
+    """The row by which a reader learns of a topic's racks; `at` is when it came to read the topic, or the racks changed."""
+    row = RacksRow(
+        topic=topic,
+        id=state.id,
+        at=state.racks_at,
+        notified_at=max(at, state.racks_at),
+        racks=state.racks,
+        source=dict([state.layout_position] if state.layout_position else []),
+        committed=number in readers.committed,
+    )
+    return group_row(readers.names[number], Kind.RACKS, row.pack())

@@ -1,0 +1,74 @@
+"""A topic that is deleted, or created again under its name: which commits outlive it. Pure functions of its state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streaming.rules.event_time import UNKNOWN
+from streaming.topic.state import TopicState
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Mask
+    from streaming.topic.commit_columns import CommitColumns
+
+
+def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
+    """The state of the topic that has the name now; `at` is when it was first seen.
+
+    The former topic is forgotten: its offsets, and the commits that are, or must be, its own. A commit without an id is the
+    former topic's unless it came after the last sample of that topic: the coordinator takes the commits to a deleted topic
+    back, each with a tombstone, before anybody can commit to the new one.
+    """
+    if state.id:
+        state = _without_own_commits(state, state.at + 1 if state.at != UNKNOWN else at)
+    return replace(
+        TopicState.empty(),
+        id=topic_id,
+        commits=state.commits,
+        uncounted_commits=state.uncounted_commits,
+        planned_readers=state.planned_readers,
+        last_tombstones=state.last_tombstones,
+    )
+
+
+def deleted(state: TopicState, at: int) -> TopicState:
+    """The state after a topic's deletion at a time.
+
+    Commits and plans that came later stay, those to the deleted topic itself, too: it may only have been out of sight.
+    """
+    uncounted, commits = state.uncounted_commits, state.commits
+    return replace(
+        TopicState.empty(),
+        commits=commits.take(_of_other_topics(state, commits) | (commits.at > at)),
+        uncounted_commits=uncounted.take(_of_other_topics(state, uncounted) | (uncounted.at > at)),
+        planned_readers={
+            group: since for group, since in state.planned_readers.items() if since > at
+        },
+        last_tombstones=state.last_tombstones,
+    )
+
+
+def _without_own_commits(state: TopicState, since: int) -> TopicState:
+    """The state with the commits to other topics of the name, and those without an id that came since a time."""
+    uncounted, commits = state.uncounted_commits, state.commits
+    if state.exact_cut and state.at != UNKNOWN:
+        # A commit that no sample has counted came after the last one, whatever the clock of the commit says.
+        young_uncounted = np.ones(uncounted.at.size, np.bool_)
+        young = np.zeros(commits.at.size, np.bool_)
+    else:
+        young_uncounted, young = uncounted.at >= since, commits.at >= since
+    young_uncounted &= uncounted.topic_id < 0
+    young &= commits.topic_id < 0
+    return replace(
+        state,
+        commits=commits.take(_of_other_topics(state, commits) | young),
+        uncounted_commits=uncounted.take(_of_other_topics(state, uncounted) | young_uncounted),
+    )
+
+
+def _of_other_topics(state: TopicState, commits: CommitColumns) -> Mask:
+    """Which commits carry the id of another topic of this name."""
+    return (commits.topic_id >= 0) & ~commits.of_topic(state.id)
