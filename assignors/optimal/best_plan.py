@@ -1,6 +1,6 @@
 """`optimal`: lag, racks, balance and stability in one plan, with a certificate.
 
-Source: the order of objectives is this project's own; see the modules beside this one for each part's.
+Source: the order of objectives is this project's own; the modules beside this one cite the source of each part.
 """
 
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from assignors.optimal.bounds import load_bound
-from assignors.optimal.certificate import Certificate, certified
+from assignors.optimal.certificate import Certificate, certify
 from assignors.optimal.model.model import (
     Model,
-    terms,
+    build_model,
 )
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.repair import fits, repaired
-from assignors.optimal.search.exact import exact
-from assignors.optimal.search.truncate import cut
+from assignors.optimal.repair import meets_target, repair
+from assignors.optimal.search.exact import solve_exactly
+from assignors.optimal.search.truncate import truncate
 from assignors.optimal.target import (
     Target,
-    reference,
+    find_target,
 )
 from assignors.problem.assignment import Assignment
 from assignors.problem.columns import Bools
@@ -30,20 +30,23 @@ from assignors.problem.group import Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimalPlan:
-    """The answer, and how good it is."""
+    """An assignment and its certificate."""
 
     assignment: Assignment
+    """The owners."""
     certificate: Certificate
+    """How good they are."""
 
 
 def optimal_strategy(group: Group, **options: Any) -> Assignment:
-    """The owners that are best in these respects, in this order.
+    """Return the owners that are best in these objectives, in this order.
 
-    Law: 1. every partition that has a reader is assigned, and pins, drains and evacuations are kept; 2. counts are as even as
-    subscriptions allow; 3. the longest time to drain is within `load_tolerance` of the best found; 4. the least traffic crosses
-    racks within that; 5. fewest partitions move within that. An answer that is held already is given again: nothing moves
-    where nothing changed, unless `max_moves` cut the plan before. Load comes before moves: when a member leaves and what it
-    had fits nobody within the tolerance, others pass some of theirs on; the certificate says how many must at least.
+    Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations hold; 2. counts are as even as
+    subscriptions allow; 3. the longest time to drain is within `load_tolerance` of the best one found; 4. within that, the
+    cross-rack cost is lowest; 5. within that, the fewest partitions move. An assignment that is this answer already is returned
+    unchanged: nothing moves where nothing changed, unless `max_moves` truncated the plan before. Load comes before moves: when a
+    member leaves and its partitions fit no other member within the tolerance, other members pass on some of theirs; the
+    certificate states how many must at least.
     Ties: partitions and members by number.
     Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which `time_budget` may cut.
 
@@ -55,36 +58,50 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
 
 
 def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
-    """The same with its certificate."""
-    wishes = Options.read(options)
-    effort = WorkBudget.of(wishes.time_budget)
-    stated = terms(group, wishes)
-    bound = load_bound(stated)
-    small = exact(stated)
-    if small is not None:
-        goal = Target(small.owner, small.drain, small.crossing)
-        whole = stated.held if fits(stated, stated.held, goal) else small.owner
+    """Return the plan of `optimal_strategy` with its certificate.
+
+    Raises:
+        ProblemError: an option has the wrong shape.
+        SolverMissingError: the group needs flows, and OR-tools is not installed.
+    """
+    chosen = Options.from_mapping(options)
+    budget = WorkBudget.of_seconds(chosen.time_budget)
+    model = build_model(group, chosen)
+    bound = load_bound(model)
+    exact_plan = solve_exactly(model)
+    if exact_plan is not None:
+        target = Target(exact_plan.owner, exact_plan.drain_time, exact_plan.cross_rack_cost)
+        full_plan = (
+            model.keepable_owner
+            if meets_target(model, model.keepable_owner, target)
+            else exact_plan.owner
+        )
     else:
-        goal = reference(stated, bound, effort.half())
-        whole = repaired(stated, goal, effort)
-    owner = whole
-    if wishes.max_moves is not None:
-        owner = cut(stated, whole, _may_wait(stated), wishes.max_moves)
-    certificate = certified(
-        stated,
+        target = find_target(model, bound, budget.half())
+        full_plan = repair(model, target, budget)
+    owner = full_plan
+    if chosen.max_moves is not None:
+        owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)
+    certificate = certify(
+        model,
         owner,
         bound,
-        goal,
-        exact=small is not None,
-        cut=owner is not whole,
-        spent=effort.spent,
+        target,
+        exact=exact_plan is not None,
+        truncated=owner is not full_plan,
+        exhausted=budget.exhausted,
     )
     return OptimalPlan(assignment=Assignment(owner), certificate=certificate)
 
 
-def _may_wait(stated: Model) -> Bools:
-    """By partition: its holder reads it and is not asked to give it up; that counts would like it elsewhere is no hurry."""
-    claimed = np.flatnonzero(stated.taken & (stated.before >= 0))
-    may = np.zeros(len(stated.reader_set), dtype=np.bool_)
-    may[claimed] = stated.wanted[stated.reader_set[claimed], stated.kind[stated.before[claimed]]]
-    return may
+def _deferrable(model: Model) -> Bools:
+    """P: whether the move of the partition may wait.
+
+    Its current owner reads it and is neither drained nor evacuated; uneven counts alone are not urgent.
+    """
+    claimed = np.flatnonzero(model.assignable & (model.current_owner >= 0))
+    deferrable = np.zeros(len(model.reader_set), dtype=np.bool_)
+    deferrable[claimed] = model.eligible[
+        model.reader_set[claimed], model.member_class[model.current_owner[claimed]]
+    ]
+    return deferrable

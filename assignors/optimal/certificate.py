@@ -1,7 +1,7 @@
-"""How good a plan is, provably: for each objective its value, what no plan can do better than, and why.
+"""Certificates: the value of each objective of a plan, a bound that no plan beats, and the reason for the bound.
 
-Law: a bound is never above the best value of any plan that is as good in the objectives before it, so value and bound together
-say how much could be left to gain. Names instead of numbers: a certificate is for people and for records.
+Guarantees: a bound is never above the best value of any plan that is as good in the preceding objectives, so value and bound
+together limit how much better a plan could be. Certificates name topics and members, since people and records read them.
 """
 
 from collections.abc import Mapping
@@ -9,79 +9,94 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.bounds import Bound, growth_bound, moves_bound
+from assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
 from assignors.optimal.model.model import Model
-from assignors.optimal.search.class_flow import crossing_bound
+from assignors.optimal.search.class_flow import cross_rack_bound
 from assignors.optimal.target import Target
 from assignors.problem.columns import Ints
 
-TOLD = 3  # partitions of a bound that are named; more say no more
-COMPARED = "every plan was compared"
+MAX_NAMED_PARTITIONS = 3
+"""Partitions of a bound that a certificate names; more names add nothing for a reader."""
+EXHAUSTIVE = "every plan was compared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """What a plan is worth in one respect; less is better."""
+    """One objective of a plan: its value and a lower bound; less is better."""
 
     name: str
+    """Name of the objective in records."""
     value: float
+    """Value of the plan."""
     bound: float
-    bound_kind: str  # what the bound rests on
-    partitions: tuple[tuple[str, int], ...] = ()  # that alone make it so
+    """Value that no plan is below. Invariant: bound <= value."""
+    bound_kind: str
+    """The argument that gives the bound, in words."""
+    partitions: tuple[tuple[str, int], ...] = ()
+    """Topic and number of the partitions that alone cause the bound; empty if no few partitions do."""
 
     @property
     def met(self) -> bool:
-        """No plan is better."""
+        """Whether no plan has a lower value."""
         return self.value <= self.bound * (1 + 1e-9)
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """The partitions as people write them."""
+    def partition_names(self) -> tuple[str, ...]:
+        """The partitions as `topic-number`."""
         return tuple(f"{topic}-{number}" for topic, number in self.partitions)
 
     def as_json(self) -> dict[str, object]:
-        """By name."""
+        """The objective as a JSON object."""
         return {
             "value": _plain(self.value),
             "bound": _plain(self.bound),
             "bound_kind": self.bound_kind,
-            "partitions": list(self.named),
+            "partitions": list(self.partition_names),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A plan's objectives in their order, and whether it was cut short."""
+    """The objectives of a plan in order of importance, and whether the search was cut short."""
 
-    counts: Objective  # partitions of the member that has most
-    load: Objective  # the longest time to drain
-    crossing: Objective  # the weight of what crosses racks
-    moves: Objective  # partitions that change hands
-    traffic: int  # the weight of all that could cross racks
-    unit: str  # of load
-    tolerance: float  # of load
+    counts: Objective
+    """Partitions of the member with the most partitions."""
+    load: Objective
+    """Longest time to drain: load over capacity."""
+    cross_rack: Objective
+    """Weight of the partitions that are read across racks."""
+    moves: Objective
+    """Partitions that change their owner."""
+    traffic: int
+    """Weight of all partitions whose racks and whose owner's rack are known."""
+    unit: str
+    """Unit of load in sentences: `lag` or `time to drain`."""
+    tolerance: float
+    """Share by which the load may exceed the best one found."""
     cut_by_time: bool
+    """The work budget was exhausted before every improvement was tried."""
     cut_by_moves: bool
+    """`max_moves` postponed moves."""
 
     @property
     def complete(self) -> bool:
-        """Nothing that could be tried was left out for want of time, and no move was put off."""
+        """Whether the search tried everything and no move was postponed."""
         return not (self.cut_by_time or self.cut_by_moves)
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """In their order."""
-        return self.counts, self.load, self.crossing, self.moves
+        """The objectives in order of importance."""
+        return self.counts, self.load, self.cross_rack, self.moves
 
     @property
     def cut_by(self) -> tuple[str, ...]:
-        """What kept the plan from being better."""
+        """Limits that kept the plan from being better: `time`, `moves`."""
         return tuple(
             name for name, cut in (("time", self.cut_by_time), ("moves", self.cut_by_moves)) if cut
         )
 
     def as_json(self) -> Mapping[str, object]:
-        """By name."""
+        """The certificate as a JSON object."""
         return {
             "complete": self.complete,
             "cut_by": list(self.cut_by),
@@ -90,124 +105,147 @@ class Certificate:
         }
 
     def lines(self) -> tuple[str, ...]:
-        """In an operator's words, a line for each objective."""
-        told = [
-            f"largest count {self.counts.value:,.0f}, {_reason(self.counts, 'no plan is more even')}",
-            f"largest {self.unit} {_figure(self.load.value)}, {_reason(self.load, 'no plan can do better')}",
-            self._crossing(),
-            f"moves {self.moves.value:,.0f}, {_reason(self.moves, 'no plan needs fewer')}",
+        """One sentence for each objective, in an operator's words, and one for each limit that was reached."""
+        sentences = [
+            f"largest count {self.counts.value:,.0f}, {_bound_reason(self.counts, 'no plan is more even')}",
+            f"largest {self.unit} {_figure(self.load.value)}, {_bound_reason(self.load, 'no plan can do better')}",
+            self._cross_rack_line(),
+            f"moves {self.moves.value:,.0f}, {_bound_reason(self.moves, 'no plan needs fewer')}",
         ]
         if self.cut_by_time:
-            told.append(
-                "not everything was tried: a larger time_budget may find better, and the next plan goes on"
+            sentences.append(
+                "the time budget ran out before every improvement was tried: a larger time_budget may find"
+                " a better plan, and the next plan continues from this one"
             )
         if self.cut_by_moves:
-            told.append("max_moves put the other moves off: the next plan goes on")
-        return tuple(told)
+            sentences.append(
+                "max_moves postponed the other moves: the next plan continues from this one"
+            )
+        return tuple(sentences)
 
-    def _crossing(self) -> str:
+    def _cross_rack_line(self) -> str:
         if not self.traffic:
-            return "cross-rack: nothing to measure, racks are not known on both sides"
-        value, bound = self.crossing.value / self.traffic, self.crossing.bound / self.traffic
-        if self.crossing.met:
+            return "cross-rack: not measured, since no racks are known of both a partition and its owner"
+        value, bound = self.cross_rack.value / self.traffic, self.cross_rack.bound / self.traffic
+        if self.cross_rack.met:
             return f"cross-rack {value:.1%}, no plan can do better"
-        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.crossing.bound_kind}"
+        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.cross_rack.bound_kind}"
 
 
-def certified(
-    terms: Model, owner: Ints, bound: Bound, goal: Target, *, exact: bool, cut: bool, spent: bool
+def certify(
+    model: Model,
+    owner: Ints,
+    bound: Bound,
+    target: Target,
+    *,
+    exact: bool,
+    truncated: bool,
+    exhausted: bool,
 ) -> Certificate:
-    """Hold a plan against the bounds.
+    """Compare a plan with the bounds.
 
     Args:
-        terms: the problem.
+        model: the problem.
         owner: the plan.
-        bound: of load.
-        goal: what was found to be within reach.
-        exact: whether nothing better than the goal is there.
-        cut: whether moves were put off.
-        spent: whether something was left untried.
+        bound: lower bound on the longest time to drain.
+        target: the values that were found to be within reach.
+        exact: whether no plan is better than the target.
+        truncated: whether moves were postponed.
+        exhausted: whether the work budget left something untried.
     """
-    known = np.flatnonzero((owner >= 0) & (np.diff(terms.group.replica_start) > 0))
-    known = known[terms.group.member_rack[owner[known]] >= 0]
-    count = terms.count(owner)
-    even = terms.blocks.level + (terms.blocks.extras > 0)
+    racks_known = np.flatnonzero((owner >= 0) & (np.diff(model.group.replica_start) > 0))
+    racks_known = racks_known[model.group.member_rack[owner[racks_known]] >= 0]
+    count = model.member_count(owner)
+    max_even_count = model.components.quota + (model.components.extras > 0)
     if exact:
-        load = Bound(goal.drain, COMPARED, bound.partitions if bound.value >= goal.drain else ())
+        load = Bound(
+            target.drain_time,
+            EXHAUSTIVE,
+            bound.partitions if bound.value >= target.drain_time else (),
+        )
     else:
         load = bound
     return Certificate(
         counts=Objective(
             name="counts",
             value=int(count.max(initial=0)),
-            bound=min(int(even.max(initial=0)), int(count.max(initial=0))),
+            bound=min(int(max_even_count.max(initial=0)), int(count.max(initial=0))),
             bound_kind="most even flow",
         ),
         load=Objective(
             name="load",
-            value=terms.drain(owner),
-            bound=min(load.value, terms.drain(owner)),
+            value=model.max_drain_time(owner),
+            bound=min(load.value, model.max_drain_time(owner)),
             bound_kind=load.kind,
-            partitions=tuple(_named(terms, partition) for partition in load.partitions[:TOLD]),
+            partitions=tuple(
+                _partition_name(model, partition)
+                for partition in load.partitions[:MAX_NAMED_PARTITIONS]
+            ),
         ),
-        crossing=_crossing(terms, owner, goal, exact=exact),
-        moves=_moves(terms, owner, goal, exact=exact and not cut),
-        traffic=int(terms.weight[known].sum()),
-        unit=_unit(terms),
-        tolerance=terms.wishes.load_tolerance,
-        cut_by_time=spent,
-        cut_by_moves=cut,
+        cross_rack=_cross_rack_objective(model, owner, target, exact=exact),
+        moves=_moves_objective(model, owner, target, exact=exact and not truncated),
+        traffic=int(model.weight[racks_known].sum()),
+        unit=_unit(model),
+        tolerance=model.options.load_tolerance,
+        cut_by_time=exhausted,
+        cut_by_moves=truncated,
     )
 
 
-def _crossing(terms: Model, owner: Ints, goal: Target, *, exact: bool) -> Objective:
-    value = terms.crossed(owner)
+def _cross_rack_objective(model: Model, owner: Ints, target: Target, *, exact: bool) -> Objective:
+    value = model.total_cross_rack_cost(owner)
     if exact:
-        bound, kind = goal.crossing, COMPARED
+        bound, kind = target.cross_rack_cost, EXHAUSTIVE
     elif value == 0:
-        bound, kind = 0, "nothing crosses"
-    elif len(terms.signature) <= 1:
-        bound, kind = value, "one kind of members"
+        bound, kind = 0, "no cross-rack reads"
+    elif model.class_count <= 1:
+        bound, kind = value, "all members in one class"
     else:
-        bound, kind = crossing_bound(terms), "transport at these counts"
+        bound, kind = cross_rack_bound(model), "min-cost flow at these counts"
     return Objective(name="cross_rack", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _moves(terms: Model, owner: Ints, goal: Target, *, exact: bool) -> Objective:
-    value = int(np.count_nonzero(terms.moved(owner)))
+def _moves_objective(model: Model, owner: Ints, target: Target, *, exact: bool) -> Objective:
+    value = int(np.count_nonzero(model.moved(owner)))
     if exact:
-        bound, kind = value, COMPARED
+        bound, kind = value, EXHAUSTIVE
     else:
         # A plan cut short may be above the limit: of those that are no better in load, none moves less than this.
-        limit = max(terms.wishes.within(goal.drain), terms.drain(owner))
+        limit = max(
+            model.options.acceptable_drain_time(target.drain_time), model.max_drain_time(owner)
+        )
         bound, kind = max(
-            (moves_bound(terms), "kept partitions at these counts"),
-            (growth_bound(terms, limit), "load has to be taken up within its tolerance"),
+            (count_moves_bound(model), "partitions kept at these counts"),
+            (load_moves_bound(model, limit), "load has to be taken up within its tolerance"),
             key=lambda found: found[0],
         )
     return Objective(name="moves", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _unit(terms: Model) -> str:
-    if bool((terms.capacity == 1).all()) and not bool(
-        terms.group.rate.any() and terms.wishes.horizon
+def _unit(model: Model) -> str:
+    if bool((model.capacity == 1).all()) and not bool(
+        model.group.rate.any() and model.options.horizon
     ):
         return "lag"
     return "time to drain"
 
 
-def _named(terms: Model, partition: int) -> tuple[str, int]:
-    topic = int(terms.group.partition_topic[partition])
-    return terms.group.topics[topic], partition - int(terms.group.topic_start[topic])
+def _partition_name(model: Model, partition: int) -> tuple[str, int]:
+    topic = int(model.group.partition_topic[partition])
+    return model.group.topics[topic], partition - int(model.group.topic_start[topic])
 
 
-def _reason(objective: Objective, best: str) -> str:
-    alone = " and ".join(objective.named)
-    if alone:
-        alone += " alone is that" if len(objective.named) == 1 else " together are that"
+def _bound_reason(objective: Objective, best: str) -> str:
+    causes = " and ".join(objective.partition_names)
+    if causes:
+        causes += (
+            " alone causes that" if len(objective.partition_names) == 1 else " together cause that"
+        )
     if objective.met:
-        return f"{best}: {alone}" if alone else best
-    return f"no plan can do better than {_figure(objective.bound)}: {alone or objective.bound_kind}"
+        return f"{best}: {causes}" if causes else best
+    return (
+        f"no plan can do better than {_figure(objective.bound)}: {causes or objective.bound_kind}"
+    )
 
 
 def _figure(value: float) -> str:

@@ -1,7 +1,7 @@
-"""Why a partition is where it is: what any other place would have cost.
+"""Why a partition has its owner: what every other owner would cost.
 
-Law: each other member that may have the partition is tried, alone and in exchange for each partition that could come back; a
-place is described by how the plan's objectives would change, in their order, and the best one comes first.
+Guarantees: every other member that may own the partition is tried, alone and in exchange for each partition that it could
+return. An alternative is described by the changes of the objectives, in order of importance; the best one comes first.
 Ties: members and partitions by number.
 Cost: O(P) for the partitions of those members.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from assignors.optimal.model.model import (
     Model,
-    terms,
+    build_model,
 )
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.working_plan import WorkingPlan
@@ -32,49 +32,59 @@ from assignors.problem.inputs import ProblemError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Another place for a partition, and what it changes; above 0 is worse."""
+    """Another owner for a partition and the changes of the objectives; above 0 is worse."""
 
     member: str
-    exchange: str | None  # the partition that comes back for it
-    uneven: int  # members whose counts would no longer be what they should be
-    load: float  # of the longest time to drain
-    crossing: float  # of the share of traffic that crosses racks
+    """Id of the member that would own the partition."""
+    exchange: str | None
+    """Partition that the member would give in return; None if it gives none."""
+    uneven: int
+    """Members whose counts would leave their limits."""
+    load: float
+    """Increase of the longest time to drain."""
+    cross_rack: float
+    """Change of the share of traffic that is read across racks."""
     moves: int
+    """Change of the number of partitions that are not with their current owner."""
 
     def as_json(self) -> dict[str, object]:
-        """By name."""
+        """The alternative as a JSON object."""
         return {
             "member": self.member,
             "exchange": self.exchange,
             "uneven": self.uneven,
             "load": round(self.load, 6),
-            "cross_rack": round(self.crossing, 6),
+            "cross_rack": round(self.cross_rack, 6),
             "moves": self.moves,
         }
 
     def sentence(self) -> str:
-        """In an operator's words."""
-        how = f"{self.member}, in exchange for {self.exchange}" if self.exchange else self.member
+        """The alternative in an operator's words."""
+        head = f"{self.member}, in exchange for {self.exchange}" if self.exchange else self.member
         costs = [
             f"{self.uneven} uneven count{'s' if self.uneven > 1 else ''}" if self.uneven else "",
             f"{self.load:+,.0f} on the largest load" if round(self.load) else "",
-            f"{self.crossing:+.2%} across racks" if self.crossing else "",
+            f"{self.cross_rack:+.2%} across racks" if self.cross_rack else "",
             f"{self.moves:+d} move{'s' if abs(self.moves) > 1 else ''}" if self.moves else "",
         ]
-        return f"{how}: " + (", ".join(filter(None, costs)) or "the same in every respect")
+        return f"{head}: " + (", ".join(filter(None, costs)) or "the same in every respect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a partition is with its owner."""
+    """Why a partition has its owner."""
 
     partition: str
+    """The partition as `topic-number`."""
     owner: str | None
+    """Id of its owner; None if no member reads the topic."""
     reasons: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]  # others, the best first
+    """Facts that speak for the owner, in an operator's words."""
+    alternatives: tuple[Alternative, ...]
+    """Other owners, the best one first."""
 
     def as_json(self) -> dict[str, object]:
-        """By name."""
+        """The explanation as a JSON object."""
         return {
             "partition": self.partition,
             "owner": self.owner,
@@ -83,13 +93,13 @@ class Explanation:
         }
 
     def lines(self) -> tuple[str, ...]:
-        """In an operator's words."""
-        head = f"{self.partition} is with {self.owner or 'nobody'}"
-        told = [head + (f": {'; '.join(self.reasons)}" if self.reasons else "")]
+        """The explanation in an operator's words."""
+        head = f"{self.partition} is owned by {self.owner or 'no member'}"
+        lines = [head + (f": {'; '.join(self.reasons)}" if self.reasons else "")]
         if self.alternatives:
-            told.append("the next best alternatives would cost:")
-            told += [f"  {alternative.sentence()}" for alternative in self.alternatives]
-        return tuple(told)
+            lines.append("the next best alternatives would cost:")
+            lines += [f"  {alternative.sentence()}" for alternative in self.alternatives]
+        return tuple(lines)
 
 
 def explain(
@@ -101,26 +111,33 @@ def explain(
     alternatives: int = 3,
     **options: Any,
 ) -> Explanation:
-    """Say why a partition is where an assignment has it.
+    """Explain why a partition has the owner that an assignment gives it.
 
     Raises:
-        ProblemError: there is no such partition, or an option has the wrong shape.
+        ProblemError: the partition does not exist, or an option has the wrong shape.
     """
-    partition = _found(group, topic, number)
-    stated = terms(group, Options.read(options))
-    bench = WorkingPlan.of(stated, assignment.target, stated.before)
-    owner = int(bench.owner[partition])
-    others = _others(bench, partition, owner) if owner >= 0 else []
-    best = sorted(others, key=lambda other: other[0])[:alternatives]
+    partition = _partition_index(group, topic, number)
+    model = build_model(group, Options.from_mapping(options))
+    working = WorkingPlan.of(model, assignment.target, model.current_owner)
+    owner = int(working.owner[partition])
+    alternatives_found = _all_alternatives(working, partition, owner) if owner >= 0 else []
+    best = sorted(alternatives_found, key=lambda found: found[0])[:alternatives]
     return Explanation(
-        partition=_name(group, partition),
+        partition=_partition_label(group, partition),
         owner=group.members[owner] if owner >= 0 else None,
-        reasons=tuple(_reasons(stated, partition, owner)),
-        alternatives=tuple(_described(bench, cost, taker, back) for cost, taker, back in best),
+        reasons=tuple(_reasons(model, partition, owner)),
+        alternatives=tuple(
+            _alternative(working, cost, taker, exchange) for cost, taker, exchange in best
+        ),
     )
 
 
-def _found(group: Group, topic: str, number: int) -> int:
+def _partition_index(group: Group, topic: str, number: int) -> int:
+    """Index of a partition.
+
+    Raises:
+        ProblemError: the group has no such topic or partition.
+    """
     if topic not in group.topics:
         raise ProblemError(
             f"topic {topic!r}: not in the group; it has {', '.join(group.topics) or 'none'}"
@@ -133,109 +150,131 @@ def _found(group: Group, topic: str, number: int) -> int:
     return int(first) + number
 
 
-def _reasons(stated: Model, partition: int, owner: int) -> Iterable[str]:
-    group = stated.group
+def _reasons(model: Model, partition: int, owner: int) -> Iterable[str]:
+    """The facts that speak for the owner."""
+    group = model.group
     if owner < 0:
         yield "no member reads it"
         return
-    one, him = np.array([partition]), np.array([owner])
-    may = np.flatnonzero(stated.wanted[stated.reader_set[partition]][stated.kind])
-    if len(may) == 1:
-        yield "no other member may have it"
-    before = int(stated.before[partition])
+    partition_index, owner_index = np.array([partition]), np.array([owner])
+    candidates = np.flatnonzero(model.eligible[model.reader_set[partition]][model.member_class])
+    if len(candidates) == 1:
+        yield "no other member may own it"
+    before = int(model.current_owner[partition])
     if before == owner:
-        yield "it was there before"
+        yield "this member owned it before"
     elif before >= 0:
-        yield f"{group.members[before]} had it"
+        yield f"{group.members[before]} owned it before"
     racks = group.replica_rack[group.replica_start[partition] : group.replica_start[partition + 1]]
     if len(racks) and group.member_rack[owner] >= 0:
-        away = bool(stated.far[stated.rackset[partition], group.member_rack[owner]])
-        yield "it has no replica in its rack" if away else "it has a replica in its rack"
-    elif not bool(stated.crossing(one, him)[0]):
-        yield "racks are not known on both sides"
+        remote = bool(model.rack_remote[model.rack_set[partition], group.member_rack[owner]])
+        yield (
+            "no replica is in the member's rack" if remote else "a replica is in the member's rack"
+        )
+    elif not bool(model.cross_rack_cost(partition_index, owner_index)[0]):
+        yield "the racks of the replicas or of the member are unknown"
 
 
-Cost = tuple[int, float, int, int]  # uneven counts, load, weight across racks, moves: differences
+CostChange = tuple[int, float, int, int]
+"""Changes of the objectives: uneven counts, load, cross-rack cost, moves."""
 
 
-def _others(bench: WorkingPlan, partition: int, owner: int) -> list[tuple[Cost, int, int]]:
-    """Every other member, with the best way to give it the partition: what it costs, who, and what comes back."""
-    stated = bench.terms
-    takers = np.flatnonzero(stated.wanted[stated.reader_set[partition]][stated.kind])
+def _all_alternatives(
+    working: WorkingPlan, partition: int, owner: int
+) -> list[tuple[CostChange, int, int]]:
+    """Every other possible owner with the best exchange for it.
+
+    Returns the change of the objectives, the member, and the partition that it returns (-1 if none).
+    """
+    model = working.model
+    takers = np.flatnonzero(model.eligible[model.reader_set[partition]][model.member_class])
     found = []
     for taker in takers[takers != owner].tolist():
-        theirs = bench.of_member(taker)
-        back = theirs[stated.wanted[stated.reader_set[theirs], stated.kind[owner]]]
-        ways = np.append(back, NOBODY)
-        costs = _costs(bench, partition, owner, taker, ways)
-        best = min(range(len(ways)), key=costs.__getitem__)
-        found.append((costs[best], taker, int(ways[best])))
+        held = working.partitions_of(taker)
+        returns = held[model.eligible[model.reader_set[held], model.member_class[owner]]]
+        exchanges = np.append(returns, NOBODY)
+        costs = _cost_changes(working, partition, owner, taker, exchanges)
+        best = min(range(len(exchanges)), key=costs.__getitem__)
+        found.append((costs[best], taker, int(exchanges[best])))
     return found
 
 
-def _costs(bench: WorkingPlan, partition: int, owner: int, taker: int, ways: Longs) -> list[Cost]:
-    stated = bench.terms
-    alone = ways < 0
-    load = np.where(alone, 0.0, stated.load[ways])
-    gain = stated.load[partition] - load
-    rest = bench.drain()
-    now = float(rest.max())
+def _cost_changes(
+    working: WorkingPlan, partition: int, owner: int, taker: int, exchanges: Longs
+) -> list[CostChange]:
+    """Changes of the objectives for each exchange.
+
+    Args:
+        working: the plan.
+        partition: the partition that goes to the taker.
+        owner: its owner.
+        taker: the member that gets it.
+        exchanges: the partitions that could come back; -1 if none comes back.
+    """
+    model = working.model
+    alone = exchanges < 0
+    load = np.where(alone, 0.0, model.load[exchanges])
+    gain = model.load[partition] - load
+    rest = working.drain_time()
+    peak_before = float(rest.max())
     rest[[owner, taker]] = 0.0
     peak: Floats = np.maximum(
-        (bench.work[owner] - gain) / stated.capacity[owner],
-        (bench.work[taker] + gain) / stated.capacity[taker],
+        (working.member_load[owner] - gain) / model.capacity[owner],
+        (working.member_load[taker] + gain) / model.capacity[taker],
     )
     peak = np.maximum(peak, float(rest.max()))
-    uneven = _uneven(bench, owner, taker)
-    far = _far(stated, np.array([partition]), owner, taker) + np.where(
-        alone, 0, _far(stated, ways, taker, owner)
+    uneven = _uneven_change(working, owner, taker)
+    cross_rack_change = _cross_rack_change(model, np.array([partition]), owner, taker) + np.where(
+        alone, 0, _cross_rack_change(model, exchanges, taker, owner)
     )
-    moves = _moved(stated, np.array([partition]), owner, taker) + np.where(
-        alone, 0, _moved(stated, ways, taker, owner)
+    moves = _moves_change(model, np.array([partition]), owner, taker) + np.where(
+        alone, 0, _moves_change(model, exchanges, taker, owner)
     )
     return [
-        (uneven if lonely else 0, max(higher - now, 0.0), cross, moved)
-        for lonely, higher, cross, moved in zip(
-            alone.tolist(), peak.tolist(), far.tolist(), moves.tolist(), strict=True
+        (uneven if is_alone else 0, max(new_peak - peak_before, 0.0), cross, moved)
+        for is_alone, new_peak, cross, moved in zip(
+            alone.tolist(), peak.tolist(), cross_rack_change.tolist(), moves.tolist(), strict=True
         )
     ]
 
 
-def _uneven(bench: WorkingPlan, owner: int, taker: int) -> int:
-    """How many more counts are off when one partition goes from one to the other."""
-    stated, count = bench.terms, bench.count
+def _uneven_change(working: WorkingPlan, owner: int, taker: int) -> int:
+    """How many more members are outside their count limits once one partition moves from owner to taker."""
+    model, count = working.model, working.member_count
     off = 0
     for member, change in ((owner, -1), (taker, 1)):
-        least, most = int(stated.least[member]), int(stated.most[member])
+        least, most = int(model.min_count[member]), int(model.max_count[member])
         was = not least <= count[member] <= most
         off += (not least <= count[member] + change <= most) - was
     return off
 
 
-def _far(stated: Model, partitions: Longs, before: int, after: int) -> Longs:
-    gone = stated.crossing(partitions, np.array([before]))
-    return np.asarray(stated.crossing(partitions, np.array([after])) - gone)
+def _cross_rack_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
+    """By partition: change of the cross-rack cost if the partition goes from one member to another."""
+    cost_before = model.cross_rack_cost(partitions, np.array([before]))
+    return np.asarray(model.cross_rack_cost(partitions, np.array([after])) - cost_before)
 
 
-def _moved(stated: Model, partitions: Longs, before: int, after: int) -> Longs:
-    held = stated.before[partitions]
+def _moves_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
+    """By partition: change of the number of moves if the partition goes from one member to another."""
+    held = model.current_owner[partitions]
     return np.asarray((held == before).astype(np.int64) - (held == after))
 
 
-def _described(bench: WorkingPlan, cost: Cost, taker: int, back: int) -> Alternative:
-    group = bench.terms.group
-    uneven, load, far, moves = cost
-    traffic = max(int(bench.terms.weight.sum()), 1)
+def _alternative(working: WorkingPlan, cost: CostChange, taker: int, exchange: int) -> Alternative:
+    group = working.model.group
+    uneven, load, cross_rack_change, moves = cost
+    traffic = max(int(working.model.weight.sum()), 1)
     return Alternative(
         member=group.members[taker],
-        exchange=_name(group, back) if back >= 0 else None,
+        exchange=_partition_label(group, exchange) if exchange >= 0 else None,
         uneven=uneven,
         load=load,
-        crossing=far / traffic,
+        cross_rack=cross_rack_change / traffic,
         moves=moves,
     )
 
 
-def _name(group: Group, partition: int) -> str:
+def _partition_label(group: Group, partition: int) -> str:
     topic = int(group.partition_topic[partition])
     return f"{group.topics[topic]}-{partition - int(group.topic_start[topic])}"

@@ -1,9 +1,10 @@
-"""From what members hold to a plan that reaches the reference, with as few moves as can be found.
+"""Repair: from the current ownership to a plan that meets the target with few moves.
 
-Law: what is held stays as it is if counts are even and load and racks are within tolerance of the reference. Otherwise several
-plans that are within it are compared: the held one mended, the reference given to those who have most of it already, and the
-answers of other strategies; fewest moves win, then weight across racks, then time to drain. Only where the effort was spent
-before the held one was mended is that returned although it is not within it: the next plan goes on from there.
+Guarantees: the current ownership stays if it is feasible and its load and cross-rack cost are within tolerance of the target.
+Otherwise several plans within tolerance compete: the current one repaired, the target with its shares relabelled to the
+members that own most of them, and the plans of other strategies. Fewest moves win, then the lowest cross-rack cost, then the
+shortest time to drain. If the work budget runs out before the current plan is repaired, that plan is returned although it
+misses the target; the next plan continues from it.
 """
 
 from collections.abc import Iterator
@@ -12,12 +13,12 @@ import numpy as np
 
 from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.construct import place
-from assignors.optimal.search.improve import settled
-from assignors.optimal.search.relay import passed
-from assignors.optimal.search.relieve import levelled
+from assignors.optimal.search.construct import construct
+from assignors.optimal.search.improve import improve
+from assignors.optimal.search.relay import relay
+from assignors.optimal.search.relieve import relieve
 from assignors.optimal.target import (
-    SEEDED,
+    MAX_SEEDED_PARTITIONS,
     Target,
 )
 from assignors.problem.assignment import NOBODY
@@ -31,116 +32,163 @@ from assignors.strategies.range import range_strategy
 from assignors.strategies.uniform import uniform_strategy
 
 
-def limits(terms: Model, goal: Target) -> tuple[float, int]:
-    """The time to drain and the weight across racks that are good enough."""
-    drain = terms.wishes.within(goal.drain)
-    return drain, int(goal.crossing * (1 + terms.wishes.cross_tolerance))
+def target_limits(model: Model, target: Target) -> tuple[float, int]:
+    """Longest acceptable time to drain and largest acceptable cross-rack cost."""
+    max_drain_time = model.options.acceptable_drain_time(target.drain_time)
+    return max_drain_time, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
 
 
-def fits(terms: Model, owner: Ints, goal: Target) -> bool:
-    """Whether a plan is as good as it has to be, moves aside."""
-    drain, crossing = limits(terms, goal)
-    return terms.even(owner) and terms.drain(owner) <= drain and terms.crossed(owner) <= crossing
+def meets_target(model: Model, owner: Ints, target: Target) -> bool:
+    """Return whether a plan is feasible and within tolerance of the target, whatever it moves."""
+    max_drain_time, max_cross_rack_cost = target_limits(model, target)
+    return (
+        model.is_feasible(owner)
+        and model.max_drain_time(owner) <= max_drain_time
+        and model.total_cross_rack_cost(owner) <= max_cross_rack_cost
+    )
 
 
-def repaired(terms: Model, goal: Target, effort: WorkBudget) -> Ints:
-    """The plan."""
-    if fits(terms, terms.held, goal):
-        return terms.held
-    if not bool((terms.held >= 0).any()):
-        return _best(terms, [goal.owner, *_answers(terms, goal)])
-    drain, crossing = limits(terms, goal)
-    mended: list[Ints] = []
-    for begun in _begun(terms, goal, effort):
-        mended.append(_mended(terms, begun, drain, crossing, effort if mended else effort.half()))
-        if fits(terms, mended[-1], goal):
+def repair(model: Model, target: Target, budget: WorkBudget) -> Ints:
+    """Return a plan that meets the target with few moves."""
+    if meets_target(model, model.keepable_owner, target):
+        return model.keepable_owner
+    if not bool((model.keepable_owner >= 0).any()):
+        return _cheapest_plan(model, [target.owner, *_strategy_plans(model, target)])
+    max_drain_time, max_cross_rack_cost = target_limits(model, target)
+    repaired_plans: list[Ints] = []
+    for start in _starting_plans(model, target, budget):
+        repaired_plans.append(
+            _mend(
+                model,
+                start,
+                max_drain_time,
+                max_cross_rack_cost,
+                budget if repaired_plans else budget.half(),
+            )
+        )
+        if meets_target(model, repaired_plans[-1], target):
             break
-    plans = [plan for plan in mended if fits(terms, plan, goal)]
-    if effort.spent and not plans:  # better than most of it moved: the next plan goes on
-        return min(mended, key=lambda plan: (max(terms.drain(plan), drain), terms.crossed(plan)))
-    if len(terms.reader_set) <= SEEDED or not plans:
-        plans += [relabelled(terms, goal.owner), *_answers(terms, goal)]
-    chosen = _best(terms, [plan for plan in plans if fits(terms, plan, goal)])
-    again = settled(terms, chosen, terms.held, drain, crossing, effort, "moves")
-    return again if fits(terms, again, goal) else chosen
+    plans = [plan for plan in repaired_plans if meets_target(model, plan, target)]
+    # A plan short of the target is better than moving most partitions: the next plan continues from it.
+    if budget.exhausted and not plans:
+        return min(
+            repaired_plans,
+            key=lambda plan: (
+                max(model.max_drain_time(plan), max_drain_time),
+                model.total_cross_rack_cost(plan),
+            ),
+        )
+    if len(model.reader_set) <= MAX_SEEDED_PARTITIONS or not plans:
+        plans += [relabel(model, target.owner), *_strategy_plans(model, target)]
+    chosen = _cheapest_plan(model, [plan for plan in plans if meets_target(model, plan, target)])
+    improved = improve(
+        model, chosen, model.keepable_owner, max_drain_time, max_cross_rack_cost, budget, "moves"
+    )
+    return improved if meets_target(model, improved, target) else chosen
 
 
-def _begun(terms: Model, goal: Target, effort: WorkBudget) -> Iterator[Ints]:
-    """What is held with counts made even: with racks looked after for all, and only for what nobody holds."""
-    near = place(terms, terms.held, effort)
-    # Where load needs more to cross than counts do, what is held crosses for a reason.
-    reasonable = terms.crossed(near) < goal.crossing
-    if not reasonable:
-        yield near
-    yield place(terms, terms.held, effort, "free")
-    if reasonable:
-        yield near
+def _starting_plans(model: Model, target: Target, budget: WorkBudget) -> Iterator[Ints]:
+    """The current ownership with counts made even: rack-local for all partitions, or for unowned ones only."""
+    rack_local_start = construct(model, model.keepable_owner, budget)
+    # If load needs more cross-rack reads than counts do, the current cross-rack reads have a reason.
+    justified = model.total_cross_rack_cost(rack_local_start) < target.cross_rack_cost
+    if not justified:
+        yield rack_local_start
+    yield construct(model, model.keepable_owner, budget, "unowned")
+    if justified:
+        yield rack_local_start
 
 
-def _mended(terms: Model, begun: Ints, drain: float, crossing: int, effort: WorkBudget) -> Ints:
-    """What is too heavy passed on, the most loaded relieved, and racks looked after again if that needs it."""
-    room = max(crossing, terms.crossed(begun))
-    plan = passed(terms, begun, drain, effort)
-    plan = levelled(terms, plan, terms.held, drain, effort, crossing=room)
-    if terms.drain(plan) > drain:
-        plan = levelled(terms, plan, terms.held, drain, effort, crossing=None)
-    if terms.drain(plan) <= drain and terms.crossed(plan) > crossing:
-        plan = settled(terms, plan, terms.held, drain, crossing, effort, "crossing")
+def _mend(
+    model: Model, start: Ints, max_drain_time: float, max_cross_rack_cost: int, budget: WorkBudget
+) -> Ints:
+    """Bring the load, and then the cross-rack cost, of a plan within their limits.
+
+    Members pass on what is too heavy (`relay`), the most loaded members are relieved (`relieve`), with more cross-rack reads only
+    if that is not enough, and the cross-rack cost is lowered again (`improve`).
+    """
+    room = max(max_cross_rack_cost, model.total_cross_rack_cost(start))
+    plan = relay(model, start, max_drain_time, budget)
+    plan = relieve(
+        model, plan, model.keepable_owner, max_drain_time, budget, max_cross_rack_cost=room
+    )
+    if model.max_drain_time(plan) > max_drain_time:
+        plan = relieve(
+            model, plan, model.keepable_owner, max_drain_time, budget, max_cross_rack_cost=None
+        )
+    if (
+        model.max_drain_time(plan) <= max_drain_time
+        and model.total_cross_rack_cost(plan) > max_cross_rack_cost
+    ):
+        plan = improve(
+            model,
+            plan,
+            model.keepable_owner,
+            max_drain_time,
+            max_cross_rack_cost,
+            budget,
+            "cross_rack",
+        )
     return plan
 
 
-def _best(terms: Model, plans: list[Ints]) -> Ints:
+def _cheapest_plan(model: Model, plans: list[Ints]) -> Ints:
+    """The plan with fewest moves, then lowest cross-rack cost, then shortest time to drain, then least load moved."""
+
     def cost(owner: Ints) -> tuple[int, int, float, float]:
-        moved = terms.moved(owner)
+        moved = model.moved(owner)
         return (
             int(np.count_nonzero(moved)),
-            terms.crossed(owner),
-            terms.drain(owner),
-            float(terms.load[moved].sum()),
+            model.total_cross_rack_cost(owner),
+            model.max_drain_time(owner),
+            float(model.load[moved].sum()),
         )
 
     return min(plans, key=cost)
 
 
-def _answers(terms: Model, goal: Target) -> list[Ints]:
-    """What other strategies answer, as far as it will do."""
-    if len(terms.reader_set) > SEEDED:
+def _strategy_plans(model: Model, target: Target) -> list[Ints]:
+    """Plans of other strategies that meet the target; none for large groups."""
+    if len(model.reader_set) > MAX_SEEDED_PARTITIONS:
         return []
-    answers = (
-        strategy(terms.group).owner
+    owners = (
+        strategy(model.group).owner
         for strategy in (lag_strategy, range_strategy, sticky_strategy, uniform_strategy)
     )
-    return [owner for owner in answers if fits(terms, owner, goal)]
+    return [owner for owner in owners if meets_target(model, owner, target)]
 
 
-def relabelled(terms: Model, owner: Ints) -> Ints:
-    """The same shares, each to the member among interchangeable ones that holds most of it.
+def relabel(model: Model, owner: Ints) -> Ints:
+    """Keep the shares of a plan, but give each to the interchangeable member that owns most of it now.
 
-    Members are interchangeable that are of one kind and of one capacity. Pairs are taken by what they have in common.
+    Members of one class and of one capacity are interchangeable. Pairs of a share and a member are matched greedily, the pair
+    with most partitions in common first.
     """
-    there = np.flatnonzero((owner >= 0) & (terms.held >= 0))
-    members = len(terms.kind)
-    _, sort = np.unique(np.column_stack([terms.kind, terms.capacity]), axis=0, return_inverse=True)
-    sort = sort.ravel()
-    there = there[sort[owner[there]] == sort[terms.held[there]]]
-    pair = owner[there].astype(np.int64) * members + terms.held[there]
+    owned = np.flatnonzero((owner >= 0) & (model.keepable_owner >= 0))
+    members = len(model.member_class)
+    _, alike = np.unique(
+        np.column_stack([model.member_class, model.capacity]), axis=0, return_inverse=True
+    )
+    alike = alike.ravel()
+    owned = owned[alike[owner[owned]] == alike[model.keepable_owner[owned]]]
+    pair = owner[owned].astype(np.int64) * members + model.keepable_owner[owned]
     pairs, common = np.unique(pair, return_counts=True)
     order = np.lexsort((pairs, -common))
-    name = np.full(members, NOBODY, dtype=np.int64)
+    new_owner = np.full(members, NOBODY, dtype=np.int64)
     used = np.zeros(members, dtype=np.bool_)
     for share, holder in zip(
         *(column.tolist() for column in np.divmod(pairs[order], members)), strict=True
     ):
-        if name[share] < 0 and not used[holder]:
-            name[share] = holder
+        if new_owner[share] < 0 and not used[holder]:
+            new_owner[share] = holder
             used[holder] = True
-    _rest(name, used, sort)
-    return np.where(owner >= 0, name[owner], NOBODY).astype(np.int32)
+    _match_rest(new_owner, used, alike)
+    return np.where(owner >= 0, new_owner[owner], NOBODY).astype(np.int32)
 
 
-def _rest(name: Longs, used: np.ndarray, sort: Longs) -> None:
-    """Give what nobody holds anything of to the members that are left, in order."""
-    shares, holders = np.flatnonzero(name < 0), np.flatnonzero(~used)
-    shares = shares[np.argsort(sort[shares], kind="stable")]
-    holders = holders[np.argsort(sort[holders], kind="stable")]
-    name[shares] = holders
+def _match_rest(new_owner: Longs, used: np.ndarray, alike: Longs) -> None:
+    """Give the shares without a match to the members without one, in order."""
+    shares, holders = np.flatnonzero(new_owner < 0), np.flatnonzero(~used)
+    shares = shares[np.argsort(alike[shares], kind="stable")]
+    holders = holders[np.argsort(alike[holders], kind="stable")]
+    new_owner[shares] = holders

@@ -1,8 +1,8 @@
-"""The plan that one would make if nobody owned anything: the measure of every other one.
+"""The target: the plan for a group in which nobody owns anything, against which every other plan is measured.
 
-Law: it depends on nothing that members own, so the largest time to drain and the weight across racks that it reaches are the
-same before and after a plan. Whatever is returned meets both within their tolerances; hence an unchanged input, owned as it
-was planned, meets them too and stays.
+Guarantees: the target depends on no current owner, so the longest time to drain and the cross-rack cost that it reaches are
+the same before and after a plan is carried out. Every returned plan meets both within their tolerances; hence an unchanged
+group that owns what was planned meets them, too, and nothing moves.
 """
 
 from dataclasses import dataclass
@@ -12,96 +12,142 @@ import numpy as np
 from assignors.optimal.bounds import Bound
 from assignors.optimal.model.model import (
     Model,
-    summed,
+    sum_by_index,
 )
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.construct import place
-from assignors.optimal.search.improve import settled
-from assignors.optimal.search.relieve import levelled
+from assignors.optimal.search.construct import construct
+from assignors.optimal.search.improve import improve
+from assignors.optimal.search.relieve import relieve
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import Ints
 from assignors.strategies.lag import lag_strategy
 from assignors.strategies.range import range_strategy
 
-CLOSE = 0.25  # of the tolerance: as near to the bound as this is near enough
-MANY = 24  # kinds of members, of which not all exchanges were tried
-SEEDED = 2_000  # partitions up to which other strategies' answers are tried too
+CLOSE_TO_BOUND = 0.25
+"""Share of the load tolerance within which a plan counts as close enough to the bound."""
+MANY_CLASSES = 24
+"""Member classes beyond which not all exchanges between classes were tried."""
+MAX_SEEDED_PARTITIONS = 2_000
+"""Partitions up to which the plans of other strategies are tried, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A plan from nobody's claims, and what every plan must reach."""
+    """A plan from scratch, and the values that every plan must reach within tolerance."""
 
     owner: Ints
-    drain: float  # the least longest time to drain that was found
-    crossing: int  # the least weight across racks that was found within the tolerance of that
+    """P: owner of each partition."""
+    drain_time: float
+    """Best longest time to drain that was found."""
+    cross_rack_cost: int
+    """Lowest cross-rack cost that was found within the tolerance of that time to drain."""
 
 
-def reference(terms: Model, bound: Bound, effort: WorkBudget) -> Target:
-    """Find it."""
-    nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
-    tolerance = terms.wishes.load_tolerance
-    enough = terms.wishes.within(bound.value)
-    goal = max(bound.value * (1 + CLOSE * tolerance), terms.wishes.load_floor)
-    # What a few partitions alone make so can often be had exactly: by lighter company for them.
-    aim = max(bound.value, terms.wishes.load_floor) if bound.partitions else goal
-    near = place(terms, nobody, effort.half())
-    # Where kinds are few and uneven, no exchange that costs nothing across racks will do.
-    many = len(terms.signature) > MANY
-    if many or _between_kinds(terms, near) <= enough:
-        part = effort if many else effort.half()
-        near = levelled(terms, near, nobody, aim, part, crossing=terms.crossed(near), enough=enough)
-    plans = [near]
-    if terms.drain(near) > enough:
-        paid = place(terms, nobody, effort.half(), "paid")
+def find_target(model: Model, bound: Bound, budget: WorkBudget) -> Target:
+    """Search for the best longest time to drain, then for the lowest cross-rack cost at that time.
+
+    Args:
+        model: the problem.
+        bound: lower bound on the longest time to drain.
+        budget: how much may be tried.
+    """
+    no_owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
+    tolerance = model.options.load_tolerance
+    enough = model.options.acceptable_drain_time(bound.value)
+    goal_drain_time = max(bound.value * (1 + CLOSE_TO_BOUND * tolerance), model.options.load_floor)
+    # A bound that a few partitions cause can often be met exactly, with lighter partitions beside them.
+    aim = max(bound.value, model.options.load_floor) if bound.partitions else goal_drain_time
+    rack_local = construct(model, no_owner, budget.half())
+    # If few member classes are unevenly loaded, no exchange without cross-rack cost can be enough.
+    many_classes = model.class_count > MANY_CLASSES
+    if many_classes or _drain_time_between_classes(model, rack_local) <= enough:
+        part = budget if many_classes else budget.half()
+        rack_local = relieve(
+            model,
+            rack_local,
+            no_owner,
+            aim,
+            part,
+            max_cross_rack_cost=model.total_cross_rack_cost(rack_local),
+            enough=enough,
+        )
+    plans = [rack_local]
+    if model.max_drain_time(rack_local) > enough:
+        load_first = construct(model, no_owner, budget.half(), "load_first")
         plans.append(
-            levelled(
-                terms, paid, nobody, aim, effort.half(), crossing=terms.crossed(paid), enough=enough
+            relieve(
+                model,
+                load_first,
+                no_owner,
+                aim,
+                budget.half(),
+                max_cross_rack_cost=model.total_cross_rack_cost(load_first),
+                enough=enough,
             )
         )
-        if terms.drain(plans[-1]) > enough:
-            plans += _regardless_of_racks(terms, nobody, goal, near, effort)
-    if terms.drain(near) > bound.value and 2 * terms.crossed(near) >= _blind(terms):
-        dealt = lag_strategy(
-            terms.group
-        ).owner  # who looks at load alone may come closer still, where racks make no difference
-        plans += [dealt] if terms.even(dealt) else []
-    drain = min(map(terms.drain, plans))
-    limit = terms.wishes.within(drain)
-    if drain > enough:  # what is near may come within reach of what is not
-        plans.append(levelled(terms, near, nobody, limit, effort, crossing=None))
-    fit = [plan for plan in plans if terms.drain(plan) <= limit]
-    least = terms.crossed(near)
-    fit = [
-        settled(terms, plan, nobody, limit, terms.crossed(plan), effort.half(), "crossing")
-        if terms.crossed(plan) > least or len(plans) > 1
+        if model.max_drain_time(plans[-1]) > enough:
+            plans += _rack_blind_plans(model, no_owner, goal_drain_time, rack_local, budget)
+    if model.max_drain_time(rack_local) > bound.value and 2 * model.total_cross_rack_cost(
+        rack_local
+    ) >= _rack_blind_cost(model):
+        # Where racks hardly matter, a strategy that balances load alone may come closer still.
+        by_lag = lag_strategy(model.group).owner
+        plans += [by_lag] if model.is_feasible(by_lag) else []
+    drain_time = min(map(model.max_drain_time, plans))
+    limit = model.options.acceptable_drain_time(drain_time)
+    if drain_time > enough:  # the rack-local plan may come within reach of the others
+        plans.append(relieve(model, rack_local, no_owner, limit, budget, max_cross_rack_cost=None))
+    candidates = [plan for plan in plans if model.max_drain_time(plan) <= limit]
+    rack_local_cost = model.total_cross_rack_cost(rack_local)
+    candidates = [
+        improve(
+            model,
+            plan,
+            no_owner,
+            limit,
+            model.total_cross_rack_cost(plan),
+            budget.half(),
+            "cross_rack",
+        )
+        if model.total_cross_rack_cost(plan) > rack_local_cost or len(plans) > 1
         else plan
-        for plan in fit
+        for plan in candidates
     ]
-    best = min(fit, key=lambda plan: (terms.crossed(plan), terms.drain(plan)))
-    return Target(best, drain, terms.crossed(best))
+    best = min(
+        candidates, key=lambda plan: (model.total_cross_rack_cost(plan), model.max_drain_time(plan))
+    )
+    return Target(best, drain_time, model.total_cross_rack_cost(best))
 
 
-def _blind(terms: Model) -> float:
-    """The weight that crosses racks, more or less, if nobody looks at them."""
-    place = terms.rack[terms.kind] % terms.far.shape[1]  # an unknown rack is the last
-    away = terms.far @ (np.bincount(place, minlength=terms.far.shape[1]) / max(len(place), 1))
-    return float((away[terms.rackset] * terms.weight)[terms.taken].sum())
+def _rack_blind_cost(model: Model) -> float:
+    """Expected cross-rack cost of a plan that ignores racks."""
+    rack = (
+        model.class_rack[model.member_class] % model.rack_remote.shape[1]
+    )  # the unknown rack is last
+    remote_share = model.rack_remote @ (
+        np.bincount(rack, minlength=model.rack_remote.shape[1]) / max(len(rack), 1)
+    )
+    return float((remote_share[model.rack_set] * model.weight)[model.assignable].sum())
 
 
-def _between_kinds(terms: Model, owner: Ints) -> float:
-    """The longest time to drain if each kind's load were even within it."""
-    kinds = len(terms.signature)
-    work = summed(terms.kind, terms.work(owner), kinds)
-    return float((work / summed(terms.kind, terms.capacity, kinds)).max(initial=0.0))
+def _drain_time_between_classes(model: Model, owner: Ints) -> float:
+    """Longest time to drain if the load of each member class were spread evenly within the class."""
+    classes = model.class_count
+    class_load = sum_by_index(model.member_class, model.member_load(owner), classes)
+    return float(
+        (class_load / sum_by_index(model.member_class, model.capacity, classes)).max(initial=0.0)
+    )
 
 
-def _regardless_of_racks(
-    terms: Model, nobody: Ints, goal: float, near: Ints, effort: WorkBudget
+def _rack_blind_plans(
+    model: Model, no_owner: Ints, goal_drain_time: float, rack_local: Ints, budget: WorkBudget
 ) -> list[Ints]:
-    """Plans in which load is all that counts, from several beginnings."""
-    begun = [near, place(terms, nobody, effort.half(), "none")]
-    if len(terms.reader_set) <= SEEDED:
-        seeds = (strategy(terms.group).owner for strategy in (lag_strategy, range_strategy))
-        begun += [owner for owner in seeds if terms.even(owner)]
-    return [levelled(terms, plan, nobody, goal, effort, crossing=None) for plan in begun]
+    """Plans that optimise load alone, from several starting plans."""
+    starts = [rack_local, construct(model, no_owner, budget.half(), "none")]
+    if len(model.reader_set) <= MAX_SEEDED_PARTITIONS:
+        seeds = (strategy(model.group).owner for strategy in (lag_strategy, range_strategy))
+        starts += [owner for owner in seeds if model.is_feasible(owner)]
+    return [
+        relieve(model, plan, no_owner, goal_drain_time, budget, max_cross_rack_cost=None)
+        for plan in starts
+    ]

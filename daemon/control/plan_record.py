@@ -74,7 +74,7 @@ def _certificate(plan: ComputedPlan) -> PlanCertificate | None:
                 value=objective.value,
                 bound=objective.bound,
                 bound_kind=objective.bound_kind,
-                partitions=objective.named,
+                partitions=objective.partition_names,
             )
             for objective in certificate.objectives
         },

@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from levelwind_testing.groups.dominance import (
     answers,
     cases,
-    respects,
+    plan_figures,
 )
 
 RACKS = ["a", "b", "c"]
@@ -60,7 +60,7 @@ class Row(NamedTuple):
     worth: Score
     peak: float  # MiB
     more: float  # MiB
-    told: tuple[str, ...]
+    summary: tuple[str, ...]
 
 
 def main() -> None:
@@ -104,8 +104,8 @@ def speed(arguments: argparse.Namespace) -> None:
                     f"{row.peak:>10.0f}{row.more:>10.0f}",
                     flush=True,
                 )
-                if row.told:
-                    print("    " + "; ".join(row.told))
+                if row.summary:
+                    print("    " + "; ".join(row.summary))
 
 
 def growth(arguments: argparse.Namespace) -> None:
@@ -149,17 +149,18 @@ def grid(cells: list[str], lags: list[str]) -> None:
             begun = perf_counter()
             plan = STRATEGIES["optimal"](case.group)
             took = (perf_counter() - begun) * 1000
-            ours = respects(case.group, plan)
+            ours = plan_figures(case.group, plan)
             theirs = answers(case.group)
             better = [name for name, worth in theirs.items() if worth.beats(ours)]
-            rest = "; ".join(f"{name} {_told(worth)}" for name, worth in theirs.items())
+            rest = "; ".join(f"{name} {_figures_text(worth)}" for name, worth in theirs.items())
             verdict = f"DOMINATED by {', '.join(better)}" if better else "undominated"
             print(
-                f"{case} {lag:>8}{took:>7.0f}  optimal {_told(ours)}; {rest}: {verdict}", flush=True
+                f"{case} {lag:>8}{took:>7.0f}  optimal {_figures_text(ours)}; {rest}: {verdict}",
+                flush=True,
             )
 
 
-def _told(worth: tuple[int, float, float, int]) -> str:
+def _figures_text(worth: tuple[int, float, float, int]) -> str:
     spread, load, cross, moved = worth
     return f"{spread}, {load:.3f}, {cross:.3f}, {moved}"
 
@@ -197,9 +198,9 @@ def _measured(name: str, put: Problem, repeat: int) -> Row:
         processor.append((process_time() - spent) * 1000)
         plan.append((planned - built) * 1000)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = optimal_plan(group).certificate.lines() if name == "optimal" else ()
+    summary = optimal_plan(group).certificate.lines() if name == "optimal" else ()
     return Row(
-        min(whole), min(processor), min(plan), score(group, assignment), peak, peak - start, told
+        min(whole), min(processor), min(plan), score(group, assignment), peak, peak - start, summary
     )
 
 

@@ -1,10 +1,10 @@
-"""The most even counts that subscriptions allow, exactly.
+"""The most even partition counts that subscriptions allow, computed exactly.
 
-Law: counts are decreasingly minimal: the largest is as small as can be, then as few members as can be have it, then the
-same of the rest. That also makes the sum of their squares least (Frank and Murota, "Decreasing minimization on M-convex
-sets"). All such answers share one decomposition: *blocks* of members and of the partitions that go to them and to nobody
-else, within each of which counts are `level` or one more, the latter for exactly `extras` members.
-Cost: a few largest flows for each block, over audiences and signatures, not over partitions and members.
+Guarantees: counts are decreasingly minimal: the largest count is as small as possible, then as few members as possible have
+it, then the same holds for the rest. That also minimises the sum of the squared counts (Frank and Murota, "Decreasing
+minimization on M-convex sets"). All such counts share one decomposition into *components*: members, and the partitions that
+only these members get; within a component every count is `quota` or, for exactly `extras` members, one more.
+Cost: a few maximum flows for each component, over reader sets and eligibilities, not over partitions and members.
 """
 
 from dataclasses import dataclass
@@ -25,73 +25,79 @@ from assignors.solver import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """B blocks; -1: belongs to none, since it has no partitions or gets none."""
+    """B components; an index of -1 means no component: a reader set without partitions, members that get none."""
 
-    of_audience: Longs  # by audience
-    of_signature: Longs  # by signature
-    level: Longs  # by block
-    extras: Longs  # by block
+    of_reader_set: Longs
+    """A: the component of each reader set."""
+    of_eligibility: Longs
+    """G: the component of each eligibility."""
+    quota: Longs
+    """B: partitions that every member of the component gets."""
+    extras: Longs
+    """B: members that get one partition more than the quota."""
 
 
-def blocks(supply: Longs, allowed: Bools, size: Longs) -> Components:
-    """Decompose.
+def decompose(supply: Longs, allowed: Bools, size: Longs) -> Components:
+    """Decompose reader sets and eligibilities into components of even counts.
 
     Args:
-        supply: by audience, how many partitions it reads.
-        allowed: by audience and signature, whether members of the signature may have them.
-        size: by signature, how many members have it.
+        supply: partitions of each reader set (A).
+        allowed: whether members of an eligibility may own partitions of a reader set (A x G).
+        size: members of each eligibility (G).
     """
-    of_audience = np.full(len(supply), -1, dtype=np.int64)
-    of_signature = np.full(len(size), -1, dtype=np.int64)
-    level: list[int] = []
+    of_reader_set = np.full(len(supply), -1, dtype=np.int64)
+    of_eligibility = np.full(len(size), -1, dtype=np.int64)
+    quota: list[int] = []
     extras: list[int] = []
     free = allowed.copy()
     open_ = (supply > 0) & allowed.any(axis=1)
     while open_.any():
-        there = np.flatnonzero(open_)
-        peak, most, highest = _peak(supply[there], free[there], size)
-        members = free[there[peak]].any(axis=0)
-        of_audience[there[peak]] = len(level)
-        of_signature[members] = len(level)
-        full = highest == int(size[members].sum())
-        level.append(most if full else most - 1)
-        extras.append(0 if full else highest)
-        open_[there[peak]] = False
+        reader_sets = np.flatnonzero(open_)
+        fullest, max_count, at_max = _fullest_component(
+            supply[reader_sets], free[reader_sets], size
+        )
+        members = free[reader_sets[fullest]].any(axis=0)
+        of_reader_set[reader_sets[fullest]] = len(quota)
+        of_eligibility[members] = len(quota)
+        all_at_max = at_max == int(size[members].sum())
+        quota.append(max_count if all_at_max else max_count - 1)
+        extras.append(0 if all_at_max else at_max)
+        open_[reader_sets[fullest]] = False
         free[:, members] = False
     return Components(
-        of_audience=of_audience,
-        of_signature=of_signature,
-        level=np.array(level, dtype=np.int64),
+        of_reader_set=of_reader_set,
+        of_eligibility=of_eligibility,
+        quota=np.array(quota, dtype=np.int64),
         extras=np.array(extras, dtype=np.int64),
     )
 
 
-def _peak(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bools, int, int]:
-    """The audiences whose readers have the most, how many that is, and how many members have as many."""
+def _fullest_component(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bools, int, int]:
+    """The reader sets whose members have the largest count, that count, and how many members have it."""
     total = int(supply.sum())
-    most = -(-total // int(size[allowed.any(axis=0)].sum()))
+    max_count = -(-total // int(size[allowed.any(axis=0)].sum()))
     if bool((allowed == allowed[0]).all()):
         return (
             np.ones(len(supply), np.bool_),
-            most,
-            total - (most - 1) * int(size[allowed[0]].sum()),
+            max_count,
+            total - (max_count - 1) * int(size[allowed[0]].sum()),
         )
     while True:
-        flow, tight = _poured(supply, allowed, size * most)
+        flow, tight = _max_placed(supply, allowed, size * max_count)
         if flow == total:
             break
-        most = -(-int(supply[tight].sum()) // int(size[allowed[tight].any(axis=0)].sum()))
-    flow, tight = _poured(supply, allowed, size * (most - 1))
-    return tight, most, total - flow
+        max_count = -(-int(supply[tight].sum()) // int(size[allowed[tight].any(axis=0)].sum()))
+    flow, tight = _max_placed(supply, allowed, size * (max_count - 1))
+    return tight, max_count, total - flow
 
 
-def _poured(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
-    """How much the signatures' rooms take, and the audiences that are short of room."""
-    reader_set, signature = np.nonzero(allowed)
+def _max_placed(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
+    """How many partitions fit into the room of each eligibility (G), and the reader sets that are short of room."""
+    reader_set, eligibility = np.nonzero(allowed)
     first = 2 + len(supply)
     arcs = concat_arcs(
         Arcs(np.zeros(len(supply), np.int64), 2 + np.arange(len(supply)), supply),
-        Arcs(2 + reader_set, first + signature, np.full(len(reader_set), UNLIMITED)),
+        Arcs(2 + reader_set, first + eligibility, np.full(len(reader_set), UNLIMITED)),
         Arcs(first + np.arange(len(room)), np.ones(len(room), np.int64), room),
     )
     flow, side = max_flow(arcs, 0, 1)

@@ -1,8 +1,10 @@
-"""The problem in this strategy's terms: what a partition weighs, who may have it, and how many a member gets.
+"""A group as `optimal` optimises it: loads, cross-rack costs, eligible members and count limits.
 
-Law: nothing here but `held` and `before` depends on who owns what now, so neither does what is made of the rest. Members that
-read the same, are avoided or pinned alike, stand in one rack and (of few capacities) have the same one are one *kind*; partitions with the same possible owners are
-one *audience*.
+Members with equal subscription, pins, drain status, rack and capacity form one *member class* (where there are more than
+`MAX_CAPACITIES` capacities, capacity is left out). Partitions with the same possible owners form one *reader set*.
+
+Guarantees: only `keepable_owner` and `current_owner` depend on the current ownership, so nothing that is computed from the
+other columns does.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ import numpy as np
 
 from assignors.optimal.model.even_counts import (
     Components,
-    blocks,
+    decompose,
 )
 from assignors.optimal.model.plan_options import Options
 from assignors.problem.assignment import (
@@ -28,35 +30,62 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_sets
 
-SPEEDS = 8  # capacities that make kinds of their own; of more, none does
-HEAVIEST = 2**36  # of all traffic together, so that sums of it and of moves beside it stay whole
+MAX_CAPACITIES = 8
+"""Distinct capacities up to which capacity tells member classes apart; with more, no capacity does."""
+MAX_TOTAL_WEIGHT = 2**36
+"""Weight of all traffic together, so that sums of weights and of moves beside them stay exact integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """P partitions, M members, A audiences, G signatures, C kinds of members, K rack sets, B blocks."""
+    """The optimisation problem in columns.
+
+    P partitions, M members, A reader sets, G eligibilities, C member classes, K rack sets, B components.
+    """
 
     group: Group
-    wishes: Options
-    load: Floats  # P: records to work through
-    weight: Longs  # P: what it costs when it crosses racks
-    reader_set: Longs  # P: -1 nobody may have it
-    kind: Longs  # M
-    signature: Longs  # C: of a kind
-    rack: Longs  # C: of a kind, -1 unknown
-    wanted: Bools  # A x C: whether wishes and subscriptions let the kind have it
-    allowed: Bools  # A x C: whether counts at their most even do so too
-    rackset: Longs  # P
-    far: Bools  # K x racks + 1, the unknown one last
-    blocks: Components
-    least: Longs  # M: partitions that a member gets at least
-    most: Longs  # M: and at most
-    held: Ints  # P: who has it and may keep it, -1 nobody
-    before: Ints  # P: who has it, -1 nobody
+    """The group that is planned."""
+    options: Options
+    """The options that it is planned with."""
+    load: Floats
+    """P: records to work through: the lag, and the arrivals of `Options.horizon` seconds."""
+    weight: Longs
+    """P: cross-rack cost of the partition if its owner is in another rack: its traffic as a whole number."""
+    reader_set: Longs
+    """P: index of the members that may own the partition; -1 if no member may."""
+    member_class: Longs
+    """M: index of the member's class."""
+    eligibility: Longs
+    """C: index of the eligibility (subscription, pins and drain status) of the class."""
+    class_rack: Longs
+    """C: the rack of the class; -1 if it is unknown."""
+    eligible: Bools
+    """A x C: subscriptions and options let the class own partitions of the reader set."""
+    allowed: Bools
+    """A x C: the same, and the most even counts let it, too."""
+    rack_set: Longs
+    """P: index of the racks that hold a replica."""
+    rack_remote: Bools
+    """K x racks + 1: the rack holds no replica; never true where a rack is unknown. The unknown rack comes last."""
+    components: Components
+    """The components that the most even counts decompose into."""
+    min_count: Longs
+    """M: partitions that the member gets at least."""
+    max_count: Longs
+    """M: partitions that the member gets at most. Invariant: 0 <= min_count <= max_count."""
+    keepable_owner: Ints
+    """P: the current owner where it may keep the partition; -1 elsewhere."""
+    current_owner: Ints
+    """P: the current owner; -1 if there is none."""
 
     @property
-    def taken(self) -> Bools:
-        """P: somebody may have it."""
+    def class_count(self) -> int:
+        """Number of member classes, C."""
+        return len(self.eligibility)
+
+    @property
+    def assignable(self) -> Bools:
+        """P: whether some member may own the partition."""
         return np.asarray(self.reader_set >= 0)
 
     @property
@@ -65,178 +94,189 @@ class Model:
         return self.group.capacity
 
     @property
-    def block(self) -> Longs:
-        """M: the block of a member, -1 none."""
-        return self.blocks.of_signature[self.signature[self.kind]]
+    def component(self) -> Longs:
+        """M: the component of each member; -1 if it is in none."""
+        return self.components.of_eligibility[self.eligibility[self.member_class]]
 
-    def may(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
-        """Whether each partition may go to its member; broadcasts."""
-        return self.allowed[self.reader_set[partitions], self.kind[members]]
+    def may_own(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
+        """Return whether each member may own its partition; the arguments broadcast."""
+        return self.allowed[self.reader_set[partitions], self.member_class[members]]
 
-    def crossing(self, partitions: Longs | Ints, members: Longs | Ints) -> Longs:
-        """What each pair of a partition and a member costs in traffic between racks; broadcasts."""
-        away = self.far[self.rackset[partitions], self.rack[self.kind[members]]]
-        return np.where(away, self.weight[partitions], 0)
+    def cross_rack_cost(self, partitions: Longs | Ints, members: Longs | Ints) -> Longs:
+        """Return the cross-rack cost of each pair of a partition and an owner; the arguments broadcast."""
+        remote = self.rack_remote[
+            self.rack_set[partitions], self.class_rack[self.member_class[members]]
+        ]
+        return np.where(remote, self.weight[partitions], 0)
 
-    def count(self, owner: Ints) -> Longs:
-        """M: partitions of each member."""
-        return np.bincount(owner[owner >= 0], minlength=len(self.kind))
+    def member_count(self, owner: Ints) -> Longs:
+        """Partitions of each member under a plan (M)."""
+        return np.bincount(owner[owner >= 0], minlength=len(self.member_class))
 
-    def work(self, owner: Ints) -> Floats:
-        """M: what each member has to work through."""
+    def member_load(self, owner: Ints) -> Floats:
+        """Load of each member under a plan (M)."""
         owned = owner >= 0
-        return summed(owner[owned], self.load[owned], len(self.kind))
+        return sum_by_index(owner[owned], self.load[owned], len(self.member_class))
 
-    def drain(self, owner: Ints) -> float:
-        """The longest time to drain."""
-        return float((self.work(owner) / self.capacity).max(initial=0.0))
+    def max_drain_time(self, owner: Ints) -> float:
+        """Longest time to drain of any member under a plan: load over capacity."""
+        return float((self.member_load(owner) / self.capacity).max(initial=0.0))
 
-    def crossed(self, owner: Ints) -> int:
-        """The weight of what crosses racks."""
+    def total_cross_rack_cost(self, owner: Ints) -> int:
+        """Weight of all partitions whose owner is in another rack than every replica."""
         owned = np.flatnonzero(owner >= 0)
-        return int(self.crossing(owned, owner[owned]).sum())
+        return int(self.cross_rack_cost(owned, owner[owned]).sum())
 
     def moved(self, owner: Ints) -> Bools:
-        """P: somebody had it and has it no more."""
-        return np.asarray((self.before >= 0) & (self.before != owner))
+        """P: whether the plan takes the partition from its current owner."""
+        return np.asarray((self.current_owner >= 0) & (self.current_owner != owner))
 
-    def even(self, owner: Ints) -> bool:
-        """Whether counts are what they should be, and everybody may have what it has."""
+    def is_feasible(self, owner: Ints) -> bool:
+        """Return whether a plan assigns every assignable partition to an allowed member within the count limits."""
         owned = np.flatnonzero(owner >= 0)
-        if not np.array_equal(owner >= 0, self.taken) or not bool(
-            self.may(owned, owner[owned]).all()
+        if not np.array_equal(owner >= 0, self.assignable) or not bool(
+            self.may_own(owned, owner[owned]).all()
         ):
             return False
-        count = self.count(owner)
-        return bool(np.all((count >= self.least) & (count <= self.most)))
+        count = self.member_count(owner)
+        return bool(np.all((count >= self.min_count) & (count <= self.max_count)))
 
 
-def summed(places: Longs | Ints, figures: Floats, size: int) -> Floats:
-    """By place: the sum of its figures, added in their order."""
-    return np.asarray(np.bincount(places, weights=figures, minlength=size), dtype=np.float64)
+def sum_by_index(index: Longs | Ints, values: Floats, size: int) -> Floats:
+    """Sum the values of each index below `size`, added in their order."""
+    return np.asarray(np.bincount(index, weights=values, minlength=size), dtype=np.float64)
 
 
-def terms(group: Group, wishes: Options) -> Model:
-    """Put a group and its wishes into columns."""
-    avoided = _avoided(group, wishes)
-    reader_set, pinned = _audiences(group, wishes)
-    signature_of, signature = _signatures(group, avoided, pinned)
-    allowed = _allowed(group, avoided, pinned, signature_of, len(signature))
-    possible = np.asarray(allowed.any(axis=1))
+def build_model(group: Group, options: Options) -> Model:
+    """Put a group and its options into columns."""
+    avoided = _avoided_members(group, options)
+    reader_set, pinned = _partition_reader_sets(group, options)
+    member_eligibility, eligibilities = _eligibilities(group, avoided, pinned)
+    eligible = _eligible_pairs(group, avoided, pinned, member_eligibility, len(eligibilities))
+    possible = np.asarray(eligible.any(axis=1))
     reader_set[~possible[reader_set]] = -1
-    supply = np.bincount(reader_set[reader_set >= 0], minlength=len(allowed))
-    size = np.bincount(signature_of, minlength=len(signature))
-    cut = blocks(supply, allowed, size)
-    same = cut.of_audience[:, None] == cut.of_signature[None, :]
+    supply = np.bincount(reader_set[reader_set >= 0], minlength=len(eligible))
+    size = np.bincount(member_eligibility, minlength=len(eligibilities))
+    components = decompose(supply, eligible, size)
+    same_component = components.of_reader_set[:, None] == components.of_eligibility[None, :]
     width = len(group.racks) + 1
-    pair = signature_of * width + group.member_rack + 1
-    speeds = np.unique(group.capacity)
-    speed = (
-        np.searchsorted(speeds, group.capacity) if len(speeds) <= SPEEDS else np.zeros_like(pair)
+    pair = member_eligibility * width + group.member_rack + 1
+    capacities = np.unique(group.capacity)
+    capacity = (
+        np.searchsorted(capacities, group.capacity)
+        if len(capacities) <= MAX_CAPACITIES
+        else np.zeros_like(pair)
     )
-    kind = numbered(pair * SPEEDS + speed)
-    sample = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.int64)
-    sample[kind] = pair
-    of_kind = sample // width
-    least, most = _limits(cut, signature_of, wishes.count_slack)
-    rackset, near = rack_sets(group)
-    # Where a partition's racks or the member's are unknown, nothing is far.
-    far = np.zeros((len(near), near.shape[1] + 1), dtype=np.bool_)
-    far[:, :-1] = ~near & near.any(axis=1, keepdims=True)
-    before = Assignment.held(group).owner
-    made = Model(
+    member_class = numbered(pair * MAX_CAPACITIES + capacity)
+    class_pair = np.zeros(int(member_class.max(initial=-1)) + 1, dtype=np.int64)
+    class_pair[member_class] = pair
+    class_eligibility = class_pair // width
+    min_count, max_count = _count_limits(components, member_eligibility, options.count_slack)
+    rack_set, rack_local = rack_sets(group)
+    # Where a partition's racks or the member's are unknown, nothing is rack-remote.
+    rack_remote = np.zeros((len(rack_local), rack_local.shape[1] + 1), dtype=np.bool_)
+    rack_remote[:, :-1] = ~rack_local & rack_local.any(axis=1, keepdims=True)
+    current_owner = Assignment.held(group).owner
+    model = Model(
         group=group,
-        wishes=wishes,
-        load=np.rint(group.lag + group.rate * wishes.horizon),
-        weight=_weights(group.traffic),
+        options=options,
+        load=np.rint(group.lag + group.rate * options.horizon),
+        weight=_traffic_weights(group.traffic),
         reader_set=reader_set,
-        kind=kind,
-        signature=of_kind,
-        rack=sample % width - 1,
-        wanted=allowed[:, of_kind],
-        allowed=(allowed & same)[:, of_kind],
-        rackset=rackset,
-        far=far,
-        blocks=cut,
-        least=least,
-        most=most,
-        held=before,
-        before=before,
+        member_class=member_class,
+        eligibility=class_eligibility,
+        class_rack=class_pair % width - 1,
+        eligible=eligible[:, class_eligibility],
+        allowed=(eligible & same_component)[:, class_eligibility],
+        rack_set=rack_set,
+        rack_remote=rack_remote,
+        components=components,
+        min_count=min_count,
+        max_count=max_count,
+        keepable_owner=current_owner,
+        current_owner=current_owner,
     )
-    return replace(made, held=_keepable(made, before))
+    return replace(model, keepable_owner=_keepable(model, current_owner))
 
 
-def _keepable(made: Model, before: Ints) -> Ints:
-    held = np.where(made.taken, before, NOBODY).astype(np.int32)
-    claimed = np.flatnonzero(held >= 0)
-    held[claimed[~made.may(claimed, held[claimed])]] = NOBODY
-    return held
+def _keepable(model: Model, current_owner: Ints) -> Ints:
+    """P: the current owner where the model allows it; -1 elsewhere."""
+    keepable = np.where(model.assignable, current_owner, NOBODY).astype(np.int32)
+    owned = np.flatnonzero(keepable >= 0)
+    keepable[owned[~model.may_own(owned, keepable[owned])]] = NOBODY
+    return keepable
 
 
-def _avoided(group: Group, wishes: Options) -> Bools:
-    """M: gets nothing where another reads it."""
-    avoided = np.isin(np.array(group.members, dtype=object), wishes.drain) if wishes.drain else None
-    gone = [rack for rack, name in enumerate(group.racks) if name in wishes.evacuate]
-    away: Bools = np.isin(group.member_rack, gone)
-    return away if avoided is None else away | avoided
+def _avoided_members(group: Group, options: Options) -> Bools:
+    """M: whether the member gets nothing that another member reads: it is drained, or its rack is evacuated."""
+    drained = (
+        np.isin(np.array(group.members, dtype=object), options.drain) if options.drain else None
+    )
+    racks = [rack for rack, name in enumerate(group.racks) if name in options.evacuate]
+    evacuated: Bools = np.isin(group.member_rack, racks)
+    return evacuated if drained is None else evacuated | drained
 
 
-def _audiences(group: Group, wishes: Options) -> tuple[Longs, Longs]:
-    """P: the topic's audience, or one of its own for each member that has pins; and these members."""
+def _partition_reader_sets(group: Group, options: Options) -> tuple[Longs, Longs]:
+    """P: the topic's reader set, or one of its own for each member with pins; and the members with pins."""
     reader_set = group.reader_set[group.partition_topic].astype(np.int64)
-    topic_of = {name: number for number, name in enumerate(group.topics)} if wishes.pins else {}
-    member_of = {name: number for number, name in enumerate(group.members)} if wishes.pins else {}
-    there: dict[int, int] = {}
-    for name, theirs in wishes.pins.items():
+    topic_of = {name: number for number, name in enumerate(group.topics)} if options.pins else {}
+    member_of = {name: number for number, name in enumerate(group.members)} if options.pins else {}
+    pinned_member: dict[int, int] = {}  # by partition
+    for name, members in options.pins.items():
         topic = topic_of.get(name)
         if topic is None:
             continue
         first, end = group.topic_start[topic : topic + 2].tolist()
         readers = set(group.readers(topic).tolist())
-        for place, who in theirs.items():
-            if place < end - first and member_of.get(who) in readers:
-                there[first + place] = member_of[who]
-    pinned = np.array(sorted(set(there.values())), dtype=np.int64)
-    if there:
-        places = np.array(list(there), dtype=np.int64)
-        members = np.array(list(there.values()), dtype=np.int64)
-        reader_set[places] = len(group.reader_start) - 1 + np.searchsorted(pinned, members)
+        for number, member in members.items():
+            if number < end - first and member_of.get(member) in readers:
+                pinned_member[first + number] = member_of[member]
+    pinned = np.array(sorted(set(pinned_member.values())), dtype=np.int64)
+    if pinned_member:
+        partitions = np.array(list(pinned_member), dtype=np.int64)
+        owners = np.array(list(pinned_member.values()), dtype=np.int64)
+        reader_set[partitions] = len(group.reader_start) - 1 + np.searchsorted(pinned, owners)
     return reader_set, pinned
 
 
-def _signatures(group: Group, avoided: Bools, pinned: Longs) -> tuple[Longs, Longs]:
-    """M: a number shared by members that differ at most in rack, capacity and claims; and what it stands for."""
+def _eligibilities(group: Group, avoided: Bools, pinned: Longs) -> tuple[Longs, Longs]:
+    """M: the member's eligibility, which leaves rack, capacity and claims out; and the distinct ones (G)."""
     key = (group.subscription.astype(np.int64) * 2 + avoided) * (len(pinned) + 1)
     key[pinned] += 1 + np.arange(len(pinned))
-    signature = numbered(key)
-    return signature, np.unique(key)
+    return numbered(key), np.unique(key)
 
 
-def _allowed(group: Group, avoided: Bools, pinned: Longs, signature: Longs, width: int) -> Bools:
-    """A x G: who may have what, counts aside."""
+def _eligible_pairs(
+    group: Group, avoided: Bools, pinned: Longs, eligibility: Longs, width: int
+) -> Bools:
+    """A x G: whether the eligibility may own partitions of the reader set, counts aside."""
     reader_sets = len(group.reader_start) - 1
-    allowed = np.zeros((reader_sets + len(pinned), width), dtype=np.bool_)
+    eligible = np.zeros((reader_sets + len(pinned), width), dtype=np.bool_)
     for reader_set in range(reader_sets):
         readers = group.reader[group.reader_start[reader_set] : group.reader_start[reader_set + 1]]
-        wanted = readers[~avoided[readers]]
-        allowed[reader_set, signature[wanted if len(wanted) else readers]] = True
-    allowed[reader_sets + np.arange(len(pinned)), signature[pinned]] = True
-    return allowed
+        preferred = readers[~avoided[readers]]
+        eligible[reader_set, eligibility[preferred if len(preferred) else readers]] = True
+    eligible[reader_sets + np.arange(len(pinned)), eligibility[pinned]] = True
+    return eligible
 
 
-def _limits(cut: Components, signature_of: Longs, slack: int) -> tuple[Longs, Longs]:
-    block = cut.of_signature[signature_of]
-    inside = block >= 0
-    least = np.zeros(len(block), dtype=np.int64)
-    most = np.zeros(len(block), dtype=np.int64)
-    least[inside] = np.maximum(cut.level[block[inside]] - slack, 0)
-    most[inside] = (cut.level + (cut.extras > 0))[block[inside]] + slack
-    return least, most
+def _count_limits(
+    components: Components, member_eligibility: Longs, slack: int
+) -> tuple[Longs, Longs]:
+    """M: the fewest and the most partitions of each member; 0 for members of no component."""
+    component = components.of_eligibility[member_eligibility]
+    inside = component >= 0
+    min_count = np.zeros(len(component), dtype=np.int64)
+    max_count = np.zeros(len(component), dtype=np.int64)
+    min_count[inside] = np.maximum(components.quota[component[inside]] - slack, 0)
+    max_count[inside] = (components.quota + (components.extras > 0))[component[inside]] + slack
+    return min_count, max_count
 
 
-def _weights(traffic: Floats) -> Longs:
-    """Whole weights in proportion to the traffic; as they are where they are whole and not too many."""
+def _traffic_weights(traffic: Floats) -> Longs:
+    """P: traffic as whole weights: unchanged where it is whole and small enough in total, else in proportion."""
     total = float(traffic.sum())
-    if total <= HEAVIEST and bool((traffic == np.rint(traffic)).all()):
+    if total <= MAX_TOTAL_WEIGHT and bool((traffic == np.rint(traffic)).all()):
         return traffic.astype(np.int64)
-    return np.rint(traffic * (HEAVIEST / total)).astype(np.int64)
+    return np.rint(traffic * (MAX_TOTAL_WEIGHT / total)).astype(np.int64)

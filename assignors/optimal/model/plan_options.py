@@ -1,52 +1,55 @@
-"""What a group asks of `optimal` beyond a good plan: who gets what or nothing, and how much each objective may give way.
+"""Options of `optimal`: fixed owners, drained members and racks, and the tolerance of each objective.
 
-Law: names outlive members and topics, so a wish about who is not there is passed over; a wish of the wrong shape is an error
-that names the option.
+Guarantees: an option that names an absent member, topic or rack is ignored, since names outlive members and topics; an option
+of the wrong shape is an error that names the option.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from assignors.problem.inputs import ProblemError
 
-NOTHING: Mapping[str, Mapping[int, str]] = MappingProxyType({})
+NO_PINS: Mapping[str, Mapping[int, str]] = MappingProxyType({})
+
+OptionCheck: TypeAlias = Callable[[str, Any], Any]
+"""Takes an option's name and its given value and returns the valid value, or raises a `ProblemError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `optimal`."""
+    """Options of `optimal`, parsed and checked."""
 
-    pins: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: NOTHING)
-    """By topic and partition: the member that owns it while it reads the topic, drained or not."""
+    pins: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: NO_PINS)
+    """Owner by topic and partition: the member owns the partition while it reads the topic, drained or not."""
     drain: tuple[str, ...] = ()
-    """Members that get nothing where another member reads it."""
+    """Members that get no partition which another member reads."""
     evacuate: tuple[str, ...] = ()
-    """Racks whose members get nothing where a member elsewhere reads it."""
+    """Racks whose members get no partition which a member in another rack reads."""
     count_slack: int = 0
-    """How much further from even a member's count may be, for the sake of load."""
+    """Partitions by which a member's count may differ from the most even counts, for the sake of load."""
     load_tolerance: float = 0.02
-    """How much longer than the best found the longest time to drain may be."""
+    """Share by which the longest time to drain may exceed the best one found."""
     load_floor: float = 0.0
-    """A time to drain that is good enough whatever the best is: so little lag is no reason to cross racks or to move."""
+    """Time to drain that is always acceptable: so little lag justifies neither cross-rack reads nor moves."""
     cross_tolerance: float = 0.0
-    """How much more than the least found may cross racks."""
+    """Share by which the cross-rack cost may exceed the least one found."""
     max_moves: int | None = None
-    """Moves a plan may make beyond those that cannot wait; None: as many as it takes."""
+    """Moves that a plan may make; moves that cannot wait are made regardless. None: no limit."""
     time_budget: float = 1.0
-    """Seconds after which a plan is refined no further."""
+    """Seconds after which a plan is not refined further."""
     horizon: float = 60.0
-    """Seconds of arrivals that count as load beside the lag, where rates are known."""
+    """Seconds of arrivals that count as load in addition to the lag, where rates are known."""
 
-    def within(self, drain: float) -> float:
-        """The time to drain that is good enough where this is the best."""
-        return max(drain * (1 + self.load_tolerance), self.load_floor)
+    def acceptable_drain_time(self, best: float) -> float:
+        """Return the longest acceptable time to drain, given the best one found."""
+        return max(best * (1 + self.load_tolerance), self.load_floor)
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> "Options":
-        """The wishes among options; others are left alone.
+    def from_mapping(cls, options: Mapping[str, Any]) -> "Options":
+        """Read the options of `optimal` from a mapping; other keys are ignored.
 
         Raises:
             ProblemError: an option has the wrong shape.
@@ -60,16 +63,16 @@ class Options:
         )
 
 
-def number_check(least: float, *, whole: bool, none: bool = False) -> Callable[[str, Any], Any]:
-    """A check: a finite number from some least one up."""
+def number_check(minimum: float, *, whole: bool, optional: bool = False) -> OptionCheck:
+    """Return a check for a finite number that is at least `minimum`."""
 
     def check(option: str, value: Any) -> Any:
-        if none and value is None:
+        if optional and value is None:
             return None
-        sound = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not sound or not least <= value < math.inf:
+        valid = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not valid or not minimum <= value < math.inf:
             kind = "an integer" if whole else "a number"
-            raise ProblemError(f"option {option}: must be {kind} from {least} up, not {value!r}")
+            raise ProblemError(f"option {option}: must be {kind} from {minimum} up, not {value!r}")
         return value
 
     return check
@@ -85,17 +88,17 @@ def _names(option: str, value: Any) -> tuple[str, ...]:
 
 def _pins(option: str, value: Any) -> Mapping[str, Mapping[int, str]]:
     if not isinstance(value, Mapping) or not all(
-        isinstance(theirs, Mapping) for theirs in value.values()
+        isinstance(members, Mapping) for members in value.values()
     ):
         raise ProblemError(
             f"option {option}: must be {{topic: {{partition: member}}}}, not {value!r}"
         )
     return {
         topic: {
-            _partition(option, topic, place): _member(option, topic, who)
-            for place, who in theirs.items()
+            _partition(option, topic, partition): _member(option, topic, member)
+            for partition, member in members.items()
         }
-        for topic, theirs in value.items()
+        for topic, members in value.items()
     }
 
 
@@ -115,8 +118,8 @@ def _member(option: str, topic: str, value: Any) -> str:
     return value
 
 
-# By option: what makes a sound value of what was given, or says what is wrong with it.
-OPTION_CHECKS: Mapping[str, Callable[[str, Any], Any]] = MappingProxyType(
+# By option: returns the valid value of what was given, or raises what is wrong with it.
+OPTION_CHECKS: Mapping[str, OptionCheck] = MappingProxyType(
     {
         "pins": _pins,
         "drain": _names,
@@ -125,7 +128,7 @@ OPTION_CHECKS: Mapping[str, Callable[[str, Any], Any]] = MappingProxyType(
         "load_tolerance": number_check(0, whole=False),
         "load_floor": number_check(0, whole=False),
         "cross_tolerance": number_check(0, whole=False),
-        "max_moves": number_check(0, whole=True, none=True),
+        "max_moves": number_check(0, whole=True, optional=True),
         "time_budget": number_check(0, whole=False),
         "horizon": number_check(0, whole=False),
     }

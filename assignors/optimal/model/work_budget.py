@@ -1,45 +1,55 @@
-"""How much more a plan may be refined.
+"""Work budget: how much more a plan may be refined.
 
-Law: seconds are turned into work, counted the same on every machine, so that a plan does not depend on how busy one is; the
-clock only comes in where a machine takes several times as long. Either way it is said. What must be done for a whole plan is
-never cut: the time is that of refinement alone.
+Guarantees: seconds are converted into work that is counted alike on every machine, so a plan does not depend on how busy a
+machine is; the clock only matters where a machine takes several times as long. In either case `exhausted` reports it. What a
+complete plan needs is always done: the budget limits refinement alone.
 """
 
 from dataclasses import dataclass
 from time import perf_counter
 
-WORK = 60_000_000  # pairs looked at in a second
-PATIENCE = 5  # times the seconds that this may really take
-STEP = 5_000  # what one look costs however little it looks at
+PAIRS_PER_SECOND = 60_000_000
+"""Pairs of candidates that one second of the budget stands for."""
+WALL_CLOCK_FACTOR = 5
+"""Multiple of the budget's seconds that may really pass."""
+CALL_PAIRS = 5_000
+"""Cost of one call in pairs, however few pairs it compares."""
 
 
 @dataclass(slots=True)
 class WorkBudget:
-    """What is left of the work and of the time."""
+    """The remaining work and time."""
 
     seconds: float
-    left: int
-    spent: bool = False  # something was left untried, by it or by a part of it
-    until: float = 0.0  # from the first look on
-    whole: "WorkBudget | None" = None
+    """Seconds that may pass from the first call on."""
+    remaining_pairs: int
+    """Pairs that may still be compared; below 0 once the budget is overdrawn."""
+    exhausted: bool = False
+    """Something was left untried, by this budget or by a part of it."""
+    deadline: float = 0.0
+    """Reading of the performance counter, in seconds, at which time is up; 0 before the first call."""
+    parent: "WorkBudget | None" = None
+    """The budget of which this one is a part; None if it is whole."""
 
     @classmethod
-    def of(cls, seconds: float) -> "WorkBudget":
-        """The work of so much time."""
-        return cls(seconds=seconds * PATIENCE, left=int(seconds * WORK))
+    def of_seconds(cls, seconds: float) -> "WorkBudget":
+        """The work that corresponds to a time."""
+        return cls(
+            seconds=seconds * WALL_CLOCK_FACTOR, remaining_pairs=int(seconds * PAIRS_PER_SECOND)
+        )
 
     def spend(self, pairs: int) -> bool:
-        """Take so much of it; False: there is none left."""
+        """Take some pairs from the budget; return False if none was left."""
         now = perf_counter()
-        self.until = self.until or now + self.seconds
-        more = self.left > 0 and now <= self.until
-        self.left -= pairs + STEP
-        if self.whole is not None:
-            more = self.whole.spend(pairs) and more
-            self.whole.spent |= not more
-        self.spent |= not more
+        self.deadline = self.deadline or now + self.seconds
+        more = self.remaining_pairs > 0 and now <= self.deadline
+        self.remaining_pairs -= pairs + CALL_PAIRS
+        if self.parent is not None:
+            more = self.parent.spend(pairs) and more
+            self.parent.exhausted |= not more
+        self.exhausted |= not more
         return more
 
     def half(self) -> "WorkBudget":
-        """At most a half of what is left, for what comes first; what that leaves is there for the rest."""
-        return WorkBudget(self.seconds / 2, self.left // 2, whole=self)
+        """At most half of what is left, for a first step; what that step leaves stays available to the rest."""
+        return WorkBudget(self.seconds / 2, self.remaining_pairs // 2, parent=self)

@@ -1,4 +1,4 @@
-"""A plan while it is changed: who has what, and what that makes of counts, load and racks."""
+"""A plan that a search is changing, with the counts, loads and cross-rack cost that follow from it."""
 
 from dataclasses import dataclass
 
@@ -14,57 +14,69 @@ from assignors.problem.columns import (
 
 @dataclass(slots=True)
 class WorkingPlan:
-    """Who has what while it is changed."""
+    """Owners of all partitions, and what follows from them, kept up to date by `move`."""
 
-    terms: Model
+    model: Model
     owner: Ints
-    held: Ints
-    count: Longs
-    work: Floats
-    crossed: int
-    mine: dict[int, Longs]
+    """P: current owner in the working plan; -1 if there is none."""
+    preferred_owner: Ints
+    """P: the member that should keep the partition; -1 for none."""
+    member_count: Longs
+    """M: partitions of the member."""
+    member_load: Floats
+    """M: load of the member."""
+    total_cross_rack_cost: int
+    """Cross-rack cost of the working plan."""
+    partitions_by_member: dict[int, Longs]
+    """Partitions of each member that was asked for or changed, ascending."""
     order: Longs
-    begin: Longs
+    """Partitions by owner, as the plan was laid out."""
+    starts: Longs
+    """M+1: the partitions of member m were order[starts[m] : starts[m + 1]]."""
 
     @classmethod
-    def of(cls, terms: Model, owner: Ints, held: Ints) -> "WorkingPlan":
-        """Lay out a plan; its column is copied."""
-        count = terms.count(owner)
+    def of(cls, model: Model, owner: Ints, preferred_owner: Ints) -> "WorkingPlan":
+        """Lay out a plan; its owner column is copied."""
+        member_count = model.member_count(owner)
         order = np.argsort(owner, kind="stable")
-        begin = np.concatenate([[0], np.cumsum(count)]) + int(np.count_nonzero(owner < 0))
+        starts = np.concatenate([[0], np.cumsum(member_count)]) + int(np.count_nonzero(owner < 0))
         return cls(
-            terms=terms,
+            model=model,
             owner=owner.copy(),
-            held=held,
-            count=count,
-            work=terms.work(owner),
-            crossed=terms.crossed(owner),
-            mine={},
+            preferred_owner=preferred_owner,
+            member_count=member_count,
+            member_load=model.member_load(owner),
+            total_cross_rack_cost=model.total_cross_rack_cost(owner),
+            partitions_by_member={},
             order=order,
-            begin=begin,
+            starts=starts,
         )
 
-    def of_member(self, member: int) -> Longs:
-        """A member's partitions, ascending."""
-        if member not in self.mine:
-            self.mine[member] = self.order[self.begin[member] : self.begin[member + 1]]
-        return self.mine[member]
+    def partitions_of(self, member: int) -> Longs:
+        """Partitions of a member, ascending."""
+        if member not in self.partitions_by_member:
+            self.partitions_by_member[member] = self.order[
+                self.starts[member] : self.starts[member + 1]
+            ]
+        return self.partitions_by_member[member]
 
-    def give(self, partition: int, member: int) -> None:
-        """Change one partition's owner."""
+    def move(self, partition: int, member: int) -> None:
+        """Give a partition to another member."""
         before = int(self.owner[partition])
-        mine, theirs = self.of_member(before), self.of_member(member)
-        self.mine[before] = mine[mine != partition]
-        self.mine[member] = np.insert(theirs, np.searchsorted(theirs, partition), partition)
-        load = self.terms.load[partition]
-        self.work[before] -= load
-        self.work[member] += load
-        self.count[before] -= 1
-        self.count[member] += 1
-        change = self.terms.crossing(np.array([partition]), np.array([member, before]))
-        self.crossed += int(change[0]) - int(change[1])
+        lost, gained = self.partitions_of(before), self.partitions_of(member)
+        self.partitions_by_member[before] = lost[lost != partition]
+        self.partitions_by_member[member] = np.insert(
+            gained, np.searchsorted(gained, partition), partition
+        )
+        load = self.model.load[partition]
+        self.member_load[before] -= load
+        self.member_load[member] += load
+        self.member_count[before] -= 1
+        self.member_count[member] += 1
+        change = self.model.cross_rack_cost(np.array([partition]), np.array([member, before]))
+        self.total_cross_rack_cost += int(change[0]) - int(change[1])
         self.owner[partition] = member
 
-    def drain(self) -> Floats:
-        """By member: its time to drain."""
-        return self.work / self.terms.capacity
+    def drain_time(self) -> Floats:
+        """Time to drain of each member (M): its load over its capacity."""
+        return self.member_load / self.model.capacity

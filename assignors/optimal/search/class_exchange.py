@@ -1,9 +1,9 @@
-"""Load levelled between kinds of members before it is dealt within them.
+"""Balance the load between member classes before it is dealt within them.
 
-Law: counts stay. The most loaded kind exchanges heavy partitions for lighter ones of a less loaded kind, until the two are
-even; until the most loaded cannot be lowered. First by exchanges after which nothing crosses racks that did not; where load must
-be paid for, then by those that bring most for what they cost.
-Cost: O(P log P) for an exchange between few kinds; where members differ so much that kinds are many, within the effort.
+Guarantees: counts stay. The most loaded class exchanges heavy partitions for lighter ones of a less loaded class until the two
+are even, and so on until the most loaded class cannot be lowered: first by exchanges without cross-rack cost, then, if load
+may be paid for, by those with the best ratio of load to cost.
+Cost: O(P log P) for an exchange between few classes; within the work budget where members differ so much that classes are many.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 
 from assignors.optimal.model.model import (
     Model,
-    summed,
+    sum_by_index,
 )
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.problem.columns import (
@@ -22,140 +22,174 @@ from assignors.problem.columns import (
     radix,
 )
 
-CLOSE = 0.25  # of the tolerance: kinds need not be more even than this
-TAKERS = 12  # kinds that are tried before the most loaded is left as it is
-PAID = 0.5  # of the tolerance: what evenness is worth a price
+FREE_TOLERANCE_SHARE = 0.25
+"""Share of the load tolerance to which classes are balanced at no cross-rack cost."""
+PAID_TOLERANCE_SHARE = 0.5
+"""Share of the load tolerance to which classes are balanced even at a cross-rack cost."""
+MAX_TAKERS = 12
+"""Classes that are tried before the most loaded class is left as it is."""
 
 
-def levelled_kinds(
-    terms: Model, there: Longs, kind: Longs, effort: WorkBudget, *, racks: bool, pay: bool = False
+def balance_classes(
+    model: Model,
+    partitions: Longs,
+    member_class: Longs,
+    budget: WorkBudget,
+    *,
+    racks: bool,
+    pay: bool = False,
 ) -> None:
-    """Change the kinds that taken partitions go to, in place.
+    """Change the member classes that partitions go to, in place.
 
     Args:
-        terms: the problem.
-        there: the taken partitions.
-        kind: by partition, the kind that it goes to.
-        effort: how much may be tried.
-        racks: whether the weight across racks counts.
-        pay: whether more may cross where load needs it.
+        model: the problem.
+        partitions: the assignable partitions.
+        member_class: the class that each partition goes to (P); changed.
+        budget: how much may be tried.
+        racks: whether the cross-rack cost counts.
+        pay: whether the cross-rack cost may rise where load needs it.
     """
-    kinds = len(terms.signature)
-    desk = _Desk(
-        terms,
-        there,
-        kind,
+    class_count = model.class_count
+    exchange = _ClassExchange(
+        model,
+        partitions,
+        member_class,
         racks,
-        effort,
-        summed(terms.kind, terms.capacity, kinds),
-        summed(kind[there], terms.load[there], kinds),
-        _by_kind(there, kind, kinds),
+        budget,
+        sum_by_index(model.member_class, model.capacity, class_count),
+        sum_by_index(member_class[partitions], model.load[partitions], class_count),
+        _partitions_by_class(partitions, member_class, class_count),
     )
-    block = terms.blocks.of_signature[terms.signature]
-    for number in range(len(terms.blocks.level)):
-        mine = np.flatnonzero(block == number)
-        desk.level(mine, CLOSE, pay=False)
+    component = model.components.of_eligibility[model.eligibility]
+    for number in range(len(model.components.quota)):
+        classes = np.flatnonzero(component == number)
+        exchange.balance(classes, FREE_TOLERANCE_SHARE, pay=False)
         if pay:
-            desk.level(mine, PAID, pay=True)
+            exchange.balance(classes, PAID_TOLERANCE_SHARE, pay=True)
 
 
-def _by_kind(there: Longs, kind: Longs, kinds: int) -> dict[int, Longs]:
-    ends = np.cumsum(np.bincount(kind[there], minlength=kinds))
-    return dict(enumerate(np.split(there[radix(kind[there], kinds)], ends[:-1])))
+def _partitions_by_class(
+    partitions: Longs, member_class: Longs, class_count: int
+) -> dict[int, Longs]:
+    """Partitions of each class, ascending."""
+    ends = np.cumsum(np.bincount(member_class[partitions], minlength=class_count))
+    return dict(
+        enumerate(np.split(partitions[radix(member_class[partitions], class_count)], ends[:-1]))
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
-    terms: Model
-    there: Longs
-    kind: Longs
-    racks: bool
-    effort: WorkBudget
-    capacity: Floats  # by kind
-    work: Floats  # by kind
-    mine: dict[int, Longs]  # by kind: its partitions, as far as they are known
+class _ClassExchange:
+    """State of the exchanges; `member_class` and `load` change with each of them."""
 
-    def level(self, mine: Longs, close: float, *, pay: bool) -> None:
-        """Exchange between kinds of one block."""
-        mean = float(self.work[mine].sum() / self.capacity[mine].sum())
-        limit = mean * (1 + close * self.terms.wishes.load_tolerance)
-        for _ in range(4 * len(mine)):
-            ratio = self.work[mine] / self.capacity[mine]
-            giver = int(mine[np.argmax(ratio)])
-            takers = mine[np.argsort(ratio, kind="stable")][: TAKERS + 1]
+    model: Model
+    partitions: Longs
+    """The assignable partitions."""
+    member_class: Longs
+    """P: the member class that the partition goes to."""
+    racks: bool
+    """Whether the cross-rack cost counts."""
+    budget: WorkBudget
+    capacity: Floats
+    """C: total capacity of the class."""
+    load: Floats
+    """C: total load of the class."""
+    cached_partitions: dict[int, Longs]
+    """By class: its partitions, ascending; missing after an exchange, until they are asked for again."""
+
+    def balance(self, classes: Longs, tolerance_share: float, *, pay: bool) -> None:
+        """Exchange between the classes of one component."""
+        mean = float(self.load[classes].sum() / self.capacity[classes].sum())
+        limit = mean * (1 + tolerance_share * self.model.options.load_tolerance)
+        for _ in range(4 * len(classes)):
+            ratio = self.load[classes] / self.capacity[classes]
+            giver = int(classes[np.argmax(ratio)])
+            takers = classes[np.argsort(ratio, kind="stable")][: MAX_TAKERS + 1]
             if ratio.max() <= limit or not any(
-                self._exchanged(giver, taker, pay=pay) for taker in takers[takers != giver].tolist()
+                self._exchange(giver, taker, pay=pay) for taker in takers[takers != giver].tolist()
             ):
                 break
 
-    def _exchanged(self, giver: int, taker: int, *, pay: bool) -> bool:
-        """Exchange until two kinds are even, or nothing suits any more."""
+    def _exchange(self, giver: int, taker: int, *, pay: bool) -> bool:
+        """Exchange until two classes are even; return whether anything was exchanged."""
         own, other = self.capacity[giver], self.capacity[taker]
-        goal = (self.work[giver] * other - self.work[taker] * own) / (own + other)
-        size = len(self._of(giver)) + len(self._of(taker))
-        if goal <= 0 or not self.effort.spend(size):
+        goal = (self.load[giver] * other - self.load[taker] * own) / (own + other)
+        size = len(self._partitions_of(giver)) + len(self._partitions_of(taker))
+        if goal <= 0 or not self.budget.spend(size):
             return False
-        gone, come = self._pairs(giver, taker, pay=pay)
-        if not pay:  # evenly from all of them: neither kind shall lose all that is heavy or all that is light
-            total = float((self.terms.load[gone] - self.terms.load[come]).sum())
-            share = np.arange(len(gone) + 1) * min(goal / total, 1.0) if total else np.zeros(1)
-            some = np.flatnonzero(np.diff(np.floor(share)))
-            if len(some):
-                gone, come = gone[some], come[some]
-        gain = self.terms.load[gone] - self.terms.load[come]
+        leaving, returning = self._pairs(giver, taker, pay=pay)
+        if not pay:
+            # Choose evenly from all pairs: neither class is to lose all its heavy or all its light partitions.
+            total = float((self.model.load[leaving] - self.model.load[returning]).sum())
+            share = np.arange(len(leaving) + 1) * min(goal / total, 1.0) if total else np.zeros(1)
+            sampled = np.flatnonzero(np.diff(np.floor(share)))
+            if len(sampled):
+                leaving, returning = leaving[sampled], returning[sampled]
+        gain = self.model.load[leaving] - self.model.load[returning]
         fits = int(np.searchsorted(np.cumsum(gain), goal, side="right"))
         chosen = slice(0, fits)
-        if not fits:  # the one that comes nearest
+        if not fits:  # take the pair that comes nearest to the goal
             if not len(gain) or gain[nearest := int(np.argmin(np.abs(gain - goal)))] >= 2 * goal:
                 return False
             chosen = slice(nearest, nearest + 1)
-        self.kind[gone[chosen]], self.kind[come[chosen]] = taker, giver
-        del self.mine[giver], self.mine[taker]
+        self.member_class[leaving[chosen]], self.member_class[returning[chosen]] = taker, giver
+        del self.cached_partitions[giver], self.cached_partitions[taker]
         moved = float(gain[chosen].sum())
-        self.work[giver] -= moved
-        self.work[taker] += moved
+        self.load[giver] -= moved
+        self.load[taker] += moved
         return True
 
-    def _of(self, kind: int) -> Longs:
-        """A kind's partitions, ascending."""
-        if kind not in self.mine:
-            self.mine[kind] = self.there[self.kind[self.there] == kind]
-        return self.mine[kind]
+    def _partitions_of(self, member_class: int) -> Longs:
+        """Partitions of a class, ascending."""
+        if member_class not in self.cached_partitions:
+            self.cached_partitions[member_class] = self.partitions[
+                self.member_class[self.partitions] == member_class
+            ]
+        return self.cached_partitions[member_class]
 
     def _pairs(self, giver: int, taker: int, *, pay: bool) -> tuple[Longs, Longs]:
-        """What could go, and what could come for each; each pair lowers the giver, the best ones first."""
-        gone, price = self._able(giver, taker)
-        come, back = self._able(taker, giver)
+        """Partitions that could leave the giver, and the partition that could return for each.
+
+        Each pair lowers the giver; the best pairs come first.
+        """
+        leaving, leaving_cost = self._candidates(giver, taker)
+        returning, returning_cost = self._candidates(taker, giver)
         if not pay:
-            return self._matched(gone[price <= 0], come[back <= 0])
-        # One side pays: the heavy that leave their racks, or the light ones that do.
-        ways = [
-            self._matched(gone, come[back <= 0], price),
-            self._matched(gone[price <= 0], come),
-            self._matched(gone, come, price),
+            return self._match(leaving[leaving_cost <= 0], returning[returning_cost <= 0])
+        # One side pays the cross-rack cost: the heavy partitions, the light ones, or both.
+        options = [
+            self._match(leaving, returning[returning_cost <= 0], leaving_cost),
+            self._match(leaving[leaving_cost <= 0], returning),
+            self._match(leaving, returning, leaving_cost),
         ]
-        load = self.terms.load
-        return max(ways, key=lambda way: float(load[way[0][:1]].sum() - load[way[1][:1]].sum()))
-
-    def _matched(self, gone: Longs, come: Longs, price: Longs | None = None) -> tuple[Longs, Longs]:
-        load = self.terms.load
-        worth = load[gone] if price is None else load[gone] / np.maximum(price, 1)
-        gone = gone[np.argsort(-worth, kind="stable")]
-        come = come[np.argsort(load[come], kind="stable")]
-        pairs = min(len(gone), len(come))
-        gone, come = gone[:pairs], come[:pairs]
-        better: Bools = np.asarray(load[gone] > load[come])
-        return gone[better], come[better]
-
-    def _able(self, here: int, onward: int) -> tuple[Longs, Longs]:
-        """Which of one kind's partitions may go to another, and what that adds across racks."""
-        terms = self.terms
-        parts = self._of(here)
-        parts = parts[terms.allowed[terms.reader_set[parts], onward]]
-        if not self.racks:
-            return parts, np.zeros(len(parts), dtype=np.int64)
-        sets = terms.rackset[parts]
-        away = (
-            terms.far[sets, terms.rack[onward]].astype(np.int64) - terms.far[sets, terms.rack[here]]
+        load = self.model.load
+        return max(
+            options, key=lambda pairs: float(load[pairs[0][:1]].sum() - load[pairs[1][:1]].sum())
         )
-        return parts, away * terms.weight[parts]
+
+    def _match(
+        self, leaving: Longs, returning: Longs, cost: Longs | None = None
+    ) -> tuple[Longs, Longs]:
+        """Pair the heaviest leaving partitions, or those with most load for their cost, with the lightest returning ones."""
+        load = self.model.load
+        worth = load[leaving] if cost is None else load[leaving] / np.maximum(cost, 1)
+        leaving = leaving[np.argsort(-worth, kind="stable")]
+        returning = returning[np.argsort(load[returning], kind="stable")]
+        pairs = min(len(leaving), len(returning))
+        leaving, returning = leaving[:pairs], returning[:pairs]
+        better: Bools = np.asarray(load[leaving] > load[returning])
+        return leaving[better], returning[better]
+
+    def _candidates(self, source: int, destination: int) -> tuple[Longs, Longs]:
+        """Partitions of one class that may go to another, and the change of the cross-rack cost of each."""
+        model = self.model
+        partitions = self._partitions_of(source)
+        partitions = partitions[model.allowed[model.reader_set[partitions], destination]]
+        if not self.racks:
+            return partitions, np.zeros(len(partitions), dtype=np.int64)
+        rack_set = model.rack_set[partitions]
+        remote_change = (
+            model.rack_remote[rack_set, model.class_rack[destination]].astype(np.int64)
+            - model.rack_remote[rack_set, model.class_rack[source]]
+        )
+        return partitions, remote_change * model.weight[partitions]

@@ -1,9 +1,11 @@
-"""How many partitions of each class go to each kind of member: locality at fixed counts, solved exactly.
+"""Rack locality at fixed counts, solved exactly: how many partitions of each class go to each member class.
 
-Law: partitions that the same members may have, with replicas in the same racks and of about the same traffic are one *class*,
-and those of a class that one kind of members owns are one *holding*; within each they are interchangeable here, so a min-cost
-flow is exact whatever their numbers. Least weight across racks first, then fewest partitions that change their kind of owner.
-A class is spread over the kinds that suit it equally, which leaves load something to choose from.
+Partitions with the same possible owners, replica racks and about the same traffic form one *partition class*; those of them
+that members of one class own form one *owned class*. Within either, partitions are interchangeable here, so a min-cost flow
+is exact whatever their numbers.
+
+Guarantees: the lowest cross-rack cost first, then the fewest partitions that change the member class of their owner. A
+partition class is spread over the member classes that suit it equally, which leaves choices for load.
 """
 
 from dataclasses import dataclass
@@ -24,168 +26,228 @@ from assignors.solver import (
     min_cost_flow,
 )
 
-Racks: TypeAlias = Literal["all", "paid", "free", "none"]
-DISTINCT = 32  # weights told apart as they are, where they are below SMALL
-SMALL = 2**16
-STRANGER = 64  # a change of the kind of owner, in places off a class's even spread
-DIGITS = 4  # binary ones that are left of more weights
-MOST_ARCS = 300_000  # beyond it classes are told apart by less
+RackMode: TypeAlias = Literal["all", "load_first", "unowned", "none"]
+"""Cross-rack cost that a plan avoids: of all partitions, all that load can spare, unowned partitions only, or none."""
+MAX_DISTINCT_WEIGHTS = 32
+"""Distinct weights up to which weights stay exact, if they are below `MAX_UNIT_WEIGHT`."""
+MAX_UNIT_WEIGHT = 2**16
+"""Largest weight in units after rounding."""
+CLASS_CHANGE_COST = 64
+"""Cost of a partition that changes the class of its owner, in partitions off the even spread of its class."""
+SIGNIFICANT_BITS = 4
+"""Leading bits that rounded weights keep."""
+MAX_ARCS = 300_000
+"""Arcs beyond which partition classes ignore weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionClasses:
-    """Interchangeable partitions."""
+    """Interchangeable partitions, as a min-cost flow sees them."""
 
-    of: Longs  # by taken partition: its class
-    sample: Longs  # by class: one of its partitions
-    weight: Longs  # by class: what one of them costs across racks at least, in `unit`s
+    class_of: Longs
+    """By assignable partition: its partition class."""
+    sample: Longs
+    """By partition class: one of its partitions."""
+    weight: Longs
+    """By partition class: lowest cross-rack cost of one of its partitions, in multiples of `unit`."""
     unit: float
-    holding: Longs  # by taken partition: the holding that it is of, -1 none
-    class_held: Longs  # by holding: of which class
-    holder: Longs  # by holding: whose, a kind of members
-    size: Longs  # by holding
-    free: Longs  # by class: how many nobody holds
+    """Cross-rack cost of one unit of `weight`."""
+    owned_class: Longs
+    """By assignable partition: its owned class; -1 if it has no preferred owner."""
+    owned_partition_class: Longs
+    """By owned class: its partition class."""
+    owned_member_class: Longs
+    """By owned class: the member class of its owners."""
+    owned_size: Longs
+    """By owned class: number of its partitions."""
+    unowned: Longs
+    """By partition class: number of its partitions without a preferred owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFlow:
-    """What goes where."""
+    """How many partitions of which class go to which member class."""
 
-    left: Longs  # by holding: how many leave their kind of owner
-    klass: Longs  # by way: of which class,
-    kind: Longs  # to which kind of members,
-    amount: Longs  # how many of those that nobody holds or that leave
+    released: Longs
+    """By owned class: how many of its partitions leave the member class of their owners."""
+    partition_class: Longs
+    """By arc: the partition class that it starts from."""
+    member_class: Longs
+    """By arc: the member class that it leads to."""
+    amount: Longs
+    """By arc: how many unowned or released partitions it carries."""
 
 
-def classes(terms: Model, held: Ints) -> PartitionClasses:
-    """Class the partitions that somebody may have; less finely where that would be too many classes."""
-    there = np.flatnonzero(terms.taken)
-    weight, unit = _steps(terms.weight[there])
-    base = numbered(terms.reader_set[there] * len(terms.far) + terms.rackset[there])
-    of = numbered(base * (int(weight.max(initial=0)) + 1) + weight)
-    if (int(of.max(initial=-1)) + 1) * len(terms.signature) > MOST_ARCS:
-        of = base
-    count = int(of.max(initial=-1)) + 1
+def classify_partitions(model: Model, preferred_owner: Ints) -> PartitionClasses:
+    """Classify the assignable partitions, ignoring weights where the classes would be too many."""
+    assignable = np.flatnonzero(model.assignable)
+    weight, unit = _quantize(model.weight[assignable])
+    base = numbered(
+        model.reader_set[assignable] * len(model.rack_remote) + model.rack_set[assignable]
+    )
+    class_of = numbered(base * (int(weight.max(initial=0)) + 1) + weight)
+    if (int(class_of.max(initial=-1)) + 1) * model.class_count > MAX_ARCS:
+        class_of = base
+    count = int(class_of.max(initial=-1)) + 1
     sample = np.zeros(count, dtype=np.int64)
-    sample[of[::-1]] = there[::-1]
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, of, weight)
-    owned = np.flatnonzero(held[there] >= 0)
-    kinds = len(terms.signature)
+    sample[class_of[::-1]] = assignable[::-1]
+    class_weight = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(class_weight, class_of, weight)
+    owned = np.flatnonzero(preferred_owner[assignable] >= 0)
+    member_classes = model.class_count
     pair, number = np.unique(
-        of[owned] * kinds + terms.kind[held[there[owned]]], return_inverse=True
+        class_of[owned] * member_classes + model.member_class[preferred_owner[assignable[owned]]],
+        return_inverse=True,
     )
-    holding = np.full(len(there), -1, dtype=np.int64)
-    holding[owned] = number.ravel()
+    owned_class = np.full(len(assignable), -1, dtype=np.int64)
+    owned_class[owned] = number.ravel()
     return PartitionClasses(
-        of=of,
+        class_of=class_of,
         sample=sample,
-        weight=least,
+        weight=class_weight,
         unit=unit,
-        holding=holding,
-        class_held=pair // max(kinds, 1),
-        holder=pair % max(kinds, 1),
-        size=np.bincount(holding[owned], minlength=len(pair)),
-        free=np.bincount(of[holding < 0], minlength=count),
+        owned_class=owned_class,
+        owned_partition_class=pair // max(member_classes, 1),
+        owned_member_class=pair % max(member_classes, 1),
+        owned_size=np.bincount(owned_class[owned], minlength=len(pair)),
+        unowned=np.bincount(class_of[owned_class < 0], minlength=count),
     )
 
 
-def _steps(weight: Longs) -> tuple[Longs, float]:
-    """Weights as they are while they are few, else rounded down, in small whole numbers; and what 1 of these is worth."""
+def _quantize(weight: Longs) -> tuple[Longs, float]:
+    """Round weights to few small integers; few and small weights stay as they are.
+
+    Returns the weights and the cross-rack cost of one unit.
+    """
     top = int(weight.max(initial=0))
     if int(weight.min(initial=top)) == top:
         return np.minimum(weight, 1), float(top)
-    if top < SMALL and len(np.unique(weight)) <= DISTINCT:
+    if top < MAX_UNIT_WEIGHT and len(np.unique(weight)) <= MAX_DISTINCT_WEIGHTS:
         return weight, 1.0
-    unit = max(top / SMALL, 1.0)
+    unit = max(top / MAX_UNIT_WEIGHT, 1.0)
     small = (weight / unit).astype(np.int64)
-    tail = np.maximum(np.frexp(small.astype(np.float64))[1] - DIGITS, 0)
-    # What is lighter than a unit still counts a little: else it would cross for nothing.
+    tail = np.maximum(np.frexp(small.astype(np.float64))[1] - SIGNIFICANT_BITS, 0)
+    # A weight below one unit still counts as one: else its cross-rack reads would cost nothing.
     return np.where(weight > 0, np.maximum(small >> tail << tail, 1), 0), unit
 
 
-def crossing_bound(terms: Model) -> int:
-    """The least weight that crosses racks in any plan with these counts, whoever owns what."""
-    nobody = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
-    classed = classes(terms, nobody)
-    sent = shipped(terms, classed, "all")
-    away = terms.far[terms.rackset[classed.sample[sent.klass]], terms.rack[sent.kind]]
-    least = float((sent.amount * away * classed.weight[sent.klass]).sum())
-    if classed.unit == round(classed.unit) and classed.unit * SMALL > float(
-        terms.weight.max(initial=0)
+def cross_rack_bound(model: Model) -> int:
+    """Lowest cross-rack cost of any plan with the most even counts, whoever owns what."""
+    no_owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
+    classified = classify_partitions(model, no_owner)
+    flow = solve_class_flow(model, classified, "all")
+    remote = model.rack_remote[
+        model.rack_set[classified.sample[flow.partition_class]], model.class_rack[flow.member_class]
+    ]
+    least_cost = float((flow.amount * remote * classified.weight[flow.partition_class]).sum())
+    if classified.unit == round(classified.unit) and classified.unit * MAX_UNIT_WEIGHT > float(
+        model.weight.max(initial=0)
     ):
-        return round(least * classed.unit)  # weights as they are
-    light = int(np.count_nonzero(terms.weight[terms.taken] < classed.unit))
-    return max(int((least - light) * classed.unit * (1 - 1e-12)), 0)
+        return round(least_cost * classified.unit)  # the weights were not rounded
+    light = int(np.count_nonzero(model.weight[model.assignable] < classified.unit))
+    return max(int((least_cost - light) * classified.unit * (1 - 1e-12)), 0)
 
 
-def shipped(terms: Model, classed: PartitionClasses, racks: Racks) -> ClassFlow:
-    """How many of each class go to which kind, and how many of each holding leave for that."""
-    count, holdings = len(classed.sample), len(classed.size)
-    klass, kind = np.nonzero(terms.allowed[terms.reader_set[classed.sample]])
-    big = (STRANGER + 1) * (len(classed.of) + 1)
-    price = classed.weight * (big if racks != "none" else 0)
+def solve_class_flow(model: Model, classified: PartitionClasses, rack_mode: RackMode) -> ClassFlow:
+    """Compute how many partitions of each class go to each member class, and how many leave each owned class."""
+    count, owned_classes = len(classified.sample), len(classified.owned_size)
+    partition_class, member_class = np.nonzero(model.allowed[model.reader_set[classified.sample]])
+    crossing_price = (CLASS_CHANGE_COST + 1) * (len(classified.class_of) + 1)
+    price = classified.weight * (crossing_price if rack_mode != "none" else 0)
     cost = np.where(
-        terms.far[terms.rackset[classed.sample[klass]], terms.rack[kind]], price[klass], 0
+        model.rack_remote[
+            model.rack_set[classified.sample[partition_class]], model.class_rack[member_class]
+        ],
+        price[partition_class],
+        0,
     )
-    away = terms.far[terms.rackset[classed.sample[classed.class_held]], terms.rack[classed.holder]]
-    stay = np.where(away & (racks != "free"), price[classed.class_held], 0)
-    share = _shares(terms, classed, klass, kind, cost)
-    whole = classed.free + np.bincount(
-        classed.class_held, weights=classed.size, minlength=count
+    remote = model.rack_remote[
+        model.rack_set[classified.sample[classified.owned_partition_class]],
+        model.class_rack[classified.owned_member_class],
+    ]
+    stay = np.where(remote & (rack_mode != "unowned"), price[classified.owned_partition_class], 0)
+    share = _even_shares(model, classified, partition_class, member_class, cost)
+    class_size = classified.unowned + np.bincount(
+        classified.owned_partition_class, weights=classified.owned_size, minlength=count
     ).astype(np.int64)
-    own = count + np.arange(holdings)
-    first = count + holdings
-    leave = np.full(holdings, STRANGER)
-    ways = concat_arcs(
-        Arcs(own, first + classed.holder, classed.size, stay),
-        Arcs(own, classed.class_held, classed.size, leave),
-        Arcs(klass, first + kind, share, cost),
-        Arcs(klass, first + kind, whole[klass] - share, cost + 1),
+    owned_node = count + np.arange(owned_classes)
+    first = count + owned_classes
+    leave = np.full(owned_classes, CLASS_CHANGE_COST)
+    class_arcs = concat_arcs(
+        Arcs(owned_node, first + classified.owned_member_class, classified.owned_size, stay),
+        Arcs(owned_node, classified.owned_partition_class, classified.owned_size, leave),
+        Arcs(partition_class, first + member_class, share, cost),
+        Arcs(partition_class, first + member_class, class_size[partition_class] - share, cost + 1),
     )
-    ends, demand = _ends(terms, first)
-    supply = np.concatenate([classed.free, classed.size, -demand])
-    sent = min_cost_flow(concat_arcs(ways, ends), supply)
-    if sent is None:
-        raise RuntimeError("no flow meets the counts, which were made to be met")
-    _, left, near, more = np.split(
-        sent[: len(ways.tail)], np.cumsum([holdings, holdings, len(klass)])
+    count_arcs, demand = _count_arcs(model, first)
+    supply = np.concatenate([classified.unowned, classified.owned_size, -demand])
+    amounts = min_cost_flow(concat_arcs(class_arcs, count_arcs), supply)
+    if amounts is None:
+        raise RuntimeError("no flow meets the counts, although they were computed to be feasible")
+    _, released, even, beyond = np.split(
+        amounts[: len(class_arcs.tail)],
+        np.cumsum([owned_classes, owned_classes, len(partition_class)]),
     )
-    used = np.flatnonzero(near + more)
-    return ClassFlow(left=left, klass=klass[used], kind=kind[used], amount=(near + more)[used])
+    used = np.flatnonzero(even + beyond)
+    return ClassFlow(
+        released=released,
+        partition_class=partition_class[used],
+        member_class=member_class[used],
+        amount=(even + beyond)[used],
+    )
 
 
-def _shares(
-    terms: Model, classed: PartitionClasses, klass: Longs, kind: Longs, cost: Longs
+def _even_shares(
+    model: Model,
+    classified: PartitionClasses,
+    partition_class: Longs,
+    member_class: Longs,
+    cost: Longs,
 ) -> Longs:
-    """By arc: its part of what nobody holds of a class, among the kinds that suit the class best."""
-    best = np.full(len(classed.sample), np.iinfo(np.int64).max)
-    np.minimum.at(best, klass, cost)
-    fit = cost == best[klass]
-    members = np.bincount(terms.kind, minlength=len(terms.signature))[kind]
-    beside = np.bincount(klass, weights=np.where(fit, members, 0), minlength=len(classed.sample))
-    part = (classed.free[klass] * members) // np.maximum(beside[klass], 1).astype(np.int64)
-    return np.where(fit, part, 0)
-
-
-def _ends(terms: Model, first: int) -> tuple[Arcs, Longs]:
-    """From kinds to the sink: what their members get at least, and the blocks' extras, which kinds share."""
-    kinds, blocks = len(terms.signature), len(terms.blocks.level)
-    least = np.bincount(terms.kind, weights=terms.least, minlength=kinds).astype(np.int64)
-    most = np.bincount(terms.kind, weights=terms.most, minlength=kinds).astype(np.int64)
-    block = terms.blocks.of_signature[terms.signature]
-    there = block >= 0
-    total = np.bincount(terms.blocks.of_audience[terms.reader_set[terms.taken]], minlength=blocks)
-    pool = total - np.bincount(block[there], weights=least[there], minlength=blocks).astype(
-        np.int64
+    """By arc: its share of the unowned partitions of a class, among the member classes that suit the class best."""
+    best = np.full(len(classified.sample), np.iinfo(np.int64).max)
+    np.minimum.at(best, partition_class, cost)
+    cheapest = cost == best[partition_class]
+    members = np.bincount(model.member_class, minlength=model.class_count)[member_class]
+    class_members = np.bincount(
+        partition_class, weights=np.where(cheapest, members, 0), minlength=len(classified.sample)
     )
-    node = first + np.arange(kinds)
-    extra, sink = first + kinds + np.arange(blocks), first + kinds + blocks
+    share = (classified.unowned[partition_class] * members) // np.maximum(
+        class_members[partition_class], 1
+    ).astype(np.int64)
+    return np.where(cheapest, share, 0)
+
+
+def _count_arcs(model: Model, first: int) -> tuple[Arcs, Longs]:
+    """Arcs from member classes to the sink: the minimum counts, and the extras of components, which classes share.
+
+    Returns the arcs and the demand of the nodes from `first` on.
+    """
+    member_classes, components = model.class_count, len(model.components.quota)
+    min_count = np.bincount(
+        model.member_class, weights=model.min_count, minlength=member_classes
+    ).astype(np.int64)
+    max_count = np.bincount(
+        model.member_class, weights=model.max_count, minlength=member_classes
+    ).astype(np.int64)
+    component = model.components.of_eligibility[model.eligibility]
+    inside = component >= 0
+    total = np.bincount(
+        model.components.of_reader_set[model.reader_set[model.assignable]], minlength=components
+    )
+    pool = total - np.bincount(
+        component[inside], weights=min_count[inside], minlength=components
+    ).astype(np.int64)
+    node = first + np.arange(member_classes)
+    extra, sink = (
+        first + member_classes + np.arange(components),
+        first + member_classes + components,
+    )
     arcs = concat_arcs(
-        Arcs(node, np.full(kinds, sink), least),
-        Arcs(node[there], extra[block[there]], (most - least)[there]),
-        Arcs(extra, np.full(blocks, sink), pool),
+        Arcs(node, np.full(member_classes, sink), min_count),
+        Arcs(node[inside], extra[component[inside]], (max_count - min_count)[inside]),
+        Arcs(extra, np.full(components, sink), pool),
     )
-    demand = np.zeros(kinds + blocks + 1, dtype=np.int64)
+    demand = np.zeros(member_classes + components + 1, dtype=np.int64)
     demand[-1] = int(total.sum())
     return arcs, demand

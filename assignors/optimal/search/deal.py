@@ -1,10 +1,10 @@
-"""A kind's partitions dealt to its members by decreasing load, in batches rather than one by one.
+"""Deal the partitions of a member class to its members by decreasing load, in batches rather than one by one.
 
-Law: the heaviest go to who needs most for each partition that it is still to get, so that counts may be even where capacities
-are not; a batch at a time: as many members as could take one each before any should take a second. Nobody gets more than its
-most; beyond their least, members share what is left over.
+Guarantees: the heaviest partitions go to the members that need most load for each partition that they are still to get, so
+that counts may be even where capacities are not. A batch has as many members as could take one partition each before any of
+them should take a second. No member gets more than its maximum; beyond the minimum counts, members share the rest.
 Ties: members by id.
-Cost: O(n log n) for sorting n members, about P / n batches, some more where capacities differ.
+Cost: O(n log n) for sorting n members, in about P / n batches, some more where capacities differ.
 """
 
 import numpy as np
@@ -14,36 +14,37 @@ from assignors.problem.columns import (
     Longs,
 )
 
-AT_LEAST = 8  # a batch takes one in so many of those that may
+BATCH_DIVISOR = 8
+"""A batch takes at least one eligible member in `BATCH_DIVISOR`."""
 
 
-def dealt(load: Floats, room: Floats, count: Longs, least: Longs, most: Longs) -> Longs:
-    """By partition: the member that gets it.
+def deal(load: Floats, room: Floats, count: Longs, min_count: Longs, max_count: Longs) -> Longs:
+    """Return the member that gets each partition.
 
     Args:
-        load: of the partitions, decreasing.
-        room: by member, what it should still get of the load.
-        count: by member, how many it has.
-        least: by member, how many it gets at least.
-        most: and at most.
+        load: loads of the partitions, decreasing.
+        room: load that each member should still get.
+        count: partitions that each member has.
+        min_count: partitions that each member gets at least.
+        max_count: partitions that each member gets at most.
     """
     members = np.empty(len(load), dtype=np.int64)
     if len(room) == 1:
         members[:] = 0
         return members
     room, count = room.copy(), count.copy()
-    pool = len(load) - int(np.maximum(least - count, 0).sum())
+    extras = len(load) - int(np.maximum(min_count - count, 0).sum())
     begin = 0
     while begin < len(load):
-        below = count < least
-        may = np.flatnonzero(below | (count < most)) if pool else np.flatnonzero(below)
-        slots = np.maximum(least[may] - count[may], 1)
-        turn = _turn(room[may] / slots, float(load[begin]) / slots, len(load) - begin)
-        taker = may[turn]
-        if pool < len(taker):  # who is at its least takes from what all share
-            extra = ~below[taker]
-            taker = taker[~extra | (np.cumsum(extra) <= pool)]
-        pool -= int(np.count_nonzero(~below[taker]))
+        below = count < min_count
+        eligible = np.flatnonzero(below | (count < max_count)) if extras else np.flatnonzero(below)
+        slots = np.maximum(min_count[eligible] - count[eligible], 1)
+        batch = _next_batch(room[eligible] / slots, float(load[begin]) / slots, len(load) - begin)
+        taker = eligible[batch]
+        if extras < len(taker):  # members at their minimum count share the extra partitions
+            takes_extra = ~below[taker]
+            taker = taker[~takes_extra | (np.cumsum(takes_extra) <= extras)]
+        extras -= int(np.count_nonzero(~below[taker]))
         end = begin + len(taker)
         members[begin:end] = taker
         room[taker] -= load[begin:end]
@@ -52,8 +53,14 @@ def dealt(load: Floats, room: Floats, count: Longs, least: Longs, most: Longs) -
     return members
 
 
-def _turn(need: Floats, less: Floats, left: int) -> Longs:
-    """The members of a batch, the neediest first; `less` is what one partition takes off each need."""
+def _next_batch(need: Floats, decrease: Floats, remaining: int) -> Longs:
+    """Members of the next batch, the neediest first.
+
+    Args:
+        need: load that each member needs for each partition that it is still to get.
+        decrease: how much one partition lowers each need.
+        remaining: partitions that remain to be dealt.
+    """
     order = np.argsort(-need, kind="stable")
-    size = int(np.count_nonzero(need >= need[order[0]] - less[order[0]]))
-    return order[: min(max(size, -(-len(need) // AT_LEAST)), left)]
+    size = int(np.count_nonzero(need >= need[order[0]] - decrease[order[0]]))
+    return order[: min(max(size, -(-len(need) // BATCH_DIVISOR)), remaining)]

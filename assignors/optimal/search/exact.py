@@ -1,9 +1,9 @@
-"""Small groups solved exactly: every plan is compared, by dynamic programming over sets of partitions.
+"""Exact plans of small groups: every plan is compared, by dynamic programming over sets of partitions.
 
-Law: members are gone through in turn; of each set of partitions that the first of them can have, only the best way counts.
-First the largest time to drain alone, then, within its tolerance, weight across racks and after it moves.
-Ties: the first set in number for the last member.
-Cost: sets times what a member can take; only where that is at most `MOST`.
+Guarantees: members are visited in order; of each set of partitions that the members so far can own, only the best way counts.
+The longest time to drain is minimised first, then, within its tolerance, the cross-rack cost and then the moves.
+Ties: the last member gets the set with the lowest number.
+Cost: sets times shares of a member; refused beyond `MAX_STATES`.
 """
 
 from dataclasses import dataclass
@@ -20,103 +20,125 @@ from assignors.problem.columns import (
     Longs,
 )
 
-WIDEST = 13  # partitions of a block
-MOST = 1_500_000  # sets times shares, of a block
-Figures = TypeVar("Figures", Longs, Floats)
+MAX_PARTITIONS = 13
+"""Largest number of partitions of a component that is solved exactly."""
+MAX_STATES = 1_500_000
+"""Largest number of pairs of a set and a share of a component that is solved exactly."""
+Values = TypeVar("Values", Longs, Floats)
 INFINITE = np.iinfo(np.int64).max // 4
+"""Cost of a set that cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
-    """The best plan, and what the best values are whoever owned what."""
+class ExactPlan:
+    """The best plan, and the best values of any plan, whoever owns what."""
 
     owner: Ints
-    drain: float
-    crossing: int
+    """P: owner of each partition."""
+    drain_time: float
+    """Longest time to drain of the best plan."""
+    cross_rack_cost: int
+    """Lowest cross-rack cost within the tolerance of that time to drain."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """N partitions, and n members; a set of partitions is a number of N bits."""
+class _Subproblem:
+    """N partitions and n members of one component; a set of partitions is an integer of N bits."""
 
-    parts: Longs
+    partitions: Longs
+    """Partitions of the component; bit i of a set is partitions[i]."""
     members: Longs
-    shares: list[Longs]  # by member: the sets that it may have, counts and subscriptions considered
-    open: list[Bools]  # by member and set: whether they can be what the members up to it have
+    """Members of the component."""
+    shares: list[Longs]
+    """By member: the sets that count limits and subscriptions let it own."""
+    reachable: list[Bools]
+    """By member and set: whether the members up to it can own exactly the set."""
 
-    def unions(self, place: int, reached: Longs, shares: Longs) -> tuple[Longs, Longs, Longs]:
-        """The sets that a member's shares make of those reached before it: which set, which share, what union."""
-        if place == len(self.members) - 1:
-            rest = np.bitwise_xor(
-                len(self.open[place]) - 1, reached
-            )  # the last one gets what is left
+    def reachable_unions(
+        self, index: int, reached: Longs, shares: Longs
+    ) -> tuple[Longs, Longs, Longs]:
+        """Unions of each reached set with each disjoint share of the member at an index.
+
+        Returns the index of the reached set, the index of the share, and the union.
+        """
+        if index == len(self.members) - 1:
+            # The last member gets all remaining partitions.
+            rest = np.bitwise_xor(len(self.reachable[index]) - 1, reached)
             column = np.minimum(np.searchsorted(shares, rest), max(len(shares) - 1, 0))
             row = np.flatnonzero(shares[column] == rest) if len(shares) else rest[:0]
             return row, column[row], reached[row] | rest[row]
         row, column = np.nonzero((reached[:, None] & shares[None, :]) == 0)
         union = reached[row] | shares[column]
-        there = self.open[place][union]
-        return row[there], column[there], union[there]
+        possible = self.reachable[index][union]
+        return row[possible], column[possible], union[possible]
 
 
-def exact(terms: Model) -> Exact | None:
-    """The best plan of a small group; None: it is too large."""
-    blocks = []
-    for number in range(len(terms.blocks.level)):
-        block = _block(terms, number)
-        if block is None:
+def solve_exactly(model: Model) -> ExactPlan | None:
+    """Return the best plan of a small group; None if the group is too large."""
+    subproblems = []
+    for number in range(len(model.components.quota)):
+        subproblem = _subproblem(model, number)
+        if subproblem is None:
             return None
-        blocks.append(block)
-    load = max((_lightest(terms, block) for block in blocks), default=0.0)
-    limit = terms.wishes.within(load)
-    owner = np.full(len(terms.reader_set), NOBODY, dtype=np.int32)
-    for block in blocks:
-        _cheapest(terms, block, limit, owner)
-    return Exact(owner, load, terms.crossed(owner))
+        subproblems.append(subproblem)
+    load = max((_min_drain_time(model, subproblem) for subproblem in subproblems), default=0.0)
+    limit = model.options.acceptable_drain_time(load)
+    owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
+    for subproblem in subproblems:
+        _assign_cheapest(model, subproblem, limit, owner)
+    return ExactPlan(owner, load, model.total_cross_rack_cost(owner))
 
 
-def _block(terms: Model, number: int) -> _Block | None:
-    taken = np.flatnonzero(terms.taken)
-    parts = taken[terms.blocks.of_audience[terms.reader_set[taken]] == number]
-    if len(parts) > WIDEST:
+def _subproblem(model: Model, number: int) -> _Subproblem | None:
+    """The subproblem of one component; None if it is too large."""
+    assignable = np.flatnonzero(model.assignable)
+    component = model.components.of_reader_set[model.reader_set[assignable]]
+    partitions = assignable[component == number]
+    if len(partitions) > MAX_PARTITIONS:
         return None
-    members = np.flatnonzero(terms.block == number)
-    if len(members) * 2 ** len(parts) > MOST:
+    members = np.flatnonzero(model.component == number)
+    if len(members) * 2 ** len(partitions) > MAX_STATES:
         return None
-    size = np.bitwise_count(np.arange(2 ** len(parts), dtype=np.int64)).astype(np.int64)
-    least, most = terms.least[members], terms.most[members]
-    # So many the members up to each one can have when the others get theirs.
-    fewest = np.maximum(np.cumsum(least), len(parts) - (most.sum() - np.cumsum(most)))
-    largest = np.minimum(np.cumsum(most), len(parts) - (least.sum() - np.cumsum(least)))
+    size = np.bitwise_count(np.arange(2 ** len(partitions), dtype=np.int64)).astype(np.int64)
+    min_count, max_count = model.min_count[members], model.max_count[members]
+    # How many partitions the members up to each one can own together, given the limits of the others.
+    fewest = np.maximum(
+        np.cumsum(min_count), len(partitions) - (max_count.sum() - np.cumsum(max_count))
+    )
+    largest = np.minimum(
+        np.cumsum(max_count), len(partitions) - (min_count.sum() - np.cumsum(min_count))
+    )
     by_size = np.concatenate([[0], np.cumsum(np.bincount(size))])
     states = [1, *(by_size[largest + 1] - by_size[fewest])[:-1].tolist()]
-    shares, reached, cost = [], [], 0
-    for place, member in enumerate(members.tolist()):
-        theirs = np.flatnonzero((size >= least[place]) & (size <= most[place]))
-        foreign = ~terms.may(parts, np.full(1, member))
-        barred = int((foreign * 2 ** np.arange(len(parts))).sum())
-        shares.append(theirs[(theirs & barred) == 0])
-        reached.append((size >= fewest[place]) & (size <= largest[place]))
-        cost += states[place] * (len(shares[-1]) if place < len(members) - 1 else 1)
-    return _Block(parts, members, shares, reached) if cost <= MOST else None
+    shares, reachable, cost = [], [], 0
+    for index, member in enumerate(members.tolist()):
+        member_shares = np.flatnonzero((size >= min_count[index]) & (size <= max_count[index]))
+        not_allowed = ~model.may_own(partitions, np.full(1, member))
+        excluded = int((not_allowed * 2 ** np.arange(len(partitions))).sum())
+        shares.append(member_shares[(member_shares & excluded) == 0])
+        reachable.append((size >= fewest[index]) & (size <= largest[index]))
+        cost += states[index] * (len(shares[-1]) if index < len(members) - 1 else 1)
+    return _Subproblem(partitions, members, shares, reachable) if cost <= MAX_STATES else None
 
 
-def _sums(values: Figures) -> Figures:
-    """By set: the sum over its partitions."""
-    sums: Figures = values[:0].sum(keepdims=True)
+def _subset_sums(values: Values) -> Values:
+    """By set: the sum of the values of its partitions."""
+    sums: Values = values[:0].sum(keepdims=True)
     for value in values:
         sums = np.concatenate([sums, sums + value])
     return sums
 
 
-def _lightest(terms: Model, block: _Block) -> float:
-    """The least that the longest time to drain of a block's members can be."""
-    load = _sums(terms.load[block.parts])
+def _min_drain_time(model: Model, subproblem: _Subproblem) -> float:
+    """Least possible longest time to drain of the component's members."""
+    load = _subset_sums(model.load[subproblem.partitions])
     reached = np.zeros(1, dtype=np.int64)
     value = np.zeros(1)
-    for place, shares in enumerate(block.shares):
-        row, column, union = block.unions(place, reached, shares)
-        peak = np.maximum(value[row], load[shares[column]] / terms.capacity[block.members[place]])
+    for index, shares in enumerate(subproblem.shares):
+        row, column, union = subproblem.reachable_unions(index, reached, shares)
+        peak = np.maximum(
+            value[row], load[shares[column]] / model.capacity[subproblem.members[index]]
+        )
         best = np.full(len(load), np.inf)
         np.minimum.at(best, union, peak)
         reached = np.flatnonzero(best < np.inf)
@@ -124,40 +146,53 @@ def _lightest(terms: Model, block: _Block) -> float:
     return float(value[-1])
 
 
-def _cheapest(terms: Model, block: _Block, limit: float, owner: Ints) -> None:
-    """The plan of a block within the limit of load: least across racks, then fewest moves, then least backlog moved."""
-    parts = block.parts
-    load = _sums(terms.load[parts])
-    costs = [_sums(_cost(terms, parts, member)) for member in block.members.tolist()]
+def _assign_cheapest(model: Model, subproblem: _Subproblem, limit: float, owner: Ints) -> None:
+    """Write the best plan of a component into `owner`.
+
+    Within the limit of the time to drain: lowest cross-rack cost, then fewest moves, then least load moved.
+    """
+    partitions = subproblem.partitions
+    load = _subset_sums(model.load[partitions])
+    costs = [
+        _subset_sums(_ownership_costs(model, partitions, member))
+        for member in subproblem.members.tolist()
+    ]
     shares = [
-        theirs[load[theirs] / terms.capacity[member] <= limit]
-        for member, theirs in zip(block.members.tolist(), block.shares, strict=True)
+        member_shares[load[member_shares] / model.capacity[member] <= limit]
+        for member, member_shares in zip(
+            subproblem.members.tolist(), subproblem.shares, strict=True
+        )
     ]
     best = np.full(len(load), INFINITE)
     best[0] = 0
     stages = [best]
-    for place, (cost, theirs) in enumerate(zip(costs, shares, strict=True)):
+    for index, (cost, member_shares) in enumerate(zip(costs, shares, strict=True)):
         reached = np.flatnonzero(best < INFINITE)
-        row, column, union = block.unions(place, reached, theirs)
+        row, column, union = subproblem.reachable_unions(index, reached, member_shares)
         stage = np.full(len(load), INFINITE)
-        np.minimum.at(stage, union, best[reached[row]] + cost[theirs[column]])
+        np.minimum.at(stage, union, best[reached[row]] + cost[member_shares[column]])
         best = stage
         stages.append(best)
-    left = len(load) - 1
+    remaining = len(load) - 1
     for index in range(len(costs) - 1, -1, -1):
-        theirs = shares[index][(shares[index] & ~left) == 0]
-        through = stages[index][left ^ theirs] + costs[index][theirs]
-        share = int(theirs[np.argmin(through)])
-        owner[parts[np.flatnonzero((share >> np.arange(len(parts))) & 1)]] = block.members[index]
-        left ^= share
+        member_shares = shares[index][(shares[index] & ~remaining) == 0]
+        total = stages[index][remaining ^ member_shares] + costs[index][member_shares]
+        share = int(member_shares[np.argmin(total)])
+        owner[partitions[np.flatnonzero((share >> np.arange(len(partitions))) & 1)]] = (
+            subproblem.members[index]
+        )
+        remaining ^= share
 
 
-def _cost(terms: Model, parts: Longs, member: int) -> Longs:
-    """What each partition costs with a member: weight across racks, then a move, then the rank of the backlog moved."""
-    rank = np.empty(len(parts), dtype=np.int64)
-    rank[np.lexsort((parts, terms.load[parts]))] = np.arange(len(parts))
-    ranks = len(parts) * len(parts)
-    held = terms.held[parts]
+def _ownership_costs(model: Model, partitions: Longs, member: int) -> Longs:
+    """Cost of each partition if the member owns it.
+
+    Lexicographic, in one integer: the cross-rack cost, then a move, then the rank of the load that moves.
+    """
+    rank = np.empty(len(partitions), dtype=np.int64)
+    rank[np.lexsort((partitions, model.load[partitions]))] = np.arange(len(partitions))
+    ranks = len(partitions) * len(partitions)
+    held = model.keepable_owner[partitions]
     moved = (held >= 0) & (held != member)
-    crossing = terms.crossing(parts, np.full(1, member))
-    return np.asarray(crossing * (ranks * (len(parts) + 1)) + moved * (ranks + rank))
+    cross_rack_cost = model.cross_rack_cost(partitions, np.full(1, member))
+    return np.asarray(cross_rack_cost * (ranks * (len(partitions) + 1)) + moved * (ranks + rank))

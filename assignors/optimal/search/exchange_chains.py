@@ -1,8 +1,8 @@
-"""Where subscriptions differ, a heavy partition that leaves through others: a chain of light ones keeps the counts.
+"""Exchange chains: where subscriptions differ, a heavy partition leaves through a chain of light ones that keeps the counts.
 
-Law: the most loaded member passes one of its heaviest partitions to a reader, and the counts that this upsets are mended along
-the shortest chain of members, each passing its lightest on to the next that may have it. A chain is taken only where everybody
-on it then has less than the most loaded had, and nothing more crosses racks than may.
+Guarantees: the most loaded member passes one of its heaviest partitions to a reader. The shortest chain of members mends the
+counts that this upsets; each member passes its lightest partition on to the next one that may own it. A chain is taken only
+if every member on it then has less than the most loaded member had, and the cross-rack cost stays within its limit.
 Ties: the lightest partitions, then the least loaded takers.
 """
 
@@ -18,110 +18,135 @@ from assignors.problem.columns import (
     Longs,
 )
 
-LARGEST = 200  # members of a group that is searched
-HEAVIEST = 8  # partitions of the giver that are tried
+MAX_MEMBERS = 200
+"""Members of the largest group in which chains are searched."""
+MAX_STARTS = 8
+"""Partitions of the giver that a chain may start with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """Partitions and where each goes, in order."""
+class ExchangeChain:
+    """Partitions and their new owners, in order."""
 
     partitions: tuple[int, ...]
+    """Partitions that change their owner, from the giver's on."""
     members: tuple[int, ...]
+    """New owner of each of them."""
 
 
-def chained(bench: WorkingPlan, giver: int, effort: WorkBudget, crossing: int | None) -> bool:
-    """Relieve a member through a chain, if there is one."""
-    terms = bench.terms
-    if len(terms.kind) > LARGEST or bool((terms.allowed == terms.allowed[:1]).all()):
+def relieve_by_chain(
+    working: WorkingPlan, giver: int, budget: WorkBudget, max_cross_rack_cost: int | None
+) -> bool:
+    """Relieve a member through a chain; return whether one was found."""
+    model = working.model
+    if len(model.member_class) > MAX_MEMBERS or bool((model.allowed == model.allowed[:1]).all()):
         return False
-    drain = bench.drain()
-    mine = bench.of_member(giver)
-    heavy = mine[np.argsort(-terms.load[mine], kind="stable")][:HEAVIEST]
-    heavy = heavy[terms.load[heavy] > 0]
-    lightest = _lightest(bench)
+    drain_time = working.drain_time()
+    partitions = working.partitions_of(giver)
+    heavy = partitions[np.argsort(-model.load[partitions], kind="stable")][:MAX_STARTS]
+    heavy = heavy[model.load[heavy] > 0]
+    lightest = _lightest_partitions(working)
     for partition in heavy.tolist():
-        takers = np.flatnonzero(terms.may(np.array([partition]), np.arange(len(terms.kind))))
-        after = (bench.work[takers] + terms.load[partition]) / terms.capacity[takers]
-        takers = takers[(takers != giver) & (after < drain[giver])]
-        for taker in takers[np.argsort(drain[takers], kind="stable")].tolist():
-            if not effort.spend(len(terms.kind) ** 2):
+        takers = np.flatnonzero(
+            model.may_own(np.array([partition]), np.arange(len(model.member_class)))
+        )
+        drain_after = (working.member_load[takers] + model.load[partition]) / model.capacity[takers]
+        takers = takers[(takers != giver) & (drain_after < drain_time[giver])]
+        for taker in takers[np.argsort(drain_time[takers], kind="stable")].tolist():
+            if not budget.spend(len(model.member_class) ** 2):
                 return False
-            chain = _chain(bench, lightest, partition, giver, taker)
-            if chain is not None and _taken(bench, chain, float(drain[giver]), crossing):
+            chain = _find_chain(working, lightest, partition, giver, taker)
+            if chain is not None and _apply_if_better(
+                working, chain, float(drain_time[giver]), max_cross_rack_cost
+            ):
                 return True
     return False
 
 
-def _lightest(bench: WorkingPlan) -> Longs:
-    """By audience and member: the lightest partition of it that the member has, -1 none."""
-    terms = bench.terms
-    owned = np.flatnonzero(bench.owner >= 0)
-    order = owned[np.lexsort((-owned, -terms.load[owned]))]
-    lightest = np.full((len(terms.allowed), len(terms.kind)), -1, dtype=np.int64)
-    lightest[terms.reader_set[order], bench.owner[order]] = (
-        order  # the last one written is the lightest
-    )
+def _lightest_partitions(working: WorkingPlan) -> Longs:
+    """Lightest partition of each reader set that each member owns (A x M); -1 for none."""
+    model = working.model
+    owned = np.flatnonzero(working.owner >= 0)
+    order = owned[np.lexsort((-owned, -model.load[owned]))]
+    lightest = np.full((len(model.allowed), len(model.member_class)), -1, dtype=np.int64)
+    # Loads descend, so the lightest partition is written last.
+    lightest[model.reader_set[order], working.owner[order]] = order
     return lightest
 
 
-def _chain(
-    bench: WorkingPlan, lightest: Longs, partition: int, giver: int, taker: int
-) -> Chain | None:
-    terms = bench.terms
-    short = bench.count[giver] <= terms.least[giver]
-    full = bench.count[taker] >= terms.most[taker]
-    if not short and not full:
-        return Chain((partition,), (taker,))
-    spare = np.flatnonzero((bench.count > terms.least) & (terms.block == terms.block[giver]))
-    room = np.flatnonzero((bench.count < terms.most) & (terms.block == terms.block[giver]))
-    begins = [taker] if full else sorted({taker, *spare.tolist()} - {giver})
-    ends = {giver} if short else set(room.tolist())
-    came: dict[int, tuple[int, int]] = dict.fromkeys(begins, (-1, -1))
-    queue = deque(begins)
+def _find_chain(
+    working: WorkingPlan, lightest: Longs, partition: int, giver: int, taker: int
+) -> ExchangeChain | None:
+    """The shortest chain that takes a partition from giver to taker and keeps the counts; None if there is none."""
+    model = working.model
+    at_min = working.member_count[giver] <= model.min_count[giver]
+    at_max = working.member_count[taker] >= model.max_count[taker]
+    if not at_min and not at_max:
+        return ExchangeChain((partition,), (taker,))
+    with_spare = np.flatnonzero(
+        (working.member_count > model.min_count) & (model.component == model.component[giver])
+    )
+    with_room = np.flatnonzero(
+        (working.member_count < model.max_count) & (model.component == model.component[giver])
+    )
+    starts = [taker] if at_max else sorted({taker, *with_spare.tolist()} - {giver})
+    ends = {giver} if at_min else set(with_room.tolist())
+    reached_from: dict[int, tuple[int, int]] = dict.fromkeys(starts, (-1, -1))
+    queue = deque(starts)
     while queue:
-        here = queue.popleft()
-        if here in ends and here not in begins:
-            return _back(came, partition, taker, here)
-        parts = lightest[:, here]
-        parts = parts[(parts >= 0) & (parts != partition)]
-        parts = parts[np.argsort(terms.load[parts], kind="stable")]
-        for part in parts.tolist():
-            for onward in np.flatnonzero(
-                terms.allowed[terms.reader_set[part]][terms.kind]
+        member = queue.popleft()
+        if member in ends and member not in starts:
+            return _trace_back(reached_from, partition, taker, member)
+        partitions = lightest[:, member]
+        partitions = partitions[(partitions >= 0) & (partitions != partition)]
+        partitions = partitions[np.argsort(model.load[partitions], kind="stable")]
+        for passed_on in partitions.tolist():
+            for next_member in np.flatnonzero(
+                model.allowed[model.reader_set[passed_on]][model.member_class]
             ).tolist():
-                if onward not in came:
-                    came[onward] = (here, part)
-                    queue.append(onward)
+                if next_member not in reached_from:
+                    reached_from[next_member] = (member, passed_on)
+                    queue.append(next_member)
     return None
 
 
-def _back(came: dict[int, tuple[int, int]], partition: int, taker: int, end: int) -> Chain:
+def _trace_back(
+    reached_from: dict[int, tuple[int, int]], partition: int, taker: int, end: int
+) -> ExchangeChain:
+    """The chain that ends at a member, from the search tree."""
     partitions, members = [partition], [taker]
-    here = end
-    while came[here][0] >= 0:
-        before, part = came[here]
-        partitions.append(part)
-        members.append(here)
-        here = before
-    return Chain(tuple(partitions), tuple(members))
+    member = end
+    while reached_from[member][0] >= 0:
+        previous, passed_on = reached_from[member]
+        partitions.append(passed_on)
+        members.append(member)
+        member = previous
+    return ExchangeChain(tuple(partitions), tuple(members))
 
 
-def _taken(bench: WorkingPlan, chain: Chain, peak: float, crossing: int | None) -> bool:
-    """Pass everything on, unless that is no better."""
-    terms = bench.terms
-    parts, members = np.array(chain.partitions), np.array(chain.members)
-    if len(set(chain.partitions)) < len(parts):
+def _apply_if_better(
+    working: WorkingPlan, chain: ExchangeChain, peak: float, max_cross_rack_cost: int | None
+) -> bool:
+    """Apply a chain unless a member on it would reach the peak or the cross-rack cost its limit."""
+    model = working.model
+    partitions, members = np.array(chain.partitions), np.array(chain.members)
+    if len(set(chain.partitions)) < len(partitions):
         return False
-    before = bench.owner[parts]
-    work: Floats = bench.work.copy()
-    np.subtract.at(work, before, terms.load[parts])
-    np.add.at(work, members, terms.load[parts])
-    if float((work / terms.capacity)[members].max()) >= peak * (1 - 1e-12):
+    before = working.owner[partitions]
+    load: Floats = working.member_load.copy()
+    np.subtract.at(load, before, model.load[partitions])
+    np.add.at(load, members, model.load[partitions])
+    if float((load / model.capacity)[members].max()) >= peak * (1 - 1e-12):
         return False
-    far = int((terms.crossing(parts, members) - terms.crossing(parts, before)).sum())
-    if crossing is not None and far > max(crossing - bench.crossed, 0):
+    cross_rack_change = int(
+        (
+            model.cross_rack_cost(partitions, members) - model.cross_rack_cost(partitions, before)
+        ).sum()
+    )
+    if max_cross_rack_cost is not None and cross_rack_change > max(
+        max_cross_rack_cost - working.total_cross_rack_cost, 0
+    ):
         return False
-    for part, member in zip(chain.partitions, chain.members, strict=True):
-        bench.give(part, member)
+    for partition, member in zip(chain.partitions, chain.members, strict=True):
+        working.move(partition, member)
     return True

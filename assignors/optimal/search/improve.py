@@ -1,8 +1,8 @@
-"""Single improvements once load is right: less across racks, and fewer moves.
+"""Single improvements once the load is right: lower cross-rack cost, or fewer moves.
 
-Law: a partition changes its owner, alone or in exchange, only where that lowers what is asked for (weight across racks, or the
-number of moves), raises nothing that comes before it, and leaves everybody within the limit of load and the limits of counts.
-Cost: O(P) for each partition that could be better off, within the effort.
+Guarantees: a partition changes its owner, alone or in exchange, only if that lowers the chosen objective (cross-rack cost, or
+the number of moves), worsens no objective before it, and keeps every member within the limits of load and of counts.
+Cost: O(P) for each improvable partition, within the work budget.
 """
 
 from dataclasses import dataclass
@@ -19,127 +19,203 @@ from assignors.problem.columns import (
     Longs,
 )
 
-Aim: TypeAlias = Literal["crossing", "moves"]
+Aim: TypeAlias = Literal["cross_rack", "moves"]
+"""The objective to lower."""
 
-PASSES = 3  # over what could be better off: an exchange may make room for another
+MAX_PASSES = 3
+"""Passes over the improvable partitions: an exchange may make room for another."""
 
 
-def settled(
-    terms: Model, owner: Ints, held: Ints, limit: float, crossing: int, effort: WorkBudget, aim: Aim
+def improve(
+    model: Model,
+    owner: Ints,
+    preferred_owner: Ints,
+    limit: float,
+    max_cross_rack_cost: int,
+    budget: WorkBudget,
+    aim: Aim,
 ) -> Ints:
-    """A plan with less of what is aimed at; the time to drain stays within the limit, and what crosses racks too."""
-    search = _Search(WorkingPlan.of(terms, owner, held), limit, crossing, aim)
-    for _ in range(PASSES):
-        better = False
-        for partition in search.wrong().tolist():
-            if not effort.spend(3 * len(owner)):
-                return search.bench.owner
-            better |= search.improved(partition)
-        if not better:
+    """Lower one objective of a plan; return the improved owners (P).
+
+    Args:
+        model: the problem.
+        owner: the plan.
+        preferred_owner: the member that should keep the partition (P); -1 for none.
+        limit: longest time to drain that a member may have.
+        max_cross_rack_cost: cross-rack cost that the plan may have.
+        budget: how much may be tried.
+        aim: the objective to lower.
+    """
+    search = _ImprovementSearch(
+        WorkingPlan.of(model, owner, preferred_owner), limit, max_cross_rack_cost, aim
+    )
+    for _ in range(MAX_PASSES):
+        improved = False
+        for partition in search.improvable().tolist():
+            if not budget.spend(3 * len(owner)):
+                return search.working.owner
+            improved |= search.improve_partition(partition)
+        if not improved:
             break
-    return search.bench.owner
+    return search.working.owner
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """A partition that could be better off, and who could have it."""
+class _Candidate:
+    """A partition that could have a better owner, and the members that could own it."""
 
     partition: int
+    """The partition."""
     giver: int
+    """Its owner."""
     takers: Longs
-    far: Longs  # by taker: what more crosses racks
-    moves: Longs  # by taker: how many more moves that is
+    """The members that could own it."""
+    cross_rack_change: Longs
+    """By taker: change of the cross-rack cost."""
+    moves_change: Longs
+    """By taker: change of the number of moves_change."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    bench: WorkingPlan
+class _ImprovementSearch:
+    """A search for single moves and exchanges that lower one objective."""
+
+    working: WorkingPlan
     limit: float
-    crossing: int
+    """Longest time to drain that a member may have."""
+    max_cross_rack_cost: int
+    """Cross-rack cost that the plan may have."""
     aim: Aim
 
-    def wrong(self) -> Longs:
-        """What could be better off, the weightiest first."""
-        bench = self.bench
-        owned = np.flatnonzero(bench.owner >= 0)
-        if self.aim == "crossing":
-            cost = bench.terms.crossing(owned, bench.owner[owned])
+    def improvable(self) -> Longs:
+        """Partitions that could have a better owner, the most costly ones first."""
+        working = self.working
+        owned = np.flatnonzero(working.owner >= 0)
+        if self.aim == "cross_rack":
+            cost = working.model.cross_rack_cost(owned, working.owner[owned])
         else:
-            away = (bench.held[owned] >= 0) & (bench.held[owned] != bench.owner[owned])
-            cost = np.where(away, 1 + bench.terms.load[owned], 0)
-        wrong = np.flatnonzero(cost > 0)
-        return np.asarray(owned[wrong[np.argsort(-cost[wrong], kind="stable")]])
+            is_away = (working.preferred_owner[owned] >= 0) & (
+                working.preferred_owner[owned] != working.owner[owned]
+            )
+            cost = np.where(is_away, 1 + working.model.load[owned], 0)
+        improvable = np.flatnonzero(cost > 0)
+        return np.asarray(owned[improvable[np.argsort(-cost[improvable], kind="stable")]])
 
-    def improved(self, partition: int) -> bool:
-        """Better one partition's place, if that can be."""
-        wish = self._wish(partition)
-        found = (self._shift(wish) or self._exchange(wish)) if wish else None
-        if wish is None or found is None:
+    def improve_partition(self, partition: int) -> bool:
+        """Give a partition a better owner; return whether one was found."""
+        candidate = self._candidate(partition)
+        found = (
+            (self._find_move(candidate) or self._find_exchange(candidate)) if candidate else None
+        )
+        if candidate is None or found is None:
             return False
-        taker, back = found
-        self.bench.give(partition, taker)
-        if back is not None:
-            self.bench.give(back, wish.giver)
+        taker, returned = found
+        self.working.move(partition, taker)
+        if returned is not None:
+            self.working.move(returned, candidate.giver)
         return True
 
-    def _wish(self, partition: int) -> _Wish | None:
-        terms = self.bench.terms
-        giver = int(self.bench.owner[partition])
-        one = np.array([partition])
-        takers = np.flatnonzero(terms.allowed[terms.reader_set[partition]][terms.kind])
+    def _candidate(self, partition: int) -> _Candidate | None:
+        """A partition and its possible better owners; None if there are none."""
+        model = self.working.model
+        giver = int(self.working.owner[partition])
+        partition_index = np.array([partition])
+        takers = np.flatnonzero(model.allowed[model.reader_set[partition]][model.member_class])
         takers = takers[takers != giver]
         if self.aim == "moves":
-            takers = takers[takers == self.bench.held[partition]]
-        far = terms.crossing(one, takers) - terms.crossing(one, np.array([giver]))
-        if self.aim == "crossing":
-            takers, far = takers[far < 0], far[far < 0]
+            takers = takers[takers == self.working.preferred_owner[partition]]
+        cross_rack_change = model.cross_rack_cost(partition_index, takers) - model.cross_rack_cost(
+            partition_index, np.array([giver])
+        )
+        if self.aim == "cross_rack":
+            takers, cross_rack_change = (
+                takers[cross_rack_change < 0],
+                cross_rack_change[cross_rack_change < 0],
+            )
         if not len(takers):
             return None
-        moves = self._moved(one, takers) - self._moved(one, np.array([giver]))
-        return _Wish(partition, giver, takers, far, moves)
+        moves_change = self._away(partition_index, takers) - self._away(
+            partition_index, np.array([giver])
+        )
+        return _Candidate(partition, giver, takers, cross_rack_change, moves_change)
 
-    def _moved(self, partitions: Longs, members: Longs | Ints) -> Longs:
-        held = self.bench.held[partitions]
-        return np.asarray((held >= 0) & (held != members), dtype=np.int64)
+    def _away(self, partitions: Longs, members: Longs | Ints) -> Longs:
+        """By pair: 1 if the partition has another preferred owner than the member, else 0."""
+        preferred_owner = self.working.preferred_owner[partitions]
+        return np.asarray((preferred_owner >= 0) & (preferred_owner != members), dtype=np.int64)
 
-    def _good(self, far: Longs, moves: Longs) -> Bools:
-        """Whether a change of these costs is wanted and allowed."""
-        wanted = far < 0 if self.aim == "crossing" else moves < 0
+    def _acceptable(self, cross_rack_change: Longs, moves_change: Longs) -> Bools:
+        """Whether a change of these costs lowers the objective and stays within the cross-rack limit."""
+        wanted = cross_rack_change < 0 if self.aim == "cross_rack" else moves_change < 0
         return np.asarray(
-            wanted & (self.bench.crossed + far <= max(self.crossing, self.bench.crossed))
+            wanted
+            & (
+                self.working.total_cross_rack_cost + cross_rack_change
+                <= max(self.max_cross_rack_cost, self.working.total_cross_rack_cost)
+            )
         )
 
-    def _shift(self, wish: _Wish) -> tuple[int, int | None] | None:
-        """To whom it goes alone."""
-        bench, terms = self.bench, self.bench.terms
-        if bench.count[wish.giver] <= terms.least[wish.giver]:
+    def _find_move(self, candidate: _Candidate) -> tuple[int, int | None] | None:
+        """The best taker of the partition alone; nothing comes back."""
+        working, model = self.working, self.working.model
+        if working.member_count[candidate.giver] <= model.min_count[candidate.giver]:
             return None
-        takers = wish.takers
-        after = (bench.work[takers] + terms.load[wish.partition]) / terms.capacity[takers]
-        good = self._good(wish.far, wish.moves)
-        good &= (bench.count[takers] < terms.most[takers]) & (after <= self.limit)
-        if not good.any():
+        takers = candidate.takers
+        drain_after = (
+            working.member_load[takers] + model.load[candidate.partition]
+        ) / model.capacity[takers]
+        acceptable = self._acceptable(candidate.cross_rack_change, candidate.moves_change)
+        acceptable &= (working.member_count[takers] < model.max_count[takers]) & (
+            drain_after <= self.limit
+        )
+        if not acceptable.any():
             return None
-        return int(takers[np.lexsort((takers, after, wish.moves, wish.far, ~good))[0]]), None
+        return int(
+            takers[
+                np.lexsort(
+                    (
+                        takers,
+                        drain_after,
+                        candidate.moves_change,
+                        candidate.cross_rack_change,
+                        ~acceptable,
+                    )
+                )[0]
+            ]
+        ), None
 
-    def _exchange(self, wish: _Wish) -> tuple[int, int | None] | None:
-        """To whom it goes, and what comes back for it."""
-        bench, terms, giver = self.bench, self.bench.terms, np.array([wish.giver])
-        at = np.full(len(terms.kind) + 1, -1, dtype=np.int64)  # the last: nobody
-        at[wish.takers] = np.arange(len(wish.takers))
-        theirs = np.flatnonzero(at[bench.owner] >= 0)
-        theirs = theirs[terms.may(theirs, giver)]
-        taker = bench.owner[theirs]
-        place = at[taker]
-        gain = terms.load[wish.partition] - terms.load[theirs]
-        far = wish.far[place] + terms.crossing(theirs, giver) - terms.crossing(theirs, taker)
-        moves = wish.moves[place] + self._moved(theirs, giver) - self._moved(theirs, taker)
-        good = self._good(far, moves)
-        good &= (bench.work[wish.giver] - gain) / terms.capacity[wish.giver] <= self.limit
-        good &= (bench.work[taker] + gain) / terms.capacity[taker] <= self.limit
-        best = np.flatnonzero(good)
-        if not len(best):
+    def _find_exchange(self, candidate: _Candidate) -> tuple[int, int | None] | None:
+        """The best taker of the partition, and the partition that comes back."""
+        working, model, giver = self.working, self.working.model, np.array([candidate.giver])
+        taker_index = np.full(len(model.member_class) + 1, -1, dtype=np.int64)  # the last: no owner
+        taker_index[candidate.takers] = np.arange(len(candidate.takers))
+        returns = np.flatnonzero(taker_index[working.owner] >= 0)
+        returns = returns[model.may_own(returns, giver)]
+        taker = working.owner[returns]
+        taker_position = taker_index[taker]
+        gain = model.load[candidate.partition] - model.load[returns]
+        cross_rack_change = (
+            candidate.cross_rack_change[taker_position]
+            + model.cross_rack_cost(returns, giver)
+            - model.cross_rack_cost(returns, taker)
+        )
+        moves_change = (
+            candidate.moves_change[taker_position]
+            + self._away(returns, giver)
+            - self._away(returns, taker)
+        )
+        acceptable = self._acceptable(cross_rack_change, moves_change)
+        acceptable &= (working.member_load[candidate.giver] - gain) / model.capacity[
+            candidate.giver
+        ] <= self.limit
+        acceptable &= (working.member_load[taker] + gain) / model.capacity[taker] <= self.limit
+        options = np.flatnonzero(acceptable)
+        if not len(options):
             return None
-        first, second = (far, moves) if self.aim == "crossing" else (moves, far)
-        chosen = best[np.lexsort((theirs[best], second[best], first[best]))[0]]
-        return int(taker[chosen]), int(theirs[chosen])
+        first, second = (
+            (cross_rack_change, moves_change)
+            if self.aim == "cross_rack"
+            else (moves_change, cross_rack_change)
+        )
+        chosen = options[np.lexsort((returns[options], second[options], first[options]))[0]]
+        return int(taker[chosen]), int(returns[chosen])

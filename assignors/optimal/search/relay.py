@@ -1,10 +1,11 @@
-"""What is too heavy for anybody passed from member to member, each of whom keeps a little more of it.
+"""Relay chains: load that no member can take whole is passed from member to member, each of whom keeps a little more of it.
 
-Law: a member that is above the limit gives a partition to another, who passes on the lightest of its own with which it stays
-within the limit, and so on until one fits as it is: every member on the way takes up as much as it can, so few are on it. One
-way is taken whole or not at all; counts stay within theirs, and nothing crosses racks that did not.
-Ties: what moves least, then partitions by number; the fullest taker that has room.
-Cost: O(P) for each step, within the effort.
+A member above the limit gives a partition to another one, which passes on its lightest partition that keeps it within the
+limit, and so on until a partition fits as it is. Every member on the chain takes up as much as it can, so chains are short.
+
+Guarantees: a chain is applied whole or not at all; counts stay within their limits, and no partition becomes rack-remote.
+Ties: the fewest moves, then partitions by number; the fullest taker with room.
+Cost: O(P) for each step, within the work budget.
 """
 
 import numpy as np
@@ -19,101 +20,115 @@ from assignors.problem.columns import (
     Longs,
 )
 
-LONGEST = 24  # members on a way
+MAX_CHAIN_LENGTH = 24
+"""Largest number of members on a chain."""
 
 
-def passed(terms: Model, owner: Ints, limit: float, effort: WorkBudget) -> Ints:
-    """A plan in which members above the limit have passed on what they could.
+def relay(model: Model, owner: Ints, limit: float, budget: WorkBudget) -> Ints:
+    """Return a plan in which members above the limit have passed on what they could.
 
     Args:
-        terms: the problem; what is held should stay.
+        model: the problem; partitions should stay with their keepable owners.
         owner: the plan.
-        limit: the time to drain that nobody should be above.
-        effort: how much may be tried.
+        limit: the time to drain that no member should exceed.
+        budget: how much may be tried.
     """
-    if terms.drain(owner) <= limit:
+    if model.max_drain_time(owner) <= limit:
         return owner
-    bench = WorkingPlan.of(terms, owner, terms.held)
+    working = WorkingPlan.of(model, owner, model.keepable_owner)
     tried: set[int] = set()
     while True:
-        over = np.flatnonzero(bench.drain() > limit)
+        over = np.flatnonzero(working.drain_time() > limit)
         over = over[~np.isin(over, np.fromiter(tried, dtype=np.int64))]
         if not len(over):
-            return bench.owner
-        giver = int(over[np.argmax(bench.drain()[over])])
+            return working.owner
+        giver = int(over[np.argmax(working.drain_time()[over])])
         tried.add(giver)
-        for partition in _first(bench, giver, limit):
-            done = _way(bench, partition, limit, effort)
-            if done is None:
-                return bench.owner
-            if done:
+        for partition in _starting_partitions(working, giver, limit):
+            relayed = _relay_chain(working, partition, limit, budget)
+            if relayed is None:
+                return working.owner
+            if relayed:
                 break
 
 
-def _first(bench: WorkingPlan, giver: int, limit: float) -> list[int]:
-    """What a member could begin with: what it does not hold, the heaviest first, and the lightest that relieves it."""
-    terms, mine = bench.terms, bench.of_member(giver)
-    if bench.count[giver] <= terms.least[giver]:
+def _starting_partitions(working: WorkingPlan, giver: int, limit: float) -> list[int]:
+    """Partitions that a member could start a chain with.
+
+    Those that it does not own now, the heaviest first, and the lightest partition that relieves it.
+    """
+    model, partitions = working.model, working.partitions_of(giver)
+    if working.member_count[giver] <= model.min_count[giver]:
         return []
-    load = terms.load[mine]
-    strange = mine[bench.held[mine] != giver]
-    enough = mine[load >= bench.work[giver] - limit * terms.capacity[giver]]
-    first: list[int] = strange[np.argsort(-terms.load[strange], kind="stable")].tolist()
-    if len(enough):
-        first.append(int(enough[np.argmin(terms.load[enough])]))
-    return first
+    load = model.load[partitions]
+    unpreferred = partitions[working.preferred_owner[partitions] != giver]
+    relieving = partitions[load >= working.member_load[giver] - limit * model.capacity[giver]]
+    starts: list[int] = unpreferred[np.argsort(-model.load[unpreferred], kind="stable")].tolist()
+    if len(relieving):
+        starts.append(int(relieving[np.argmin(model.load[relieving])]))
+    return starts
 
 
-def _way(bench: WorkingPlan, partition: int, limit: float, effort: WorkBudget) -> bool | None:
-    """Pass a partition on until all is well; False: there is no way, None: no effort is left."""
+def _relay_chain(
+    working: WorkingPlan, partition: int, limit: float, budget: WorkBudget
+) -> bool | None:
+    """Apply a chain from a partition; False if there is none, None if the work budget is exhausted."""
     undo: list[tuple[int, int]] = []
-    giver = int(bench.owner[partition])
-    for _ in range(LONGEST):
-        if not effort.spend(3 * len(bench.owner)):
+    giver = int(working.owner[partition])
+    for _ in range(MAX_CHAIN_LENGTH):
+        if not budget.spend(3 * len(working.owner)):
             break
-        taker = _end(bench, partition, limit)
+        taker = _final_taker(working, partition, limit)
         if taker is not None:
-            bench.give(partition, taker)
+            working.move(partition, taker)
             return True
-        onward = _onward(bench, partition, giver, limit)
-        if onward is None:
+        next_partition = _next_partition(working, partition, giver, limit)
+        if next_partition is None:
             break
-        undo.append((partition, int(bench.owner[partition])))
-        bench.give(partition, int(bench.owner[onward]))
-        partition = onward
-    for part, member in reversed(undo):
-        bench.give(part, member)
-    return None if effort.spent else False
+        undo.append((partition, int(working.owner[partition])))
+        working.move(partition, int(working.owner[next_partition]))
+        partition = next_partition
+    for moved, member in reversed(undo):
+        working.move(moved, member)
+    return None if budget.exhausted else False
 
 
-def _suits(bench: WorkingPlan, partition: int) -> Bools:
-    """M: may have it, and it crosses no more racks there."""
-    terms = bench.terms
-    one, members = np.array([partition]), np.arange(len(terms.kind))
-    now = terms.crossing(one, bench.owner[one])
-    suits = terms.may(one, members) & (terms.crossing(one, members) <= now)
-    suits[bench.owner[partition]] = False
-    return suits
-
-
-def _end(bench: WorkingPlan, partition: int, limit: float) -> int | None:
-    """Who has room for a partition as things are."""
-    terms = bench.terms
-    after = (bench.work + terms.load[partition]) / terms.capacity
-    good = np.flatnonzero(_suits(bench, partition) & (bench.count < terms.most) & (after <= limit))
-    return int(good[np.argmax(after[good])]) if len(good) else None
-
-
-def _onward(bench: WorkingPlan, partition: int, giver: int, limit: float) -> int | None:
-    """What is passed on next by whoever takes a partition."""
-    terms, owner = bench.terms, bench.owner
-    suits = np.append(_suits(bench, partition), False)
-    suits[giver] = False
-    room: Floats = np.append(limit * terms.capacity - bench.work - terms.load[partition], 0.0)
-    good: Longs = np.flatnonzero(
-        suits[owner] & (terms.load < terms.load[partition]) & (terms.load >= -room[owner])
+def _suitable_takers(working: WorkingPlan, partition: int) -> Bools:
+    """M: whether the member may own the partition at no higher cross-rack cost."""
+    model = working.model
+    partition_index, members = np.array([partition]), np.arange(len(model.member_class))
+    cost_now = model.cross_rack_cost(partition_index, working.owner[partition_index])
+    suitable = model.may_own(partition_index, members) & (
+        model.cross_rack_cost(partition_index, members) <= cost_now
     )
-    if not len(good):
+    suitable[working.owner[partition]] = False
+    return suitable
+
+
+def _final_taker(working: WorkingPlan, partition: int, limit: float) -> int | None:
+    """The fullest member with room for a partition as it is; None if there is none."""
+    model = working.model
+    drain_after = (working.member_load + model.load[partition]) / model.capacity
+    takers = np.flatnonzero(
+        _suitable_takers(working, partition)
+        & (working.member_count < model.max_count)
+        & (drain_after <= limit)
+    )
+    return int(takers[np.argmax(drain_after[takers])]) if len(takers) else None
+
+
+def _next_partition(working: WorkingPlan, partition: int, giver: int, limit: float) -> int | None:
+    """The partition that the taker of a partition passes on; None if there is none."""
+    model, owner = working.model, working.owner
+    suitable = np.append(_suitable_takers(working, partition), False)
+    suitable[giver] = False
+    room: Floats = np.append(
+        limit * model.capacity - working.member_load - model.load[partition], 0.0
+    )
+    candidates: Longs = np.flatnonzero(
+        suitable[owner] & (model.load < model.load[partition]) & (model.load >= -room[owner])
+    )
+    if not len(candidates):
         return None
-    moves = bench.held[good] == owner[good]
-    return int(good[np.lexsort((good, moves, terms.load[good]))[0]])
+    is_move = working.preferred_owner[candidates] == owner[candidates]
+    return int(candidates[np.lexsort((candidates, is_move, model.load[candidates]))[0]])

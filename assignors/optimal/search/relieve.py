@@ -1,9 +1,9 @@
-"""The most loaded members relieved, by moves and exchanges that keep counts, and racks, as they are.
+"""Relieve the most loaded members by moves and exchanges that keep counts and the cross-rack limit.
 
-Law: the most loaded member passes a partition on, or exchanges one, with the taker with which the pair of them comes lowest.
-Below the limit nothing more is asked: of the steps that reach it, the one that moves fewest partitions from their holders and
-least across racks is taken. It ends when nobody is above the limit, the most loaded cannot be lowered, or the effort is spent;
-where what is reached is good enough already, also when a step brings too little.
+Guarantees: the most loaded member gives a partition away, or exchanges one, with the taker for which the pair's longer time to
+drain becomes shortest. Of the steps that reach the limit, the one with fewest moves and then least cross-rack cost is taken.
+The search ends when no member exceeds the limit, the most loaded member cannot be lowered, or the work budget is exhausted; it
+also ends when the plan is good enough and a step brings too little.
 Ties: members and partitions by number.
 """
 
@@ -14,175 +14,216 @@ import numpy as np
 from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.optimal.search.exchange_chains import chained
+from assignors.optimal.search.exchange_chains import relieve_by_chain
 from assignors.problem.columns import (
     Floats,
     Ints,
     Longs,
 )
 
-WIDEST = 64  # partitions of a member that are tried against another's
-TAKERS = 4  # members that are tried before the best step is taken
-PAIRS = 60_000  # that are tried with as many others as can be, when none of them will do
-WORTH = 12  # steps to the limit, as long as this one, that are still worth it where what is reached is good enough
+MAX_SAMPLE = 64
+"""Partitions of a member that are tried against those of another member."""
+FIRST_TAKERS = 4
+"""Least loaded members that are tried first; the best step to one of them is taken."""
+MAX_PAIRS = 60_000
+"""Pairs of partitions that are tried with further members if no step to the first ones exists."""
+MAX_REMAINING_STEPS = 12
+"""Steps as long as the current one that may lie between a good enough plan and the limit."""
 
 
-class Step(NamedTuple):
-    """A partition to a taker, perhaps one back; better ones are smaller."""
+class ReliefStep(NamedTuple):
+    """A partition that goes to a taker, and perhaps one that comes back; smaller steps are better."""
 
-    peak: float  # what the more loaded of the two has then, at least the limit
-    moves: int
-    crossing: int
+    peak: float
+    """Longer time to drain of giver and taker after the step, but at least the limit."""
+    moves_change: int
+    """Change of the number of moves."""
+    cross_rack_change: int
+    """Change of the cross-rack cost."""
     taker: int
+    """The member that gets the partition."""
     partition: int
-    back: int  # -1 none
+    """The partition that leaves the giver."""
+    returned: int
+    """The partition that comes back; -1 if none does."""
 
 
-def levelled(
-    terms: Model,
+def relieve(
+    model: Model,
     owner: Ints,
-    held: Ints,
+    preferred_owner: Ints,
     limit: float,
-    effort: WorkBudget,
+    budget: WorkBudget,
     *,
-    crossing: int | None,
+    max_cross_rack_cost: int | None,
     enough: float = 0.0,
 ) -> Ints:
-    """A plan with the most loaded members relieved.
+    """Return a plan with the most loaded members relieved.
 
     Args:
-        terms: the problem.
+        model: the problem.
         owner: the plan.
-        held: by partition, who should keep it; -1 nobody.
-        limit: the time to drain that is aimed at.
-        effort: how much may be tried.
-        crossing: the weight that may cross racks; None: as much as it takes.
-        enough: the time to drain that is good enough, where it is above the limit.
+        preferred_owner: the member that should keep the partition (P); -1 for none.
+        limit: the time to drain to reach.
+        budget: how much may be tried.
+        max_cross_rack_cost: the cross-rack cost that the plan may have; None for no limit.
+        enough: the time to drain that is good enough, if it is above the limit.
     """
-    if terms.drain(owner) <= limit:
+    if model.max_drain_time(owner) <= limit:
         return owner
-    bench = WorkingPlan.of(terms, owner, held)
+    working = WorkingPlan.of(model, owner, preferred_owner)
     while True:
-        drain = bench.drain()
-        giver = int(np.argmax(drain))
-        if drain[giver] <= limit:
+        drain_time = working.drain_time()
+        giver = int(np.argmax(drain_time))
+        if drain_time[giver] <= limit:
             break
-        good = bool(drain[giver] <= enough)
-        step = _best(bench, giver, _takers(bench, giver, drain), limit, effort, crossing)
-        if good and (step is None or (drain[giver] - step.peak) * WORTH < drain[giver] - limit):
+        good_enough = bool(drain_time[giver] <= enough)
+        step = _best_step(
+            working, giver, _takers(working, giver, drain_time), limit, budget, max_cross_rack_cost
+        )
+        if good_enough and (
+            step is None
+            or (drain_time[giver] - step.peak) * MAX_REMAINING_STEPS < drain_time[giver] - limit
+        ):
             break
         if step is None:
-            if chained(bench, giver, effort, crossing):
+            if relieve_by_chain(working, giver, budget, max_cross_rack_cost):
                 continue
             break
-        bench.give(step.partition, step.taker)
-        if step.back >= 0:
-            bench.give(step.back, giver)
-    return bench.owner
+        working.move(step.partition, step.taker)
+        if step.returned >= 0:
+            working.move(step.returned, giver)
+    return working.owner
 
 
-def _takers(bench: WorkingPlan, giver: int, drain: Floats) -> Longs:
-    """Who could relieve a member, the least loaded first."""
-    block = bench.terms.block
-    takers = np.flatnonzero((block == block[giver]) & (drain < drain[giver]))
-    return takers[np.argsort(drain[takers], kind="stable")]
+def _takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Longs:
+    """Members that could relieve a member, the least loaded first."""
+    component = working.model.component
+    takers = np.flatnonzero((component == component[giver]) & (drain_time < drain_time[giver]))
+    return takers[np.argsort(drain_time[takers], kind="stable")]
 
 
-def _best(
-    bench: WorkingPlan,
+def _best_step(
+    working: WorkingPlan,
     giver: int,
     takers: Longs,
     limit: float,
-    effort: WorkBudget,
-    crossing: int | None,
-) -> Step | None:
-    """The best step to one of the least loaded, or else to one of as many others as can be tried."""
-    mine = bench.of_member(giver)
-    gone = _thinned(bench.terms, mine[bench.terms.load[mine] > 0])
-    if not len(gone):
+    budget: WorkBudget,
+    max_cross_rack_cost: int | None,
+) -> ReliefStep | None:
+    """The best step to one of the least loaded members, or else to one of as many others as may be tried."""
+    partitions = working.partitions_of(giver)
+    leaving = _sample(working.model, partitions[working.model.load[partitions] > 0])
+    if not len(leaving):
         return None
-    fit = np.cumsum(np.minimum(bench.count[takers[TAKERS:]], WIDEST) + 1) * len(gone) <= PAIRS
+    affordable = (
+        np.cumsum(np.minimum(working.member_count[takers[FIRST_TAKERS:]], MAX_SAMPLE) + 1)
+        * len(leaving)
+        <= MAX_PAIRS
+    )
     begin = 0
-    for end in (TAKERS, TAKERS + int(np.count_nonzero(fit))):
-        those = takers[begin:end]
-        size = int((np.minimum(bench.count[those], WIDEST) + 1).sum())
-        if not len(those) or not effort.spend(len(gone) * size):
+    for end in (FIRST_TAKERS, FIRST_TAKERS + int(np.count_nonzero(affordable))):
+        tried_takers = takers[begin:end]
+        size = int((np.minimum(working.member_count[tried_takers], MAX_SAMPLE) + 1).sum())
+        if not len(tried_takers) or not budget.spend(len(leaving) * size):
             break
-        step = _step(bench, giver, gone, those, limit, crossing)
+        step = _evaluate_steps(working, giver, leaving, tried_takers, limit, max_cross_rack_cost)
         if step is not None:
             return step
         begin = end
     return None
 
 
-def _step(
-    bench: WorkingPlan, giver: int, gone: Longs, takers: Longs, limit: float, crossing: int | None
-) -> Step | None:
-    """The best step from a member to some others, if any lowers the higher of the two."""
-    terms, him = bench.terms, np.array([giver])
-    come, taker = _back(bench, giver, takers)
-    if not len(come):
+def _evaluate_steps(
+    working: WorkingPlan,
+    giver: int,
+    leaving: Longs,
+    takers: Longs,
+    limit: float,
+    max_cross_rack_cost: int | None,
+) -> ReliefStep | None:
+    """The best step from a member to some others, if any step lowers the longer time to drain of the two."""
+    model, giver_index = working.model, np.array([giver])
+    returning, taker = _return_options(working, giver, takers)
+    if not len(returning):
         return None
-    back, given = np.maximum(come, 0), gone[:, None]
-    gain = terms.load[given] - np.where(come < 0, 0.0, terms.load[back])
+    returned, given = np.maximum(returning, 0), leaving[:, None]
+    gain = model.load[given] - np.where(returning < 0, 0.0, model.load[returned])
     peak = np.maximum(
-        (bench.work[giver] - gain) / terms.capacity[giver],
-        (bench.work[taker] + gain) / terms.capacity[taker],
+        (working.member_load[giver] - gain) / model.capacity[giver],
+        (working.member_load[taker] + gain) / model.capacity[taker],
     )
-    now = bench.work[giver] / terms.capacity[giver]
-    good = (
+    drain_now = working.member_load[giver] / model.capacity[giver]
+    acceptable = (
         (gain > 0)
-        & (peak < now * (1 - 1e-12))
-        & terms.allowed[terms.reader_set[gone]][:, terms.kind[taker]]
+        & (peak < drain_now * (1 - 1e-12))
+        & model.allowed[model.reader_set[leaving]][:, model.member_class[taker]]
     )
-    away = terms.far[terms.rackset[gone]] * terms.weight[given]
-    far = away[:, terms.rack[terms.kind[taker]]] - away[:, terms.rack[terms.kind[him]]]
-    far += np.where(come < 0, 0, terms.crossing(back, him) - terms.crossing(back, taker))
-    if crossing is not None:
-        good &= far <= max(crossing - bench.crossed, 0)
-    if not good.any():
+    cost = model.rack_remote[model.rack_set[leaving]] * model.weight[given]
+    cross_rack_change = (
+        cost[:, model.class_rack[model.member_class[taker]]]
+        - cost[:, model.class_rack[model.member_class[giver_index]]]
+    )
+    cross_rack_change += np.where(
+        returning < 0,
+        0,
+        model.cross_rack_cost(returned, giver_index) - model.cross_rack_cost(returned, taker),
+    )
+    if max_cross_rack_cost is not None:
+        acceptable &= cross_rack_change <= max(
+            max_cross_rack_cost - working.total_cross_rack_cost, 0
+        )
+    if not acceptable.any():
         return None
-    lowest = np.where(good, np.maximum(peak, limit), np.inf)
+    lowest = np.where(acceptable, np.maximum(peak, limit), np.inf)
     row, column = np.nonzero(lowest == lowest.min())
-    moves = _moves(bench, gone[row], giver, taker[column])
-    moves += np.where(come[column] < 0, 0, _moves(bench, back[column], taker[column], giver))
-    best = np.lexsort((column, row, peak[row, column], far[row, column], moves))[0]
-    at = int(row[best]), int(column[best])
-    return Step(
-        float(lowest[at]),
+    moves = _move_change(working, leaving[row], giver, taker[column])
+    moves += np.where(
+        returning[column] < 0, 0, _move_change(working, returned[column], taker[column], giver)
+    )
+    best = np.lexsort((column, row, peak[row, column], cross_rack_change[row, column], moves))[0]
+    cell = int(row[best]), int(column[best])
+    return ReliefStep(
+        float(lowest[cell]),
         int(moves[best]),
-        int(far[at]),
-        int(taker[at[1]]),
-        int(gone[at[0]]),
-        int(come[at[1]]),
+        int(cross_rack_change[cell]),
+        int(taker[cell[1]]),
+        int(leaving[cell[0]]),
+        int(returning[cell[1]]),
     )
 
 
-def _back(bench: WorkingPlan, giver: int, takers: Longs) -> tuple[Longs, Longs]:
-    """What could come back, and from whom; -1: nothing does, where counts allow that."""
-    terms = bench.terms
-    theirs = [_thinned(terms, bench.of_member(taker)) for taker in takers.tolist()]
-    come = np.concatenate(theirs)
-    taker = np.repeat(takers, [len(parts) for parts in theirs])
-    may = terms.may(come, np.array([giver]))
-    room = takers[bench.count[takers] < terms.most[takers]]
-    if bench.count[giver] <= terms.least[giver]:
-        room = room[:0]
-    return np.append(come[may], np.full(len(room), -1)), np.append(taker[may], room)
+def _return_options(working: WorkingPlan, giver: int, takers: Longs) -> tuple[Longs, Longs]:
+    """Partitions that could come back, and their owners; a partition of -1 if counts let none come back."""
+    model = working.model
+    samples = [_sample(model, working.partitions_of(taker)) for taker in takers.tolist()]
+    returning = np.concatenate(samples)
+    taker = np.repeat(takers, [len(sample) for sample in samples])
+    allowed = model.may_own(returning, np.array([giver]))
+    with_room = takers[working.member_count[takers] < model.max_count[takers]]
+    if working.member_count[giver] <= model.min_count[giver]:
+        with_room = with_room[:0]
+    return np.append(returning[allowed], np.full(len(with_room), -1)), np.append(
+        taker[allowed], with_room
+    )
 
 
-def _thinned(terms: Model, partitions: Longs) -> Longs:
-    """So few that all pairs can be tried: the heaviest, the lightest, and evenly from those between."""
-    if len(partitions) <= WIDEST:
+def _sample(model: Model, partitions: Longs) -> Longs:
+    """Few enough partitions to try all pairs: the heaviest, the lightest, and an even sample of the others."""
+    if len(partitions) <= MAX_SAMPLE:
         return partitions
-    order = partitions[np.argsort(terms.load[partitions], kind="stable")]
-    light, heavy = order[: WIDEST // 6], order[-WIDEST // 3 :]
+    order = partitions[np.argsort(model.load[partitions], kind="stable")]
+    light, heavy = order[: MAX_SAMPLE // 6], order[-MAX_SAMPLE // 3 :]
     between = order[len(light) : -len(heavy)]
-    places = np.linspace(0, len(between) - 1, WIDEST - len(light) - len(heavy)).astype(np.int64)
-    return np.sort(np.concatenate([light, np.unique(between[places]), heavy]))
+    sampled = np.linspace(0, len(between) - 1, MAX_SAMPLE - len(light) - len(heavy)).astype(
+        np.int64
+    )
+    return np.sort(np.concatenate([light, np.unique(between[sampled]), heavy]))
 
 
-def _moves(bench: WorkingPlan, partitions: Longs, before: Longs | int, after: Longs | int) -> Longs:
-    """By partition: how many more are away from their holders if it changes hands."""
-    held = bench.held[partitions]
-    return np.asarray((held == before).astype(np.int64) - (held == after))
+def _move_change(
+    working: WorkingPlan, partitions: Longs, before: Longs | int, after: Longs | int
+) -> Longs:
+    """By partition: change of the number of moves if it goes from one member to another."""
+    preferred_owner = working.preferred_owner[partitions]
+    return np.asarray((preferred_owner == before).astype(np.int64) - (preferred_owner == after))

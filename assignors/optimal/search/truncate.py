@@ -1,7 +1,7 @@
-"""A plan cut to so many moves: the most pressing ones now, the others with the next plan.
+"""Truncate a plan to a number of moves: the most urgent moves now, the others with the next plan.
 
-Law: moves that cannot wait (what nobody holds, what its holder may not keep) are made whatever their number. Of the others the
-ones are made that bring counts most towards what they should be, and then those that relieve the most loaded.
+Guarantees: moves that cannot wait (the partition has no owner, or its owner may not keep it) are made whatever their number. Of
+the others, those that bring counts closest to their limits are made first, then those that relieve the most loaded members.
 """
 
 import numpy as np
@@ -13,49 +13,49 @@ from assignors.problem.columns import (
 )
 
 
-def cut(terms: Model, owner: Ints, may_wait: np.ndarray, most: int) -> Ints:
-    """The plan with at most so many moves.
+def truncate(model: Model, owner: Ints, deferrable: np.ndarray, max_moves: int) -> Ints:
+    """Return the plan with at most `max_moves` moves, as far as moves can wait.
 
     Args:
-        terms: the problem.
-        owner: the whole plan.
-        may_wait: by partition, whether its holder may keep it for now.
-        most: how many moves there may be in all.
+        model: the problem.
+        owner: the full plan.
+        deferrable: whether the current owner may keep the partition for now (P).
+        max_moves: moves that the plan may make in all.
     """
-    moved = terms.moved(owner)
-    allowed = max(most - int(np.count_nonzero(moved & ~may_wait)), 0)
-    waiting = np.flatnonzero(moved & may_wait)
-    if len(waiting) <= allowed:
+    moved = model.moved(owner)
+    remaining_moves = max(max_moves - int(np.count_nonzero(moved & ~deferrable)), 0)
+    deferred = np.flatnonzero(moved & deferrable)
+    if len(deferred) <= remaining_moves:
         return owner
     plan = owner.copy()
-    plan[waiting] = terms.before[waiting]
-    count, work = terms.count(plan), terms.work(plan)
-    for _ in range(allowed):
-        partition = int(waiting[_next(terms, owner, plan, waiting, count, work)])
-        waiting = waiting[waiting != partition]
+    plan[deferred] = model.current_owner[deferred]
+    count, load = model.member_count(plan), model.member_load(plan)
+    for _ in range(remaining_moves):
+        partition = int(deferred[_most_urgent(model, owner, plan, deferred, count, load)])
+        deferred = deferred[deferred != partition]
         before, after = int(plan[partition]), int(owner[partition])
         plan[partition] = after
         count[before] -= 1
         count[after] += 1
-        work[before] -= terms.load[partition]
-        work[after] += terms.load[partition]
+        load[before] -= model.load[partition]
+        load[after] += model.load[partition]
     return plan
 
 
-def _next(
-    terms: Model, owner: Ints, plan: Ints, waiting: Longs, count: Longs, work: np.ndarray
+def _most_urgent(
+    model: Model, owner: Ints, plan: Ints, deferred: Longs, count: Longs, load: np.ndarray
 ) -> int:
-    """The place of the most pressing move among those that wait."""
-    before, after = plan[waiting], owner[waiting]
-    over = (count[before] > terms.most[before]).astype(np.int64) - (
-        count[before] <= terms.least[before]
+    """Index of the most urgent move among the deferred ones."""
+    before, after = plan[deferred], owner[deferred]
+    over = (count[before] > model.max_count[before]).astype(np.int64) - (
+        count[before] <= model.min_count[before]
     )
-    under = (count[after] < terms.least[after]).astype(np.int64) - (
-        count[after] >= terms.most[after]
+    under = (count[after] < model.min_count[after]).astype(np.int64) - (
+        count[after] >= model.max_count[after]
     )
-    drain = work / terms.capacity
-    arrival = (work[after] + terms.load[waiting]) / terms.capacity[after]
-    relief = drain[before] - np.maximum(
-        arrival, (work[before] - terms.load[waiting]) / terms.capacity[before]
+    drain_time = load / model.capacity
+    taker_drain_time = (load[after] + model.load[deferred]) / model.capacity[after]
+    relief = drain_time[before] - np.maximum(
+        taker_drain_time, (load[before] - model.load[deferred]) / model.capacity[before]
     )
-    return int(np.lexsort((waiting, -relief, -(over + under)))[0])
+    return int(np.lexsort((deferred, -relief, -(over + under)))[0])

@@ -5,10 +5,10 @@ import pytest
 from assignors.optimal import optimal_strategy
 from levelwind_testing.groups.dominance import (
     LAGS,
-    Respects,
+    PlanFigures,
     answers,
     cases,
-    respects,
+    plan_figures,
 )
 
 
@@ -16,9 +16,11 @@ def dominated(found):
     """By case: the baselines whose plans beat ours."""
     beaten = {}
     for case in found:
-        ours = respects(case.group, optimal_strategy(case.group))
+        ours = plan_figures(case.group, optimal_strategy(case.group))
         better = [
-            (name, theirs) for name, theirs in answers(case.group).items() if theirs.beats(ours)
+            (name, baseline)
+            for name, baseline in answers(case.group).items()
+            if baseline.beats(ours)
         ]
         if better:
             beaten[str(case)] = ours, better
@@ -26,7 +28,7 @@ def dominated(found):
 
 
 def test_what_is_no_better_in_anything_or_worse_in_one_thing_beats_nothing():
-    plan = Respects(1, 1.5, 0.25, 3)
+    plan = PlanFigures(1, 1.5, 0.25, 3)
     assert not plan.beats(plan)
     assert plan._replace(moved=2).beats(plan)
     assert not plan._replace(moved=2, load=1.6).beats(plan)

@@ -25,18 +25,26 @@ def two_racks():
 
 def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
     group, plan = two_racks()
-    told = explain(group, plan, "t", 0)
-    assert told.owner == "A"
-    assert told.reasons == ("it was there before", "it has a replica in its rack")
-    (place,) = told.alternatives
-    assert (place.member, place.exchange, place.uneven, place.load) == ("B", "t-1", 0, 10)
-    assert (place.crossing, place.moves) == (0.5, 2)
-    assert told.lines() == (
-        "t-0 is with A: it was there before; it has a replica in its rack",
+    explanation = explain(group, plan, "t", 0)
+    assert explanation.owner == "A"
+    assert explanation.reasons == (
+        "this member owned it before",
+        "a replica is in the member's rack",
+    )
+    (alternative,) = explanation.alternatives
+    assert (alternative.member, alternative.exchange, alternative.uneven, alternative.load) == (
+        "B",
+        "t-1",
+        0,
+        10,
+    )
+    assert (alternative.cross_rack, alternative.moves) == (0.5, 2)
+    assert explanation.lines() == (
+        "t-0 is owned by A: this member owned it before; a replica is in the member's rack",
         "the next best alternatives would cost:",
         "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks, +2 moves",
     )
-    assert told.as_json()["alternatives"][0]["cross_rack"] == 0.5
+    assert explanation.as_json()["alternatives"][0]["cross_rack"] == 0.5
 
 
 def test_alone_it_would_make_counts_uneven_and_that_comes_last():
@@ -46,9 +54,9 @@ def test_alone_it_would_make_counts_uneven_and_that_comes_last():
     plan = optimal_strategy(group)
     only = explain(group, plan, "u", 0)
     assert only.owner == "A"
-    assert "no other member may have it" in only.reasons
+    assert "no other member may own it" in only.reasons
     assert only.alternatives == ()
-    assert all(place.uneven == 0 for place in explain(group, plan, "t", 1).alternatives)
+    assert all(alternative.uneven == 0 for alternative in explain(group, plan, "t", 1).alternatives)
 
 
 def test_a_partition_that_nobody_reads_and_one_that_is_not_there():
@@ -56,7 +64,9 @@ def test_a_partition_that_nobody_reads_and_one_that_is_not_there():
         {"t": Topic(partitions=1), "u": Topic(partitions=1)}, [Member(id="A", topics=["t"])]
     )
     plan = optimal_strategy(group)
-    assert explain(group, plan, "u", 0).lines() == ("u-0 is with nobody: no member reads it",)
+    assert explain(group, plan, "u", 0).lines() == (
+        "u-0 is owned by no member: no member reads it",
+    )
     with pytest.raises(ProblemError, match="'t': has no partition 7"):
         explain(group, plan, "t", 7)
     with pytest.raises(ProblemError, match="'x': not in the group; it has t, u"):

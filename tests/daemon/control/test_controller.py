@@ -148,7 +148,7 @@ def test_no_more_moves_at_once_than_the_settings_allow(tmp_path):
     play.join(member("m1"))
     play.wait(5)
     assert play.plans[-1]["moved"] == 1
-    assert "max_moves put the other moves off" in play.plans[-1]["certificate"][-1]
+    assert "max_moves postponed the other moves" in play.plans[-1]["certificate"][-1]
 
 
 def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_how_large_records_are(

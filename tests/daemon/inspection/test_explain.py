@@ -31,11 +31,11 @@ def test_a_problems_plan_is_explained_with_its_certificate():
     result = levelwind("-", "--partition", "t/0", stdin=json.dumps(PROBLEM) + "\n\n")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
-        "t-0 is with A: it has a replica in its rack",
+        "t-0 is owned by A: a replica is in the member's rack",
         "the next best alternatives would cost:",
         "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks",
         "largest count 2, no plan is more even",
-        "largest lag 120, no plan can do better: t-0 alone is that",
+        "largest lag 120, no plan can do better: t-0 alone causes that",
         "cross-rack 0.0%, no plan can do better",
         "moves 0, no plan needs fewer",
     ]

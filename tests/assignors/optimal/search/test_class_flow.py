@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from assignors.optimal.model.model import terms
+from assignors.optimal.model.model import build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_flow import (
-    classes,
-    crossing_bound,
-    shipped,
+    classify_partitions,
+    cross_rack_bound,
+    solve_class_flow,
 )
-from assignors.optimal.search.construct import place
+from assignors.optimal.search.construct import construct
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -21,14 +21,14 @@ from assignors.problem.inputs import (
 )
 
 
-def stated(racks, held, *, traffic=None, members="abc"):
+def model_of(racks, held, *, traffic=None, members="abc"):
     """A member in each of some racks; who holds what by rack."""
     topics = {"t": Topic(partitions=len(racks), replica_racks=racks, bytes=traffic)}
     people = [
         Member(id=rack, topics="*", rack=rack, owned={"t": held.get(rack, [])}, generation=1)
         for rack in members
     ]
-    return terms(Group.build(topics, people), Options())
+    return build_model(Group.build(topics, people), Options())
 
 
 @pytest.mark.parametrize("copies", [1, 40])
@@ -40,39 +40,57 @@ def test_one_crossing_less_is_worth_any_number_of_changes(copies):
         "a": [*range(1, 3 * copies, 3)],
         "b": [*range(2, 3 * copies, 3)],
     }
-    problem = stated(racks, held)
-    plan = place(problem, problem.held, WorkBudget.of(1))
-    assert problem.crossed(plan) == 0 == crossing_bound(problem)
-    assert problem.count(plan).tolist() == [copies] * 3
+    model = model_of(racks, held)
+    plan = construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
+    assert model.total_cross_rack_cost(plan) == 0 == cross_rack_bound(model)
+    assert model.member_count(plan).tolist() == [copies] * 3
 
 
 def test_a_long_chain_of_changes_is_worth_one_crossing_too():
     names = [f"r{number:02}" for number in range(80)]
     racks = [[names[0]], *([one, other] for one, other in itertools.pairwise(names))]
     held = {names[-1]: [0], **{name: [number + 1] for number, name in enumerate(names[:-1])}}
-    problem = stated(racks, held, members=names)
-    assert problem.crossed(problem.held) == 1
-    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1))) == 0
+    model = model_of(racks, held, members=names)
+    assert model.total_cross_rack_cost(model.keepable_owner) == 1
+    assert (
+        model.total_cross_rack_cost(
+            construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
+        )
+        == 0
+    )
 
 
 def test_what_weighs_most_stays_near_whatever_the_number_of_the_others():
-    problem = stated([["a"]] * 6, {}, traffic=[1, 1, 1, 1, 50, 50], members="ab")
-    plan = place(problem, problem.held, WorkBudget.of(1))
+    model = model_of([["a"]] * 6, {}, traffic=[1, 1, 1, 1, 50, 50], members="ab")
+    plan = construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
     assert plan[[4, 5]].tolist() == [0, 0]
-    assert problem.crossed(plan) == 3 == crossing_bound(problem)
+    assert model.total_cross_rack_cost(plan) == 3 == cross_rack_bound(model)
 
 
 def test_nothing_changes_its_kind_of_owner_without_a_reason():
-    problem = stated([["a", "b", "c"]] * 6, {"a": [0, 5], "b": [1, 4], "c": [2, 3]})
-    sent = shipped(problem, classes(problem, problem.held), "all")
-    assert not sent.left.any()
-    assert place(problem, problem.held, WorkBudget.of(1)).tolist() == problem.held.tolist()
+    model = model_of([["a", "b", "c"]] * 6, {"a": [0, 5], "b": [1, 4], "c": [2, 3]})
+    flow = solve_class_flow(model, classify_partitions(model, model.keepable_owner), "all")
+    assert not flow.released.any()
+    assert (
+        construct(model, model.keepable_owner, WorkBudget.of_seconds(1)).tolist()
+        == model.keepable_owner.tolist()
+    )
 
 
 def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_near():
-    problem = stated([["a"], ["b"], ["a", "b"], ["b"]], {"a": [1], "b": [0]}, members="ab")
-    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1), "free")) == 2
-    assert problem.crossed(place(problem, problem.held, WorkBudget.of(1), "all")) == 0
+    model = model_of([["a"], ["b"], ["a", "b"], ["b"]], {"a": [1], "b": [0]}, members="ab")
+    assert (
+        model.total_cross_rack_cost(
+            construct(model, model.keepable_owner, WorkBudget.of_seconds(1), "unowned")
+        )
+        == 2
+    )
+    assert (
+        model.total_cross_rack_cost(
+            construct(model, model.keepable_owner, WorkBudget.of_seconds(1), "all")
+        )
+        == 0
+    )
 
 
 def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
@@ -81,35 +99,37 @@ def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
         Member(id=f"{rack}{n}", topics="*", rack=rack)
         for rack, n in zip("abbccc", range(6), strict=True)
     ]
-    problem = terms(Group.build(topics, people), Options(count_slack=10))
-    sent = shipped(problem, classes(problem, problem.held), "all")
-    amount = {}
-    for klass, kind, number in zip(sent.klass, sent.kind, sent.amount, strict=True):
-        amount[int(klass), int(problem.rack[kind])] = int(number)
-    both = int(classes(problem, problem.held).of[0])
-    assert amount[both, 1] == 2 * amount[both, 0] == 40
-    assert np.sum(list(amount.values())) == 90
+    model = build_model(Group.build(topics, people), Options(count_slack=10))
+    flow = solve_class_flow(model, classify_partitions(model, model.keepable_owner), "all")
+    amounts = {}
+    for partition_class, member_class, number in zip(
+        flow.partition_class, flow.member_class, flow.amount, strict=True
+    ):
+        amounts[int(partition_class), int(model.class_rack[member_class])] = int(number)
+    both = int(classify_partitions(model, model.keepable_owner).class_of[0])
+    assert amounts[both, 1] == 2 * amounts[both, 0] == 40
+    assert np.sum(list(amounts.values())) == 90
 
 
 def test_a_more_even_spread_is_worth_no_change():
     # Were two of what a holds with b, then what is near in a and b were spread over both.
     racks = [["a", "b", "c"]] * 7 + [["a", "b"]] * 4
-    problem = stated(racks, {"a": [0, 1, 2, 3]})
-    plan = place(problem, problem.held, WorkBudget.of(1))
+    model = model_of(racks, {"a": [0, 1, 2, 3]})
+    plan = construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
     assert plan[:4].tolist() == [0] * 4
-    assert problem.crossed(plan) == 0
+    assert model.total_cross_rack_cost(plan) == 0
 
 
 def test_what_weighs_next_to_nothing_beside_others_is_still_kept_near():
-    problem = stated(
+    model = model_of(
         [["a"], *[["a"]] * 20, *[["b"]] * 20, ["b"]], {}, traffic=[2**30, *[1] * 40, 2**30]
     )
-    plan = place(problem, problem.held, WorkBudget.of(1))
-    assert problem.crossed(plan) == problem.count(plan)[2]
+    plan = construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
+    assert model.total_cross_rack_cost(plan) == model.member_count(plan)[2]
 
 
 def test_the_bound_is_not_above_what_next_to_nothing_costs():
-    problem = stated([["a"]] * 11, {}, traffic=[2**30, *[1] * 10], members="ab")
-    plan = place(problem, problem.held, WorkBudget.of(1))
-    assert problem.crossed(plan) == 5
-    assert crossing_bound(problem) <= 5
+    model = model_of([["a"]] * 11, {}, traffic=[2**30, *[1] * 10], members="ab")
+    plan = construct(model, model.keepable_owner, WorkBudget.of_seconds(1))
+    assert model.total_cross_rack_cost(plan) == 5
+    assert cross_rack_bound(model) <= 5

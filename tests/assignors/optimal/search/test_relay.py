@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from assignors.optimal.bounds import growth_bound
-from assignors.optimal.model.model import terms
+from assignors.optimal.bounds import load_moves_bound
+from assignors.optimal.model.model import build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.relay import passed
+from assignors.optimal.search.relay import relay
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -19,7 +19,7 @@ LAGS = [60, 50, 50, 38, 62, 40, 40]
 HELD = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
 
 
-def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=()):
+def model_of(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=()):
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
     people = [
         Member(
@@ -31,72 +31,74 @@ def stated(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=())
         )
         for name in sorted({*"abc", *held})
     ]
-    return terms(Group.build(topics, people), Options(count_slack=slack, drain=drain))
+    return build_model(Group.build(topics, people), Options(count_slack=slack, drain=drain))
 
 
-def begun(problem, giver=0):
+def start_plan(model, giver=0):
     """What is held, and what nobody holds with one member."""
-    return np.where(problem.held >= 0, problem.held, giver).astype(np.int32)
+    return np.where(model.keepable_owner >= 0, model.keepable_owner, giver).astype(np.int32)
 
 
-def works(problem, owner):
-    return problem.work(owner).tolist()
+def member_loads(model, owner):
+    return model.member_load(owner).tolist()
 
 
 def test_each_member_on_the_way_keeps_a_little_more_and_passes_on_what_is_lighter():
-    problem = stated()
-    plan = passed(problem, begun(problem), 120, WorkBudget.of(1))
+    model = model_of()
+    plan = relay(model, start_plan(model), 120, WorkBudget.of_seconds(1))
     # a takes 60 and passes 50 on; b takes 50 and passes 38 on; c has room for that.
     assert plan.tolist() == [0, 1, 0, 2, 1, 2, 2]
-    assert works(problem, plan) == [110, 112, 118]
-    assert np.count_nonzero(problem.moved(plan)) == 2
+    assert member_loads(model, plan) == [110, 112, 118]
+    assert np.count_nonzero(model.moved(plan)) == 2
 
 
 def test_what_is_within_the_limit_stays_as_it_is():
-    problem = stated()
-    plan = begun(problem)
-    assert passed(problem, plan, 160, WorkBudget.of(1)) is plan
+    model = model_of()
+    plan = start_plan(model)
+    assert relay(model, plan, 160, WorkBudget.of_seconds(1)) is plan
 
 
 def test_a_way_that_ends_nowhere_leaves_everything_as_it_was():
-    problem = stated(lags=[60, 50, 50, 38, 62, 60, 60])
-    plan = begun(problem)
-    assert passed(problem, plan, 120, WorkBudget.of(1)).tolist() == plan.tolist()
+    model = model_of(lags=[60, 50, 50, 38, 62, 60, 60])
+    plan = start_plan(model)
+    assert relay(model, plan, 120, WorkBudget.of_seconds(1)).tolist() == plan.tolist()
 
 
 def test_what_nobody_held_goes_on_as_it_is_where_it_fits():
-    problem = stated(lags=[40, 50, 50, 38, 62, 40, 40])
-    plan = passed(problem, begun(problem), 120, WorkBudget.of(1))
+    model = model_of(lags=[40, 50, 50, 38, 62, 40, 40])
+    plan = relay(model, start_plan(model), 120, WorkBudget.of_seconds(1))
     assert plan.tolist() == [2, 0, 0, 1, 1, 2, 2]
-    assert not problem.moved(plan).any()
+    assert not model.moved(plan).any()
 
 
 def test_nobody_gets_more_partitions_than_its_most_nor_keeps_less_than_its_least():
-    even = stated(slack=0)  # two each, and one has three
-    plan = passed(even, begun(even), 120, WorkBudget.of(1))
-    assert sorted(even.count(plan).tolist()) == [2, 2, 3]
-    exact = stated(lags=LAGS[:6], held={"a": [1, 0], "b": [3, 4], "c": [5, 2]}, slack=0)
-    plan = begun(exact)
-    assert passed(exact, plan, 105, WorkBudget.of(1)).tolist() == plan.tolist()
+    even = model_of(slack=0)  # two each, and one has three
+    plan = relay(even, start_plan(even), 120, WorkBudget.of_seconds(1))
+    assert sorted(even.member_count(plan).tolist()) == [2, 2, 3]
+    fixed_counts = model_of(lags=LAGS[:6], held={"a": [1, 0], "b": [3, 4], "c": [5, 2]}, slack=0)
+    plan = start_plan(fixed_counts)
+    assert relay(fixed_counts, plan, 105, WorkBudget.of_seconds(1)).tolist() == plan.tolist()
 
 
 def test_nothing_is_passed_to_where_it_would_cross_racks():
     racks = [["x"], ["x"], ["x"], ["y"], ["y"], ["y"], ["y"]]
-    problem = stated(racks=racks, rack_of={"a": "x", "b": "y", "c": "y"})
-    plan = begun(problem)
-    assert passed(problem, plan, 120, WorkBudget.of(1)).tolist() == plan.tolist()
-    shared = stated(
+    model = model_of(racks=racks, rack_of={"a": "x", "b": "y", "c": "y"})
+    plan = start_plan(model)
+    assert relay(model, plan, 120, WorkBudget.of_seconds(1)).tolist() == plan.tolist()
+    shared = model_of(
         racks=[["x"], ["x", "y"], ["x", "y"], *racks[3:]], rack_of={"a": "x", "b": "y", "c": "y"}
     )
-    assert works(shared, passed(shared, begun(shared), 120, WorkBudget.of(1))) == [110, 112, 118]
+    assert member_loads(
+        shared, relay(shared, start_plan(shared), 120, WorkBudget.of_seconds(1))
+    ) == [110, 112, 118]
 
 
 def test_spent_effort_leaves_no_way_half_gone():
-    problem = stated()
-    plan = begun(problem)
-    effort = WorkBudget.of(0)
-    assert passed(problem, plan, 120, effort).tolist() == plan.tolist()
-    assert effort.spent
+    model = model_of()
+    plan = start_plan(model)
+    budget = WorkBudget.of_seconds(0)
+    assert relay(model, plan, 120, budget).tolist() == plan.tolist()
+    assert budget.exhausted
 
 
 @pytest.mark.parametrize(
@@ -113,22 +115,22 @@ def test_spent_effort_leaves_no_way_half_gone():
     ],
 )
 def test_the_fewest_moves_that_load_needs(lags, limit, moves):
-    assert growth_bound(stated(lags=lags), limit) == moves
+    assert load_moves_bound(model_of(lags=lags), limit) == moves
 
 
 def test_what_is_held_beyond_the_limit_is_taken_up_by_as_many_as_have_room_for_it():
-    held = {"a": [0, 1], **{name: [place + 2] for place, name in enumerate("bcdef")}}
-    assert growth_bound(stated([100, 100, 80, 80, 80, 80, 80], held), 100) == 5
+    held = {"a": [0, 1], **{name: [number + 2] for number, name in enumerate("bcdef")}}
+    assert load_moves_bound(model_of([100, 100, 80, 80, 80, 80, 80], held), 100) == 5
 
 
 def test_what_its_holder_may_not_keep_is_a_move_and_what_weighs_nothing_takes_nothing_up():
-    assert growth_bound(stated(drain=("c",)), 1_000) == 2
-    assert growth_bound(stated([*LAGS, 0, 0, 0]), 120) == 1
+    assert load_moves_bound(model_of(drain=("c",)), 1_000) == 2
+    assert load_moves_bound(model_of([*LAGS, 0, 0, 0]), 120) == 1
 
 
 def test_of_those_that_have_room_the_fullest_gets_it():
-    problem = stated(
+    model = model_of(
         [40, 100, 50, 60, 60, 20, 30], {"a": [1], "b": [2, 5], "c": [3, 6], "d": [4]}, slack=2
     )
-    plan = passed(problem, begun(problem), 135, WorkBudget.of(1))
+    plan = relay(model, start_plan(model), 135, WorkBudget.of_seconds(1))
     assert plan.tolist() == [2, 0, 1, 2, 3, 1, 2]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from assignors.optimal import optimal_plan
-from assignors.optimal.model.model import terms
+from assignors.optimal.model.model import build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.relieve import levelled
+from assignors.optimal.search.relieve import relieve
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
     Member,
@@ -16,14 +16,14 @@ from assignors.problem.inputs import (
 from assignors.problem.score import counts
 
 
-def stated(lags, held, *, racks=None, slack=0, members="ab"):
+def model_of(lags, held, *, racks=None, slack=0, members="ab"):
     """Members in racks of their own names."""
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
     people = [
         Member(id=name, topics="*", rack=name, owned={"t": held.get(name, [])}, generation=1)
         for name in members
     ]
-    return terms(Group.build(topics, people), Options(count_slack=slack))
+    return build_model(Group.build(topics, people), Options(count_slack=slack))
 
 
 def owners(text):
@@ -31,45 +31,84 @@ def owners(text):
 
 
 def test_what_comes_back_is_what_was_there_before():
-    problem = stated([60, 50, 10, 10, 20], {"a": [0, 1, 3], "b": [2, 4]})
-    plan = levelled(problem, owners("aabbb"), problem.held, 80, WorkBudget.of(1), crossing=None)
+    model = model_of([60, 50, 10, 10, 20], {"a": [0, 1, 3], "b": [2, 4]})
+    plan = relieve(
+        model,
+        owners("aabbb"),
+        model.keepable_owner,
+        80,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+    )
     # One of 50 for one of 10: the one that a held.
     assert plan.tolist() == owners("abbab").tolist()
 
 
 def test_within_the_limit_what_was_there_before_goes_home_although_another_would_level_more():
-    problem = stated([60, 40, 30, 10, 10], {"a": [0, 1, 4], "b": [2, 3]})
-    plan = levelled(problem, owners("aaabb"), problem.held, 120, WorkBudget.of(1), crossing=None)
-    assert problem.drain(plan) <= 120
-    assert np.count_nonzero(problem.moved(plan)) == 0
+    model = model_of([60, 40, 30, 10, 10], {"a": [0, 1, 4], "b": [2, 3]})
+    plan = relieve(
+        model,
+        owners("aaabb"),
+        model.keepable_owner,
+        120,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+    )
+    assert model.max_drain_time(plan) <= 120
+    assert np.count_nonzero(model.moved(plan)) == 0
 
 
 def test_of_steps_that_move_as_many_the_one_that_crosses_least_is_taken():
-    problem = stated([60, 50, 50, 10, 10], {}, racks=[["a"], ["a"], ["a", "b"], ["b"], ["a", "b"]])
-    plan = levelled(problem, owners("aaabb"), problem.held, 120, WorkBudget.of(1), crossing=None)
-    assert problem.crossed(plan) == 0
-    assert problem.drain(plan) <= 120
+    model = model_of([60, 50, 50, 10, 10], {}, racks=[["a"], ["a"], ["a", "b"], ["b"], ["a", "b"]])
+    plan = relieve(
+        model,
+        owners("aaabb"),
+        model.keepable_owner,
+        120,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+    )
+    assert model.total_cross_rack_cost(plan) == 0
+    assert model.max_drain_time(plan) <= 120
 
 
 def test_nothing_crosses_that_may_not():
-    problem = stated([60, 50, 10, 10], {}, racks=[["a"], ["a"], ["b"], ["b"]])
-    begun = owners("aabb")
-    kept = levelled(problem, begun, problem.held, 80, WorkBudget.of(1), crossing=0)
-    assert kept.tolist() == begun.tolist()
-    paid = levelled(problem, begun, problem.held, 80, WorkBudget.of(1), crossing=2)
-    assert (problem.drain(paid), problem.crossed(paid)) == (70, 2)
+    model = model_of([60, 50, 10, 10], {}, racks=[["a"], ["a"], ["b"], ["b"]])
+    start = owners("aabb")
+    kept = relieve(
+        model, start, model.keepable_owner, 80, WorkBudget.of_seconds(1), max_cross_rack_cost=0
+    )
+    assert kept.tolist() == start.tolist()
+    paid = relieve(
+        model, start, model.keepable_owner, 80, WorkBudget.of_seconds(1), max_cross_rack_cost=2
+    )
+    assert (model.max_drain_time(paid), model.total_cross_rack_cost(paid)) == (70, 2)
 
 
 def test_what_comes_back_does_not_cross_where_another_will_do():
-    problem = stated([60, 50, 10, 10], {}, racks=[["a"], ["a", "b"], ["b"], ["a", "b"]])
-    plan = levelled(problem, owners("aabb"), problem.held, 80, WorkBudget.of(1), crossing=None)
+    model = model_of([60, 50, 10, 10], {}, racks=[["a"], ["a", "b"], ["b"], ["a", "b"]])
+    plan = relieve(
+        model,
+        owners("aabb"),
+        model.keepable_owner,
+        80,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+    )
     assert plan.tolist() == owners("abba").tolist()
 
 
 def test_moves_come_before_racks_here():
     racks = [["a"], ["a"], ["a", "b"], ["a", "b"], ["a", "b"]]
-    problem = stated([60, 50, 50, 10, 10], {"a": [0, 2], "b": [1, 4]}, racks=racks)
-    plan = levelled(problem, owners("aaabb"), problem.held, 120, WorkBudget.of(1), crossing=None)
+    model = model_of([60, 50, 50, 10, 10], {"a": [0, 2], "b": [1, 4]}, racks=racks)
+    plan = relieve(
+        model,
+        owners("aaabb"),
+        model.keepable_owner,
+        120,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+    )
     assert plan[[1, 2]].tolist() == [1, 0]
 
 
@@ -79,20 +118,37 @@ def test_who_is_not_among_the_least_loaded_is_tried_too():
     racks = (
         [["a", "l"]] * 2 + [[name] for name in "bcdefghijk" for _ in range(2)] + [["a", "l"]] * 2
     )
-    problem = stated(lags, {}, racks=racks, members="abcdefghijkl")
+    model = model_of(lags, {}, racks=racks, members="abcdefghijkl")
     text = "aa" + "".join(2 * name for name in "bcdefghijk") + "ll"
-    plan = levelled(problem, owners(text), problem.held, 120, WorkBudget.of(1), crossing=0)
-    assert problem.drain(plan) == 120
+    plan = relieve(
+        model,
+        owners(text),
+        model.keepable_owner,
+        120,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=0,
+    )
+    assert model.max_drain_time(plan) == 120
 
 
 def test_steps_that_bring_too_little_are_not_taken_once_it_is_good_enough():
-    problem = stated([1000, *range(30, 10, -1)], {}, slack=9)
-    begun = np.array([0] * 11 + [1] * 10, dtype=np.int32)
-    whole = levelled(problem, begun, problem.held, 1000, WorkBudget.of(1), crossing=None)
-    assert problem.drain(whole) < 1_120
-    lazy = levelled(problem, begun, problem.held, 0, WorkBudget.of(1), crossing=None, enough=2000)
-    assert problem.drain(whole) <= problem.drain(lazy) <= problem.drain(begun)
-    assert np.count_nonzero(lazy != begun) < np.count_nonzero(whole != begun)
+    model = model_of([1000, *range(30, 10, -1)], {}, slack=9)
+    start = np.array([0] * 11 + [1] * 10, dtype=np.int32)
+    whole = relieve(
+        model, start, model.keepable_owner, 1000, WorkBudget.of_seconds(1), max_cross_rack_cost=None
+    )
+    assert model.max_drain_time(whole) < 1_120
+    lazy = relieve(
+        model,
+        start,
+        model.keepable_owner,
+        0,
+        WorkBudget.of_seconds(1),
+        max_cross_rack_cost=None,
+        enough=2000,
+    )
+    assert model.max_drain_time(whole) <= model.max_drain_time(lazy) <= model.max_drain_time(start)
+    assert np.count_nonzero(lazy != start) < np.count_nonzero(whole != start)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -28,20 +28,20 @@ LAGS = {
 }
 
 
-class Case(NamedTuple):
+class GridCase(NamedTuple):
     """A group of the grid."""
 
     cell: str
-    wishes: str  # all · 1/5
+    subscribed: str  # all · 1/5
     racks: int
     state: str
     group: Group
 
     def __str__(self) -> str:
-        return f"{self.cell:>14} {self.wishes:>4} {self.racks:>2} {self.state:>6}"
+        return f"{self.cell:>14} {self.subscribed:>4} {self.racks:>2} {self.state:>6}"
 
 
-class Respects(NamedTuple):
+class PlanFigures(NamedTuple):
     """What a plan is worth, less is better throughout."""
 
     spread: int
@@ -49,33 +49,33 @@ class Respects(NamedTuple):
     cross_rack: float
     moved: int
 
-    def beats(self, other: "Respects") -> bool:
+    def beats(self, other: "PlanFigures") -> bool:
         """At least as good in all and better in one."""
         return self != other and all(a <= b for a, b in zip(self, other, strict=True))
 
 
 def cases(
     cells: list[str],
-    wishes: tuple[str, ...] = ("all", "1/5"),
+    subscribed: tuple[str, ...] = ("all", "1/5"),
     racks: tuple[int, ...] = (2, 3),
     lags: str = "pareto",
-) -> Iterator[Case]:
+) -> Iterator[GridCase]:
     """The groups of some cells; who left a fleet that `optimal` planned had its first partition."""
     for cell in cells:
-        for wish in wishes:
+        for share in subscribed:
             for count in racks:
-                topics, people = problem(cell, wish, count, lags)
+                topics, people = problem(cell, share, count, lags)
                 group = Group.build(topics, people)
-                yield Case(cell, wish, count, "fresh", group)
+                yield GridCase(cell, share, count, "fresh", group)
                 owned = optimal_strategy(group).to_names(group)
                 stayed = [
                     replace(member, owned=owned[member.id], generation=1) for member in people[1:]
                 ]
-                yield Case(cell, wish, count, "left", Group.build(topics, stayed))
+                yield GridCase(cell, share, count, "left", Group.build(topics, stayed))
 
 
 def problem(
-    cell: str, wish: str, racks: int, lags: str = "pareto"
+    cell: str, share: str, racks: int, lags: str = "pareto"
 ) -> tuple[dict[str, Topic], list[Member]]:
     """A cell's topics and members."""
     members, topics, partitions = map(int, cell.split("x"))
@@ -92,7 +92,7 @@ def problem(
     people = [
         Member(
             id=f"member-{number:05}",
-            topics=names if wish == "all" else draw.sample(names, max(topics // 5, 1)),
+            topics=names if share == "all" else draw.sample(names, max(topics // 5, 1)),
             rack=RACKS[number % 3],
         )
         for number in range(members)
@@ -100,14 +100,14 @@ def problem(
     return described, people
 
 
-def respects(group: Group, assignment: Assignment) -> Respects:
+def plan_figures(group: Group, assignment: Assignment) -> PlanFigures:
     """A plan's worth."""
     figures = score(group, assignment)
-    return Respects(
+    return PlanFigures(
         figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
     )
 
 
-def answers(group: Group) -> dict[str, Respects]:
+def answers(group: Group) -> dict[str, PlanFigures]:
     """What each baseline's plan is worth."""
-    return {name: respects(group, STRATEGIES[name](group)) for name in BASELINES}
+    return {name: plan_figures(group, STRATEGIES[name](group)) for name in BASELINES}

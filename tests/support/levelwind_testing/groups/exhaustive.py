@@ -12,12 +12,12 @@ from assignors.problem.assignment import Assignment
 
 
 @dataclass(frozen=True)
-class Best:
+class PlanValues:
     """The best value in each respect, given the ones before it."""
 
     counts: tuple[int, ...]  # descending
-    drain: float
-    crossing: float
+    drain_time: float
+    cross_rack_cost: float
     moves: int
 
 
@@ -58,23 +58,25 @@ def readers_of(group, drain=(), evacuate=(), pins=None):
     return found
 
 
-def value(group, owner, horizon=60.0):
+def plan_values(group, owner, horizon=60.0):
     """What a plan is worth: counts descending, time to drain, weight across racks, moves."""
     load = loads(group, horizon)
     count, work = [0] * len(group.members), [0.0] * len(group.members)
-    crossing, moves = 0.0, 0
+    cross_rack_cost, moves = 0.0, 0
     held = Assignment.held(group).owner.tolist()
     for partition, member in enumerate(owner):
         if member >= 0:
             count[member] += 1
             work[member] += load[partition]
-            crossing += group.traffic[partition] * crosses(group, partition, member)
+            cross_rack_cost += group.traffic[partition] * crosses(group, partition, member)
         moves += held[partition] >= 0 and held[partition] != member
-    drain = max((w / c for w, c in zip(work, group.capacity.tolist(), strict=True)), default=0.0)
-    return Best(tuple(sorted(count, reverse=True)), drain, crossing, moves)
+    drain_time = max(
+        (w / c for w, c in zip(work, group.capacity.tolist(), strict=True)), default=0.0
+    )
+    return PlanValues(tuple(sorted(count, reverse=True)), drain_time, cross_rack_cost, moves)
 
 
-def best(group, tolerance=0.02, horizon=60.0, **wishes):
+def best_values(group, tolerance=0.02, horizon=60.0, **wishes):
     readers = readers_of(group, **wishes)
     vectors = _counts(readers, len(group.members))
     target = min(tuple(sorted(vector, reverse=True)) for vector in vectors)
@@ -85,18 +87,27 @@ def best(group, tolerance=0.02, horizon=60.0, **wishes):
     members = len(group.members)
     count = np.zeros((1, members), dtype=np.int8)
     work = np.zeros((1, members))
-    crossing, moves = np.zeros(1), np.zeros(1, dtype=np.int64)
-    for partition, theirs in enumerate(readers):
+    cross_rack_cost, moves = np.zeros(1), np.zeros(1, dtype=np.int64)
+    for partition, owners in enumerate(readers):
         grown = []
-        for member in theirs:
+        for member in owners:
             fits = np.flatnonzero(count[:, member] < most[member])
             more, heavier = count[fits], work[fits]
             more[:, member] += 1
             heavier[:, member] += load[partition]
-            far = crossing[fits] + group.traffic[partition] * crosses(group, partition, member)
-            grown.append((more, heavier, far, moves[fits] + (held[partition] not in (-1, member))))
-        if theirs:
-            count, work, crossing, moves = (
+            cross_rack_cost_after = cross_rack_cost[fits] + group.traffic[partition] * crosses(
+                group, partition, member
+            )
+            grown.append(
+                (
+                    more,
+                    heavier,
+                    cross_rack_cost_after,
+                    moves[fits] + (held[partition] not in (-1, member)),
+                )
+            )
+        if owners:
+            count, work, cross_rack_cost, moves = (
                 np.concatenate(column) for column in zip(*grown, strict=True)
             )
         else:
@@ -104,20 +115,25 @@ def best(group, tolerance=0.02, horizon=60.0, **wishes):
     wanted = np.array(sorted(good), dtype=np.int8).reshape(len(good), members)
     width = 16 ** np.arange(members, dtype=np.int64)
     right = np.isin(count @ width, wanted @ width)
-    drain = (work[right] / group.capacity).max(axis=1, initial=0.0)
-    crossing, moves = crossing[right], moves[right]
-    near = drain <= drain.min() * (1 + tolerance)
-    local = near & (crossing <= crossing[near].min())
-    return Best(target, float(drain.min()), float(crossing[near].min()), int(moves[local].min()))
+    drain_time = (work[right] / group.capacity).max(axis=1, initial=0.0)
+    cross_rack_cost, moves = cross_rack_cost[right], moves[right]
+    within_tolerance = drain_time <= drain_time.min() * (1 + tolerance)
+    cheapest = within_tolerance & (cross_rack_cost <= cross_rack_cost[within_tolerance].min())
+    return PlanValues(
+        target,
+        float(drain_time.min()),
+        float(cross_rack_cost[within_tolerance].min()),
+        int(moves[cheapest].min()),
+    )
 
 
 def _counts(readers, members):
     vectors = {(0,) * members}
-    for theirs in readers:
-        if theirs:
+    for owners in readers:
+        if owners:
             vectors = {
                 (*vector[:member], vector[member] + 1, *vector[member + 1 :])
                 for vector in vectors
-                for member in theirs
+                for member in owners
             }
     return vectors
