@@ -1,1 +1,4 @@
-"""Consumers that follow a published assignment, one module for each Kafka client."""
+"""Clients of the assignments: consumers that follow them, and adapters for classic groups.
+
+Each Kafka client has a package or module of its own, which alone imports that client.
+"""

@@ -1,11 +1,14 @@
-"""The door of a classic group: from what its members say in JoinGroup to a problem, and from the answer to SyncGroup.
+"""JoinGroup and SyncGroup of a classic group, to and from a planning problem.
 
-With it an assignor's plug-in for any client is a few lines: `joined` makes the bytes that a member joins with, `members`
-what the leader plans for, `assigned` the bytes that it answers with.
-Law: claims come from where Kafka's assignor of the same name looks for them. `sticky` reads userData alone, since its
-members give up everything before they join; the others read the subscription's own partitions, and cooperative-sticky finds
-their generation in userData where the subscription is too old to have one. Claims in userData that cannot be read are none,
-as with Kafka: they cost a move, and no group stands still for them.
+With this module an assignor plug-in for any Kafka client takes a few lines: `joined` makes the
+bytes that a member joins with, `members` the members that the leader plans for, and `assigned` the
+bytes that the leader answers with.
+
+Guarantees: owned partitions are read where Kafka's assignor of the same name reads them. `sticky`
+reads only userData, since its members give up everything before they join. The others read the
+subscription's own partitions, and cooperative-sticky takes their generation from userData where the
+subscription is too old to carry one. Unreadable userData counts as owning nothing, as with Kafka:
+that costs a move, but no rebalance fails over it.
 Source: KIP-429, KIP-792, and Kafka's StickyAssignor and CooperativeStickyAssignor.
 """
 
@@ -44,19 +47,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joiner:
-    """A member as it asks to join. A leader hears of the strategy that was chosen alone, and offers has one entry then."""
+    """A member as it asks to join."""
 
     id: str
     instance_id: str | None = None
-    offers: Mapping[str, bytes]  # by strategy, the most preferred first: its subscription
+    offers: Mapping[str, bytes]
+    """Subscription bytes by strategy, the most preferred first.
+
+    The group's leader gets only those of the chosen strategy: one entry.
+    """
 
 
 def members(joiners: Iterable[Joiner], strategy: str | None = None) -> tuple[str, list[Member]]:
-    """The strategy that the members agree on, or the one given, and the members as it sees them.
+    """The strategy that all members offer (or the one given), and the members to plan for.
 
     Raises:
-        InconsistentGroupProtocolError: no strategy is offered by all.
-        ProblemError: a member does not offer the strategy, or its subscription cannot be read; the message names it.
+        InconsistentGroupProtocolError: No strategy is offered by all members.
+        ProblemError: A member does not offer the strategy, or its subscription cannot be read; the
+            message names the member.
     """
     everybody = list(joiners)
     name = (
@@ -76,7 +84,16 @@ def joined(
     rack: str | None = None,
     priority: int = DEFAULT_PRIORITY,
 ) -> ConsumerSubscription:
-    """What a member says to join under a strategy; `owned` is what its last assignment gave it, None if it never had one."""
+    """The subscription that a member joins with under a strategy.
+
+    Args:
+        strategy: Decides where owned partitions, generation and priority are written.
+        topics: Topics that the member subscribes to.
+        owned: Partitions of the member's last assignment; None if it never had one.
+        generation: Generation of that assignment; -1 if unknown.
+        rack: Rack of the member.
+        priority: Rank under `failover`; the highest is preferred.
+    """
     said: bytes | None = None
     if strategy == "sticky" and owned is not None:
         said = StickyUserData(held=owned, generation=generation).encode()
@@ -95,7 +112,10 @@ def joined(
 
 
 def assigned(group: Group, answer: Assignment) -> dict[str, bytes]:
-    """By member, the bytes of what it gets: what is withheld comes with the next round."""
+    """By member, the bytes of its assignment for SyncGroup.
+
+    Partitions that the strategy withholds for now follow in the next rebalance.
+    """
     return {
         member: consumer_protocol.ConsumerAssignment(
             partitions={topic: tuple(numbers) for topic, numbers in partitions.items()}
@@ -135,7 +155,8 @@ def _subscription(raw: bytes) -> ConsumerSubscription:
     except WireError:
         if raw[:2] != b"\0\1":
             raise
-        # There are clients that say v1 and leave its field out (kafka-go); Sarama and franz-go read them as v0 too.
+        # Some clients (kafka-go) write version 1 without its field; Sarama and franz-go, too, read
+        # such bytes as version 0.
         return ConsumerSubscription.decode(b"\0\0" + raw[2:])
 
 

@@ -1,4 +1,14 @@
-"""`ManagedConsumer` on confluent-kafka; it knows the protocol and no strategy."""
+"""`ManagedConsumer` for confluent-kafka, and the public names that belong to it.
+
+The package follows published assignments; it knows the hand-over protocol and no strategy.
+
+- `ManagedConsumer`: a consumer whose partitions levelwind assigns.
+- `OwnershipChange`: one entry of the journal that a consumer can keep of what it owned.
+- `Phase`: the state of a consumer in the hand-over, as `ManagedConsumer.phase` gives it.
+- `NotOwnedError`: a call names a partition that the consumer does not own.
+- `SettingError`: an argument or a librdkafka setting is not allowed.
+- `StraySubscriberError`: a subscribing consumer under the same group id blocks all commits.
+"""
 
 from assignors.clients.confluent.consumer import (
     ManagedConsumer,

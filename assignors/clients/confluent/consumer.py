@@ -1,16 +1,8 @@
-"""`ManagedConsumer`: a confluent-kafka consumer that follows levelwind's assignments instead of the broker's.
+"""`ManagedConsumer`: a confluent-kafka consumer that follows levelwind's assignments.
 
-It is used like `confluent_kafka.Consumer`, with `poll`, `consume`, `commit` and `close`, but never subscribes: partitions come
-and go as the planner says, revoke before grant, and so inside of `poll` that the callbacks run in the caller's thread.
-
-At least once. With `enable.auto.commit` (the default) a record counts as processed when the application comes for the next
-one; what is processed is committed every `auto.commit.interval.ms`, whenever a partition is given up, and at the end. With
-`enable.auto.offset.store=false` a record counts when `store_offsets` says so: for applications that work on records after
-`poll` returned others. With `enable.auto.commit=false` nothing is committed but by `commit`; `on_revoke` is the last
-chance for a partition.
-
-A consumer must poll at least every `max.poll.interval.ms`; past that it is out, whatever it owned is lost, and commits are
-refused until it polls again.
+The application uses it like `confluent_kafka.Consumer`, with `poll`, `consume`, `commit` and
+`close`, but never subscribes. The planner adds and removes partitions, always revoking before it
+grants; both happen inside `poll`, so callbacks run in the caller's thread.
 """
 
 from __future__ import annotations
@@ -62,27 +54,57 @@ __all__ = [
 ]
 
 POLL_SLICE_SECONDS = 0.05
-"""The longest that an order of the planner's waits for a poll to return."""
+"""The longest time that an order of the planner waits for a running poll to return."""
 Callback: TypeAlias = "Callable[[ManagedConsumer, list[Any]], object] | None"
 
 
 class ManagedConsumer:
-    """A consumer whose partitions levelwind assigns; one thread uses it.
+    """A consumer whose partitions levelwind assigns; only one thread may use it.
+
+    Delivery is at least once, and three settings decide what is committed:
+
+    - With `enable.auto.commit` (the default) a record counts as processed when the application
+      asks for the next one. Processed offsets are committed every `auto.commit.interval.ms`,
+      whenever a partition is given up, and in `close`.
+    - With `enable.auto.offset.store=false` a record counts as processed when the application says
+      so with `store_offsets`: for applications that work on records after `poll` returned others.
+    - With `enable.auto.commit=false` only `commit` commits; `on_revoke` is the last chance to
+      commit a partition that is given up.
+
+    The application must poll at least every `max.poll.interval.ms`. Past that the consumer loses
+    everything it owned, and commits raise `NotOwnedError` until it polls again.
+
+    As a context manager the consumer closes itself. When the block ends without an exception, the
+    record handed out last counts as processed too.
 
     Args:
-        config: librdkafka's settings, under their own names.
-        group: the consumer group.
-        topics: the topics that it wants to read.
-        instance: this member's name, the same after a restart: it gets its partitions back. One process a name.
-        rack: where it runs, as `broker.rack` says it; also `client.rack` unless `config` says otherwise.
-        capacity: how much it can do, relative to the other members.
-        priority: higher goes first where a strategy asks for it.
-        on_assign: called with (consumer, partitions), their offsets set, when they were added.
-        on_revoke: likewise, before they are committed and removed.
-        on_lost: likewise, when they may be another's already: nothing of them can be committed.
-        prefix: of levelwind's topics.
-        timers: of the hand-over; the same as the planner's.
-        journal: hears each change of ownership.
+        config: librdkafka's settings, under their own names. Those that the hand-over must own
+            (`group.id`, `session.timeout.ms` and others) raise `SettingError`.
+        group: The consumer group; its partitions must be managed by levelwind.
+        topics: Names of the topics to read; not empty.
+        instance: Name of this member. A process that restarts under the same name gets its
+            partitions back, so give each process a lasting name of its own; two live processes
+            with one name evict each other. By default host name, process id and a random part.
+        rack: Rack of this process, as in the brokers' `broker.rack`. Also sets `client.rack`,
+            unless `config` sets it.
+        capacity: Share of the load that this member can take, relative to the other members;
+            above 0.
+        priority: Rank of this member for strategies that prefer members (`failover`): a higher
+            number is preferred.
+        on_assign: Called with (consumer, partitions) after partitions were added. Each partition
+            carries the offset at which reading starts.
+        on_revoke: Called with (consumer, partitions) before their offsets are committed and the
+            partitions are removed.
+        on_lost: Called with (consumer, partitions) when partitions may already have another
+            owner: their offsets can no longer be committed.
+        prefix: Prefix of levelwind's topics, as in the daemon's settings.
+        timers: Timers of the hand-over, in seconds; they must equal the planner's.
+        journal: Called with an `OwnershipChange` before the first record of a gained partition is
+            fetched, and after a partition was released.
+
+    Raises:
+        SettingError: A setting or an argument is not allowed.
+        KafkaException: librdkafka refuses the configuration.
     """
 
     def __init__(
@@ -140,30 +162,44 @@ class ManagedConsumer:
 
     @property
     def instance(self) -> str:
-        """This member's name."""
+        """Name of this member, the same in all its lives."""
         return self._profile.instance
 
     @property
     def incarnation(self) -> str:
-        """The name of its present life."""
+        """Identifier of the member's current life; a new one starts whenever it joins again."""
         return self._follower.incarnation
 
     @property
     def phase(self) -> Phase:
-        """Where it stands in the hand-over."""
+        """State of this member in the hand-over."""
         return self._follower.phase
 
     def assignment(self) -> list[Any]:
-        """The partitions that it owns."""
+        """The owned partitions, as `confluent_kafka.TopicPartition` without offsets."""
         return self._owned.topic_partitions()
 
     def poll(self, timeout: float = -1) -> Any:
-        """The next record, an error as confluent-kafka reports it, or None after `timeout` seconds (below 0: never)."""
+        """Return the next message, or None when none arrived within `timeout` seconds.
+
+        A timeout below 0 waits for ever. As with confluent-kafka, a message may carry an error
+        instead of a record: ask `message.error()`. Callbacks run in here.
+
+        Raises:
+            RuntimeError: The consumer is closed, or its background thread died (the cause is
+                attached).
+        """
         messages = self._collect(1, timeout)
         return messages[0] if messages else None
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
-        """Up to so many records, fewer after `timeout` seconds."""
+        """Return up to `num_messages` messages, fewer when `timeout` seconds have passed.
+
+        A timeout below 0 waits until the batch is full.
+
+        Raises:
+            RuntimeError: As for `poll`.
+        """
         return self._collect(num_messages, timeout)
 
     def commit(
@@ -173,12 +209,21 @@ class ManagedConsumer:
         *,
         asynchronous: bool = True,
     ) -> list[Any] | None:
-        """Commit a message's offset, offsets, or everything that was handed out.
+        """Commit one message, the given offsets, or everything that was handed out.
+
+        Args:
+            message: Commits the offset behind this message.
+            offsets: Commits these `TopicPartition` offsets: the next offsets to read.
+            asynchronous: Return at once; the outcome goes to the `on_commit` setting.
+
+        Returns:
+            The committed partitions, or None for an asynchronous commit.
 
         Raises:
-            NotOwnedError: one of the partitions is not this consumer's (any more).
-            StraySubscriberError: another consumer subscribes under the group's name.
-            KafkaException: the broker refused, or did not answer.
+            NotOwnedError: This consumer does not own one of the partitions (any more).
+            StraySubscriberError: Another consumer subscribes under the group's name.
+            KafkaException: The broker refused the commit, or did not answer.
+            RuntimeError: The consumer is closed.
         """
         self._refuse_if_closed()
         to_commit = self._commits.offsets_to_commit(message, offsets)
@@ -186,7 +231,17 @@ class ManagedConsumer:
         return self._commits.commit(to_commit, asynchronous=asynchronous)
 
     def store_offsets(self, message: Any = None, offsets: Iterable[Any] | None = None) -> None:
-        """Say that everything below these offsets is processed; with `enable.auto.offset.store=false`."""
+        """Mark everything below these offsets as processed, to be committed in due course.
+
+        Args:
+            message: Marks everything up to and including this message.
+            offsets: Marks everything below these `TopicPartition` offsets.
+
+        Raises:
+            SettingError: `enable.auto.offset.store=false` is not set.
+            NotOwnedError: This consumer does not own one of the partitions (any more).
+            RuntimeError: The consumer is closed.
+        """
         self._refuse_if_closed()
         if self._settings.auto_store:
             raise SettingError("store_offsets needs enable.auto.offset.store=false")
@@ -195,15 +250,19 @@ class ManagedConsumer:
         self._commits.processed.update(to_commit)
 
     def pause(self, partitions: list[Any]) -> None:
-        """Stop fetching from partitions that it owns."""
+        """Stop fetching from owned partitions; poll nevertheless, or the consumer is lost."""
         self._consumer.pause(partitions)
 
     def resume(self, partitions: list[Any]) -> None:
-        """Go on fetching."""
+        """Fetch again from paused partitions."""
         self._consumer.resume(partitions)
 
     def seek(self, partition: Any) -> None:
-        """Go on elsewhere in a partition that it owns."""
+        """Continue an owned partition at another offset; what was fetched of it is dropped.
+
+        Raises:
+            NotOwnedError: This consumer does not own the partition (any more).
+        """
         pair = (partition.topic, partition.partition)
         self._owned.require_owned([pair])
         self._owned.drop_fetched(pair)
@@ -211,11 +270,19 @@ class ManagedConsumer:
         self._consumer.seek(partition)
 
     def position(self, partitions: list[Any]) -> list[Any]:
-        """The offsets behind the last records read."""
+        """The offsets behind the last messages that were returned."""
         return list(self._consumer.position(partitions))
 
     def close(self, timeout: float | None = None) -> None:
-        """Give everything up, commit what counts as processed, leave. The record handed out last does not count."""
+        """Give up every partition, commit what counts as processed, and leave the group.
+
+        The record handed out last does not count as processed. `on_revoke` is called. When the
+        member could not leave within `timeout` seconds (default: twice `timers.commit`), the
+        planner evicts it, and its partitions wait for that. Closing twice does nothing.
+
+        Raises:
+            Exception: The first error of a callback, after the member has left.
+        """
         if self._closed:
             return
         self._closed = True
@@ -227,7 +294,7 @@ class ManagedConsumer:
             try:
                 self._perform_orders()
                 self._owned.serve(POLL_SLICE_SECONDS)
-            except Exception as error:  # noqa: BLE001 - of a callback: leaving comes first, then it is raised
+            except Exception as error:  # noqa: BLE001 - a callback's: raised after leaving
                 failure = failure or error
         if self._follower.is_alive():
             self._follower.abandon()
@@ -250,7 +317,7 @@ class ManagedConsumer:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            # Nobody failed over the last record: it is processed too.
+            # The block ended without an error, so the last record is processed too.
             self._commits.count_handed_out()
         self.close()
 
@@ -271,7 +338,7 @@ class ManagedConsumer:
                 )
                 messages += self._owned.fetch(number - len(messages), left)
                 if len(messages) >= number or (deadline is not None and clock() >= deadline):
-                    # An order that came while the batch was being filled took some of its partitions away.
+                    # An order may have taken partitions away while the batch was filled.
                     messages = self._owned.still_owned(messages)
                     self._commits.hand_out(messages)
                     return messages

@@ -1,7 +1,8 @@
-"""The thread beside the application: it owns the member's state, reads the assignments and announces the member.
+"""Background thread of a managed consumer: reads assignments and announces the member.
 
-Everything reaches it through one mailbox, and what the application's thread has to do leaves as orders. So heartbeats go
-on while the application is busy, and every call on the application's own consumer is made by the application's thread.
+The thread owns the member's state. Events reach it through one mailbox, and what the application's thread has to do leaves as
+orders. So heartbeats continue while the application is busy, and only the application's thread
+calls the application's consumer.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("assignors.clients.confluent")
 
 POLL_SECONDS = 0.05
-"""The longest that the mailbox waits."""
+"""The longest time that an event waits in the mailbox."""
 REMINDER_SECONDS = 15.0
-"""Between two words about a wait that goes on."""
+"""Time between two log lines about the same wait."""
 
 
 def clock() -> float:
-    """Seconds of a clock that neither jumps nor stops while the machine sleeps."""
+    """Seconds of a clock that neither jumps nor stops while the machine is suspended."""
     return (
         time.clock_gettime(time.CLOCK_BOOTTIME)
         if hasattr(time, "CLOCK_BOOTTIME")
@@ -58,22 +59,28 @@ def clock() -> float:
 
 
 def log_event(level: int, event: str, **fields: object) -> None:
-    """One line an event: its name, then key=value; the same in `extra` for who formats by himself."""
+    """Log one event as a line: its name, then key=value pairs.
+
+    The same fields are in `extra["levelwind"]`, for applications that format records themselves.
+    """
     text = " ".join(f"{name}={value}" for name, value in fields.items())
     log.log(level, "%s %s", event, text, extra={"levelwind": {"event": event, **fields}})
 
 
 class AssignmentFollower(Thread):
-    """Follows the planner for one consumer, until it has left."""
+    """Follows the planner for one consumer until the member has left."""
 
     def __init__(self, *, member: MemberMachine, settings: ClientSettings, prefix: str) -> None:
         super().__init__(
             name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True
         )
         self.orders: deque[ev.Grant | ev.Revoke | ev.Lose] = deque()
-        """For the application's thread, oldest first."""
+        """Orders for the application's thread, oldest first."""
         self.lost = Flag()
-        """Set from the moment that the member's partitions may be another's until the application dropped them."""
+        """Set while the member's partitions may have another owner.
+
+        That lasts until the application's thread has dropped them.
+        """
         self.failure: Exception | None = None
         self._mailbox: SimpleQueue[ev.Event] = SimpleQueue()
         self.profile = member.profile
@@ -85,43 +92,46 @@ class AssignmentFollower(Thread):
         self._left_poll_at: float | None = clock()
         self._reminded_at = clock()
         self._poll_seconds = min(POLL_SECONDS, member.timers.heartbeat / 10)
-        self._partition = 0  # of the group, in levelwind.members
+        self._partition = 0  # the group's, in levelwind.members
         self._producer: Any = None
 
     # Called by the application's thread.
 
     def post(self, event: ev.Event) -> None:
-        """Tell the member something."""
+        """Put an event into the member's mailbox."""
         self._mailbox.put(event)
 
     def leave(self) -> None:
-        """Ask the member to leave; the thread ends when it has."""
+        """Ask the member to leave; the thread ends once it has left."""
         self._closing.set()
         self.post(ev.LeaveRequested())
 
     def abandon(self) -> None:
-        """End the thread without leaving: nothing was given up, so nobody may hear that it was."""
+        """End the thread without leaving.
+
+        Nothing was given up, so no release may be announced: the planner evicts the member.
+        """
         self._abandoned.set()
         self._closing.set()
 
     def set_polling(self, *, polling: bool) -> None:
-        """The application entered or left `poll`."""
+        """Note that the application entered (`polling`) or left `poll`."""
         self._left_poll_at = None if polling else clock()
 
     @property
     def incarnation(self) -> str:
-        """The present incarnation."""
+        """Identifier of the member's current life."""
         return self._machine.incarnation
 
     @property
     def phase(self) -> Phase:
-        """Where the member stands."""
+        """State of the member in the hand-over."""
         return self._machine.phase
 
     # The thread.
 
     def run(self) -> None:
-        """Follow until the member has left."""
+        """Follow the assignments until the member has left; the body of the thread."""
         reader = None
         try:
             reader = Consumer(self._settings.reader)
@@ -136,7 +146,7 @@ class AssignmentFollower(Thread):
                 if self._machine.phase is Phase.LEFT:
                     self._log(logging.INFO, "member.left")
             self._producer.flush(self._machine.timers.dead_after)
-        except Exception as error:  # the application's thread raises it: nobody looks at this one
+        except Exception as error:  # raised again in the application's thread
             self.failure = error
             self.lost.set()
             log.exception("member.failed %s", self.identity())
@@ -145,7 +155,10 @@ class AssignmentFollower(Thread):
                 reader.close()
 
     def _find_topics(self, reader: Any) -> bool:
-        """Wait for our topics, then start behind the newest assignment: older ones are about older lives."""
+        """Wait for levelwind's topics, then position the reader; False when closed meanwhile.
+
+        Reading starts behind the newest assignment: older ones are about earlier lives.
+        """
         while not self._closing.is_set():
             missing = [
                 name
@@ -163,7 +176,7 @@ class AssignmentFollower(Thread):
                 self._remind(
                     "member.waiting_for_topics",
                     missing=",".join(missing),
-                    hint="is levelwind running here?",
+                    hint="start the levelwind daemon, or check `prefix`",
                 )
             self._closing.wait(min(1.0, self._machine.timers.heartbeat))
         return False
@@ -198,7 +211,10 @@ class AssignmentFollower(Thread):
         self._check_poll_interval()
         self._handle(ev.Tick())
         if self._machine.phase is Phase.JOINING and self._machine.applied == (0, 0):
-            self._remind("member.waiting_for_planner", hint="no assignment yet")
+            self._remind(
+                "member.waiting_for_planner",
+                hint="no assignment yet; check that the daemon runs and manages this group",
+            )
         self._producer.poll(0)
 
     def _handle_message(self, message: Any) -> None:
@@ -239,7 +255,10 @@ class AssignmentFollower(Thread):
             self._log(
                 logging.ERROR,
                 "member.poll_overdue",
-                hint=f"poll was not called for {limit} s (max.poll.interval.ms)",
+                hint=(
+                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer loses its "
+                    "partitions and joins again at the next poll"
+                ),
             )
             self._handle(ev.PollOverdue())
 
@@ -261,7 +280,7 @@ class AssignmentFollower(Thread):
         try:
             key, value = encode(record)
         except WireError as error:
-            raise ValueError(f"this member's own settings cannot be announced: {error}") from error
+            raise ValueError(f"the member's settings cannot be announced: {error}") from error
         self._write(key, value, dict(headers(record, epoch=record.acked_epoch)))
 
     def _write(self, key: bytes, value: bytes | None, fields: Mapping[str, bytes]) -> None:
@@ -274,7 +293,7 @@ class AssignmentFollower(Thread):
                 headers=list(fields.items()),
                 on_delivery=self._delivered,
             )
-        except BufferError:  # brokers away for long: the next heartbeat says all that this one said
+        except BufferError:  # brokers unreachable for long; the next heartbeat repeats it all
             self._remind("member.announce_failed", error="queue full")
         except KafkaException as error:
             self._replace_producer(error.args[0])
@@ -286,7 +305,8 @@ class AssignmentFollower(Thread):
                 self._replace_producer(error)
 
     def _replace_producer(self, error: Any) -> None:
-        # An idempotent producer that lost its place cannot go on. Each announcement is a whole state: a new one can.
+        # An idempotent producer cannot continue after a fatal error; a new one can, since each
+        # announcement is a whole state.
         self._log(logging.WARNING, "member.producer_replaced", error=error.str())
         self._producer = Producer(self._settings.producer)
 
@@ -299,7 +319,7 @@ class AssignmentFollower(Thread):
         log_event(level, event, **self.identity(), **fields)
 
     def identity(self) -> dict[str, object]:
-        """Who is meant, in every line of the log."""
+        """Fields that name the member in every log line."""
         profile = self.profile
         return {
             "group": profile.group,

@@ -1,7 +1,8 @@
-"""What a consumer has handed out, what of it is processed, and what of that is committed.
+"""Offset tracking of one consumer: handed out, processed, committed.
 
-All in next offsets by partition. A commit whose outcome is unknown may arrive until `timers.commit` is over: until then
-nobody may be told that its partition is free.
+All offsets are next offsets (of the record to be read next), by partition. A commit whose outcome
+is unknown may still arrive until `timers.commit` has passed; until then the member must not
+announce that it released the partition.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 BROKER_HAS_MEMBERS = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
 )
-"""The group has members of the broker's own: a client that only assigns may not commit."""
+"""Errors of a commit while the group has subscribed members.
+
+The broker then accepts no commits of clients that only assign partitions to themselves.
+"""
 REFUSED = BROKER_HAS_MEMBERS | {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -36,19 +40,25 @@ REFUSED = BROKER_HAS_MEMBERS | {
     KafkaError.INVALID_COMMIT_OFFSET_SIZE,
     KafkaError.INVALID_GROUP_ID,
 }
-"""The broker has answered, and the answer is no."""
+"""Errors with which the broker has refused a commit: the commit will not arrive later."""
 
 
 class NotOwnedError(RuntimeError):
-    """A commit, or the like, of a partition that the consumer does not own."""
+    """A commit, stored offset or seek of a partition that the consumer does not own.
+
+    Also raised for every partition while the consumer is lost, until it polls again.
+    """
 
 
 class StraySubscriberError(RuntimeError):
-    """Another consumer subscribes under the name of a managed group, which keeps this one from committing."""
+    """A consumer subscribes under a managed group id, so the broker refuses managed commits.
+
+    Stop that consumer, or give it a group id of its own.
+    """
 
 
 class CommitTracker:
-    """The offsets of one consumer; every method is called by the application's thread."""
+    """Offsets of one consumer; only the application's thread calls its methods."""
 
     def __init__(
         self, settings: ClientSettings, *, timers: Timers, identity: Callable[[], dict[str, object]]
@@ -61,17 +71,17 @@ class CommitTracker:
         self._timers = timers
         self._identity = identity
         self._in_flight: list[dict[Pair, int]] = []
-        """Asynchronous commits without an answer, oldest first."""
+        """Asynchronous commits that the broker has not answered, oldest first."""
         self._undecided_until = 0.0
         self._due_at = clock() + settings.commit_interval
 
     @property
     def no_commit_in_flight(self) -> bool:
-        """Whether no commit can arrive any more."""
+        """Whether no commit of this consumer can arrive any more."""
         return not self._in_flight and clock() >= self._undecided_until
 
     def start(self, partitions: Iterable[Any]) -> None:
-        """Partitions were granted, at their committed offsets."""
+        """Take in granted partitions, with their committed offsets."""
         for partition in partitions:
             if (
                 partition.offset >= 0
@@ -80,25 +90,28 @@ class CommitTracker:
                 self._committed[partition.topic, partition.partition] = partition.offset
 
     def hand_out(self, messages: Iterable[Any]) -> None:
-        """The application gets these."""
+        """Note messages that the application gets."""
         for message in messages:
             if message.error() is None:
                 self._handed_out[message.topic(), message.partition()] = message.offset() + 1
 
     def count_handed_out(self) -> None:
-        """The application came back: what it got is processed, unless it says so itself."""
+        """Count what was handed out as processed: the application asked for more.
+
+        Does nothing when the application stores or commits offsets itself.
+        """
         if self._settings.auto_store and self._settings.auto_commit:
             self.processed.update(self._handed_out)
             self._handed_out.clear()
 
     def forget(self, partitions: Iterable[Pair]) -> None:
-        """Partitions were given up."""
+        """Drop the offsets of partitions that were given up."""
         for pair in partitions:
             for offsets in (self.processed, self._handed_out, self._committed):
                 offsets.pop(pair, None)
 
     def offsets_to_commit(self, message: Any, offsets: Iterable[Any] | None) -> dict[Pair, int]:
-        """What a call of the application's means, as next offsets."""
+        """The next offsets that a call of the application's `commit` means."""
         if message is not None:
             return {(message.topic(), message.partition()): message.offset() + 1}
         if offsets is not None:
@@ -109,7 +122,7 @@ class CommitTracker:
         return self._uncommitted({**self.processed, **handed_out})
 
     def commit(self, offsets: dict[Pair, int], *, asynchronous: bool) -> list[Any] | None:
-        """Commit for the application."""
+        """Commit on the application's request; raises `StraySubscriberError`, `KafkaException`."""
         if not offsets:
             return None if asynchronous else []
         if asynchronous:
@@ -123,7 +136,7 @@ class CommitTracker:
             raise
 
     def commit_in_time(self) -> None:
-        """Commit what is processed, when it is time."""
+        """Commit processed offsets when `auto.commit.interval.ms` has passed."""
         if not self._settings.auto_commit or clock() < self._due_at:
             return
         self._due_at = clock() + self._settings.commit_interval
@@ -134,7 +147,13 @@ class CommitTracker:
                 self._log_failure(error.args[0])
 
     def finish(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
-        """Commit what is processed of partitions that are given up, and say what became of all their commits."""
+        """Commit the processed offsets of partitions that are given up.
+
+        Waits up to a quarter of `timers.commit` for asynchronous commits and calls `serve`.
+
+        Returns:
+            The outcome of all commits of these partitions: "unknown" while one may still arrive.
+        """
         give_up_at = clock() + self._timers.commit / 4
         while self._in_flight and clock() < give_up_at:
             serve()
@@ -152,8 +171,8 @@ class CommitTracker:
         return "committed" if self.no_commit_in_flight else "unknown"
 
     def on_answer(self, error: Any, partitions: list[Any]) -> None:
-        """An asynchronous commit has its answer (called by confluent-kafka from within poll)."""
-        # A synchronous commit is reported here too, so the answer must be told by its offsets.
+        """Take in the answer to a commit; confluent-kafka calls this from within poll."""
+        # Synchronous commits are reported here too; their offsets tell the two kinds apart.
         offsets = {
             (partition.topic, partition.partition): partition.offset for partition in partitions
         }
@@ -213,13 +232,14 @@ class CommitTracker:
     def _stray_hint(self) -> str:
         group = self._identity()["group"]
         return (
-            f"a consumer subscribes under the managed group {group!r}, so the broker takes no commits of its managed members: "
-            f"stop it, or give it a group of its own (kafka-consumer-groups.sh --describe --members --group {group})"
+            f"a consumer subscribes under the managed group {group!r}, so the broker refuses the "
+            "commits of the managed members: stop it, or give it a group of its own "
+            f"(kafka-consumer-groups.sh --describe --members --group {group} shows it)"
         )
 
 
 def raise_error_of(partitions: Iterable[Any]) -> None:
-    """Raise what went wrong with the first of these partitions that has an error."""
+    """Raise `KafkaException` with the error of the first partition that has one."""
     if (error := _error_of(partitions)) is not None:
         raise KafkaException(error)
 

@@ -1,4 +1,4 @@
-"""What a consumer owns: performs the follower's orders on it, in the application's thread, and keeps a journal."""
+"""Owned partitions of one consumer: carries out the follower's orders and keeps the journal."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5
-"""Between two attempts to fetch committed offsets."""
+"""Time between two attempts to fetch committed offsets."""
 FETCH_TIMEOUT_SECONDS = 3.0
 SERVE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipChange:
-    """A line of the journal: written before the first record of a partition is asked for, and after it was let go.
+    """Entry of the journal: a partition was gained or released.
 
-    `at` is in seconds of the machine's boot clock, the same for all processes of a machine.
+    A gain is written before the first record of the partition is fetched, a release after the
+    partition was unassigned. So all consumers' entries together show whether a partition ever had
+    two owners at once.
     """
 
     at: float
+    """Seconds of the machine's boot clock, which all processes of a machine share."""
     event: Literal["gained", "released"]
     group: str
     instance: str
@@ -50,7 +53,10 @@ class OwnershipChange:
 
 
 class OwnedPartitions:
-    """The partitions of one consumer, and the records that it fetched but did not hand out yet."""
+    """Partitions of one consumer, and the messages fetched but not yet handed out.
+
+    Only the application's thread calls its methods.
+    """
 
     def __init__(
         self,
@@ -73,23 +79,23 @@ class OwnedPartitions:
         self._retry_at = 0.0
 
     def topic_partitions(self) -> list[Any]:
-        """What is owned, as confluent-kafka says it."""
+        """The owned partitions as confluent-kafka's `TopicPartition`, sorted."""
         return _as_topic_partitions(self.owned)
 
     def require_owned(self, pairs: Iterable[Pair]) -> None:
-        """Raise `NotOwnedError` unless all of these are owned."""
+        """Raise `NotOwnedError` unless this consumer owns all of these partitions."""
         if self._follower.lost.is_set():
             raise NotOwnedError(
-                "this member is lost: its partitions may be another's; poll to join anew"
+                "this member is lost, its partitions may have another owner: poll to join again"
             )
         if not_owned := sorted(set(pairs) - self.owned):
             shown = ", ".join(f"{topic}[{number}]" for topic, number in not_owned[:5])
             raise NotOwnedError(f"not owned by this consumer: {shown}; see assignment()")
 
-    # Records.
+    # Messages.
 
     def fetch(self, number: int, timeout: float) -> list[Any]:
-        """Up to so many records, of whatever partition."""
+        """Return up to `number` messages of any partition; buffered ones first."""
         if self._buffer:
             return [self._buffer.popleft() for _ in range(min(number, len(self._buffer)))]
         if number == 1:
@@ -98,7 +104,7 @@ class OwnedPartitions:
         return list(self._consumer.consume(number, timeout))
 
     def still_owned(self, messages: Iterable[Any]) -> list[Any]:
-        """Those that may still be handed out."""
+        """The messages whose partition is still owned, and errors."""
         return [
             message
             for message in messages
@@ -106,13 +112,13 @@ class OwnedPartitions:
         ]
 
     def serve(self, timeout: float = SERVE_SECONDS) -> None:
-        """Let the client work on its answers; a record that comes by is kept."""
+        """Let librdkafka run its callbacks; a message that arrives is buffered."""
         message = self._consumer.poll(timeout)
         if message is not None:
             self._buffer.append(message)
 
     def drop_fetched(self, pair: Pair) -> None:
-        """Forget what was fetched of a partition: it goes on elsewhere."""
+        """Drop the buffered messages of a partition that continues at another offset."""
         self._buffer = deque(
             message for message in self._buffer if (message.topic(), message.partition()) != pair
         )
@@ -120,11 +126,11 @@ class OwnedPartitions:
     # Orders.
 
     def perform_orders(self) -> None:
-        """Do what the member's state asks for, oldest first."""
+        """Carry out the follower's orders, oldest first."""
         orders = self._follower.orders
         while orders:
             order = orders[0]
-            # What was ordered before a loss is void: only the loss is performed.
+            # A loss voids the orders before it: only the loss itself is carried out.
             if self._follower.lost.is_set() and not isinstance(order, ev.Lose):
                 orders.popleft()
                 continue
@@ -140,7 +146,7 @@ class OwnedPartitions:
                     self._lose(order.reason)
 
     def _grant(self, partitions: frozenset[Pair]) -> bool:
-        """Start on partitions where the group's commits stand now; False: try again later."""
+        """Start partitions at the group's committed offsets; False: try again later."""
         starts = self._start_offsets(partitions) if clock() >= self._retry_at else None
         if starts is None or self._follower.lost.is_set():
             return False
@@ -149,7 +155,7 @@ class OwnedPartitions:
         self.owned |= partitions
         self._commits.start(starts)
         self._consumer.incremental_assign(starts)
-        # librdkafka remembers that a partition was paused when it was last given up.
+        # librdkafka remembers that the partition was paused when it was last given up.
         self._consumer.resume(starts)
         self._log(logging.INFO, "member.granted", partitions=len(starts), owned=len(self.owned))
         try:
@@ -173,7 +179,8 @@ class OwnedPartitions:
         return starts
 
     def _pin_latest(self, starts: Iterable[Any]) -> None:
-        # Without a commit "latest" would mean another offset to each owner, and what came between two would be skipped.
+        # Without a commit, "latest" is another offset for each owner, and records that arrive
+        # between two owners would be skipped.
         for start in starts:
             pair = (start.topic, start.partition)
             _, start.offset = self._consumer.get_watermark_offsets(
@@ -224,7 +231,7 @@ class OwnedPartitions:
         self._journal_changes("released", partitions)
 
     def close(self) -> None:
-        """The consumer is closed: whatever it still owned is nobody's here any more."""
+        """Release what is still owned, after the consumer was closed."""
         self._journal_changes("released", self.owned)
         self.owned.clear()
 

@@ -1,4 +1,4 @@
-"""Which of librdkafka's settings belong to the user, and which to the hand-over."""
+"""Settings of the three librdkafka clients: the user's, and those of the hand-over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from assignors.handover.timers import Timers
 
-# Not for the user, and why not.
+# Settings that the user may not give, and what to do instead.
 REFUSED: Mapping[str, str] = {
     "group.id": "give `group`",
     "group.instance.id": "give `instance`: the client is no member of the broker's group",
@@ -18,11 +18,11 @@ REFUSED: Mapping[str, str] = {
     "group.protocol.type": "the planner assigns, not the broker",
     "group.remote.assignor": "the planner assigns, not the broker",
     "partition.assignment.strategy": "the planner assigns, not the group's leader",
-    "session.timeout.ms": "it bounds how late a commit may arrive: give `timers`",
-    "socket.timeout.ms": "it bounds how late a commit may arrive: give `timers`",
+    "session.timeout.ms": "it bounds how late a commit can arrive: give `timers`",
+    "socket.timeout.ms": "it bounds how late a commit can arrive: give `timers`",
     "heartbeat.interval.ms": "give `timers`",
 }
-# What concerns the connection, and so holds for the two clients of the hand-over too.
+# Prefixes of connection settings, which the two clients of the hand-over get as well.
 CONNECTION = (
     "bootstrap.servers",
     "metadata.broker.list",
@@ -47,28 +47,38 @@ CONNECTION = (
 
 
 class SettingError(ValueError):
-    """A setting of the consumer that cannot be."""
+    """An argument or a librdkafka setting that `ManagedConsumer` does not allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """The settings of the three clients, and what the adapter does in librdkafka's stead."""
+    """Settings of the three clients, and of what `ManagedConsumer` does itself."""
 
     consumer: dict[str, Any]
     reader: dict[str, Any]
     producer: dict[str, Any]
     auto_commit: bool
+    """Whether processed offsets are committed without the application's `commit`."""
     auto_store: bool
+    """Whether a record counts as processed when the application asks for the next one."""
     commit_interval: float
+    """Seconds between two automatic commits."""
     max_poll_interval: float
+    """Seconds that the application may stay away from `poll`."""
     from_latest: bool
+    """Whether a partition without a commit starts at its end."""
     on_commit: Callable[..., object] | None
+    """The user's callback for the outcome of commits."""
 
 
 def client_settings(
     config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers
 ) -> ClientSettings:
-    """Share the user's settings out; raises `SettingError` for one that the hand-over must own."""
+    """Divide the user's settings among the three clients.
+
+    Raises:
+        SettingError: A setting belongs to the hand-over, or its value makes no sense.
+    """
     for name in config:
         if name in REFUSED:
             raise SettingError(f"{name} cannot be set here: {REFUSED[name]}")
@@ -100,8 +110,8 @@ def client_settings(
 def _consumer(
     given: Mapping[str, Any], poll_interval: int, *, group: str, rack: str | None, timers: Timers
 ) -> dict[str, Any]:
-    # librdkafka parks a commit while it has no coordinator, up to the session timeout, and tries it again: two of each,
-    # and `timers.commit` is over.
+    # librdkafka holds a commit back while it has no coordinator, up to the session timeout, and
+    # retries it once: two of each take `timers.commit`.
     bound = max(int(timers.commit * 1000 / 4), 10)
     fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
     return {
@@ -121,7 +131,7 @@ def _consumer(
 def _reader(connection: Mapping[str, Any], group: str) -> dict[str, Any]:
     return {
         **connection,
-        # librdkafka wants a group, and for this one the user has the right; nothing is committed.
+        # librdkafka requires a group, and the user has the right to this one; nothing is committed.
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
