@@ -1,8 +1,8 @@
 """JoinGroup and SyncGroup of a classic group, to and from a planning problem.
 
-With this module an assignor plug-in for any Kafka client takes a few lines: `joined` makes the
-bytes that a member joins with, `members` the members that the leader plans for, and `assigned` the
-bytes that the leader answers with.
+With this module an assignor plug-in for any Kafka client takes a few lines: `join_subscription`
+makes the bytes that a member joins with, `read_members` the members that the leader plans for, and
+`sync_assignments` the bytes that the leader answers with.
 
 Guarantees: owned partitions are read where Kafka's assignor of the same name reads them. `sticky`
 reads only userData, since its members give up everything before they join. The others read the
@@ -58,7 +58,9 @@ class Joiner:
     """
 
 
-def members(joiners: Iterable[Joiner], strategy: str | None = None) -> tuple[str, list[Member]]:
+def read_members(
+    joiners: Iterable[Joiner], strategy: str | None = None
+) -> tuple[str, list[Member]]:
     """The strategy that all members offer (or the one given), and the members to plan for.
 
     Raises:
@@ -66,16 +68,16 @@ def members(joiners: Iterable[Joiner], strategy: str | None = None) -> tuple[str
         ProblemError: A member does not offer the strategy, or its subscription cannot be read; the
             message names the member.
     """
-    everybody = list(joiners)
+    every_joiner = list(joiners)
     name = (
         strategy
         if strategy is not None
-        else elect_strategy([tuple(joiner.offers) for joiner in everybody])
+        else elect_strategy([tuple(joiner.offers) for joiner in every_joiner])
     )
-    return name, [_member(name, joiner) for joiner in everybody]
+    return name, [_member(name, joiner) for joiner in every_joiner]
 
 
-def joined(
+def join_subscription(
     strategy: str,
     topics: Iterable[str],
     *,
@@ -94,24 +96,24 @@ def joined(
         rack: Rack of the member.
         priority: Rank under `failover`; the highest is preferred.
     """
-    said: bytes | None = None
+    user_bytes: bytes | None = None
     if strategy == "sticky" and owned is not None:
-        said = StickyUserData(held=owned, generation=generation).encode()
+        user_bytes = StickyUserData(held=owned, generation=generation).encode()
     elif strategy == "cooperative-sticky":
-        said = user_data.encode_generation(generation)
+        user_bytes = user_data.encode_generation(generation)
     elif strategy == "failover":
-        said = user_data.encode_priority(priority)
+        user_bytes = user_data.encode_priority(priority)
     eager = strategy == "sticky"
     return ConsumerSubscription(
         topics=tuple(topics),
-        user_data=said,
+        user_data=user_bytes,
         owned={} if eager else owned or {},
         generation=generation,
         rack=rack,
     )
 
 
-def assigned(group: Group, answer: Assignment) -> dict[str, bytes]:
+def sync_assignments(group: Group, answer: Assignment) -> dict[str, bytes]:
     """By member, the bytes of its assignment for SyncGroup.
 
     Partitions that the strategy withholds for now follow in the next rebalance.
@@ -178,10 +180,10 @@ def _claims(
 def _in_user_data(subscription: ConsumerSubscription) -> tuple[Partitions | None, int]:
     if not subscription.user_data:
         return None, UNKNOWN_GENERATION
-    said = StickyUserData.decode(subscription.user_data)
-    return said.held, said.generation
+    sticky = StickyUserData.decode(subscription.user_data)
+    return sticky.held, sticky.generation
 
 
 def _own(subscription: ConsumerSubscription, generation: int) -> tuple[Partitions | None, int]:
-    had_one = bool(subscription.owned) or generation >= 0
-    return (subscription.owned if had_one else None), generation
+    had_assignment = bool(subscription.owned) or generation >= 0
+    return (subscription.owned if had_assignment else None), generation

@@ -14,7 +14,7 @@ import pytest
 
 from assignors.clients.group_join import (
     Joiner,
-    members,
+    read_members,
 )
 from assignors.problem.inputs import (
     Member,
@@ -95,7 +95,7 @@ def read_number(read):
 
 def read_joiner(raw):
     try:
-        _, (member,) = members([Joiner(id="m", offers={"sticky": raw})])
+        _, (member,) = read_members([Joiner(id="m", offers={"sticky": raw})])
     except ProblemError:
         return False
     return isinstance(member, Member)

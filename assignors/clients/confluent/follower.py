@@ -1,8 +1,8 @@
 """Background thread of a managed consumer: reads assignments and announces the member.
 
-The thread owns the member's state. Events reach it through one mailbox, and what the application's thread has to do leaves as
-orders. So heartbeats continue while the application is busy, and only the application's thread
-calls the application's consumer.
+The thread owns the member's state. Events reach it through one mailbox, and what the application's
+thread has to do leaves as orders. So heartbeats continue while the application is busy, and only
+the application's thread calls the application's consumer.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ class AssignmentFollower(Thread):
                 logging.ERROR,
                 "member.poll_overdue",
                 hint=(
-                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer loses its "
-                    "partitions and joins again at the next poll"
+                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer loses "
+                    "its partitions and joins again at the next poll"
                 ),
             )
             self._handle(ev.PollOverdue())

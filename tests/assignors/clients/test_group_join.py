@@ -6,9 +6,9 @@ import pytest
 
 from assignors.clients.group_join import (
     Joiner,
-    assigned,
-    joined,
-    members,
+    join_subscription,
+    read_members,
+    sync_assignments,
 )
 from assignors.problem.group import Group
 from assignors.problem.inputs import (
@@ -31,12 +31,12 @@ def joiner(name, strategy, *args, instance_id=None, **said):
     return Joiner(
         id=name,
         instance_id=instance_id,
-        offers={strategy: joined(strategy, *args, **said).encode()},
+        offers={strategy: join_subscription(strategy, *args, **said).encode()},
     )
 
 
 def one(strategy, subscription, version=3):
-    _, (member,) = members([Joiner(id="m", offers={strategy: subscription.encode(version)})])
+    _, (member,) = read_members([Joiner(id="m", offers={strategy: subscription.encode(version)})])
     return member
 
 
@@ -44,7 +44,7 @@ def test_a_member_is_what_it_said_when_it_joined():
     said = joiner(
         "m", "uniform", ["t1", "t0"], owned={"t0": (1, 3)}, generation=7, rack="a", instance_id="i"
     )
-    assert members([said]) == (
+    assert read_members([said]) == (
         "uniform",
         [
             Member(
@@ -60,12 +60,15 @@ def test_a_member_is_what_it_said_when_it_joined():
 
 
 def test_the_group_takes_the_strategy_that_all_offer_and_most_prefer():
-    both = {"sticky": joined("sticky", ["t0"]).encode(), "range": joined("range", ["t0"]).encode()}
-    only = {"range": joined("range", ["t1"]).encode()}
-    name, (first, second) = members([Joiner(id="a", offers=both), Joiner(id="b", offers=only)])
+    both = {
+        "sticky": join_subscription("sticky", ["t0"]).encode(),
+        "range": join_subscription("range", ["t0"]).encode(),
+    }
+    only = {"range": join_subscription("range", ["t1"]).encode()}
+    name, (first, second) = read_members([Joiner(id="a", offers=both), Joiner(id="b", offers=only)])
     assert (name, first.topics, second.topics) == ("range", ("t0",), ("t1",))
     with pytest.raises(InconsistentGroupProtocolError):
-        members([Joiner(id="a", offers=only), Joiner(id="b", offers={"lag": b""})])
+        read_members([Joiner(id="a", offers=only), Joiner(id="b", offers={"lag": b""})])
 
 
 def test_claims_of_sticky_come_from_user_data_alone():
@@ -77,8 +80,8 @@ def test_claims_of_sticky_come_from_user_data_alone():
     assert (member.owned, member.generation) == ({"t0": (2,)}, 5)
     nothing = one("sticky", ConsumerSubscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
     assert (nothing.owned, nothing.generation) == (None, -1)
-    assert joined("sticky", ["t0"], owned={"t0": (1,)}).owned == {}
-    assert joined("sticky", ["t0"]).user_data is None
+    assert join_subscription("sticky", ["t0"], owned={"t0": (1,)}).owned == {}
+    assert join_subscription("sticky", ["t0"]).user_data is None
 
 
 @pytest.mark.parametrize(("version", "generation"), [(1, 5), (2, 9), (3, 9)])
@@ -90,7 +93,7 @@ def test_cooperative_sticky_finds_its_generation_in_user_data_where_the_subscrip
     )
     member = one("cooperative-sticky", said, version)
     assert (member.owned, member.generation) == ({"t0": (0,)}, generation)
-    assert joined("cooperative-sticky", ["t0"], generation=5).user_data == b"\0\0\0\5"
+    assert join_subscription("cooperative-sticky", ["t0"], generation=5).user_data == b"\0\0\0\5"
 
 
 def test_claims_in_user_data_that_cannot_be_read_are_none_and_logged(caplog):
@@ -114,7 +117,7 @@ def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
         joiner("b", "failover", ["t0"], priority=10),
         joiner("c", "failover", ["t0"], priority=-1),
     ]
-    name, people = members(group)
+    name, people = read_members(group)
     problem = Group.build(TOPICS, people)
     assert [member.priority for member in people] == [3, 10, -1]
     assert STRATEGIES[name](problem).to_names(problem)["b"] == {"t0": [0, 1, 2, 3]}
@@ -127,7 +130,7 @@ def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
 
 def test_a_client_that_says_v1_and_leaves_the_owned_partitions_out_is_read_as_v0():
     raw = b"\0\1" + ConsumerSubscription(topics=("t0",)).encode(0)[2:]
-    _, (member,) = members([Joiner(id="kafka-go", offers={"range": raw})])
+    _, (member,) = read_members([Joiner(id="kafka-go", offers={"range": raw})])
     assert (member.topics, member.owned) == (("t0",), None)
 
 
@@ -135,11 +138,11 @@ def test_whose_subscription_is_wrong_is_named():
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
-        members([Joiner(id="m", offers={"range": b"\0\2\0"})])
+        read_members([Joiner(id="m", offers={"range": b"\0\2\0"})])
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
-        members(
+        read_members(
             [
                 Joiner(
                     id="m",
@@ -152,18 +155,18 @@ def test_whose_subscription_is_wrong_is_named():
     ):
         one("failover", ConsumerSubscription(topics=("t0",), user_data=b"10"))
     with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
-        members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
+        read_members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
 
 
 def test_a_round_of_a_cooperative_group_withholds_until_its_owner_gave_up():
     topics = {"t0": Topic(partitions=2)}
 
     def round_of(*group):
-        name, people = members(group)
+        name, people = read_members(group)
         problem = Group.build(topics, people)
         return {
             member: dict(ConsumerAssignment.decode(raw).partitions)
-            for member, raw in assigned(problem, STRATEGIES[name](problem)).items()
+            for member, raw in sync_assignments(problem, STRATEGIES[name](problem)).items()
         }
 
     old = joiner("a", "cooperative-sticky", ["t0"], owned={"t0": (0, 1)}, generation=1)

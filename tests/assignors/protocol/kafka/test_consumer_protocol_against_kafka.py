@@ -12,7 +12,7 @@ import pytest
 
 from assignors.clients.group_join import (
     Joiner,
-    members,
+    read_members,
 )
 from assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
@@ -160,7 +160,7 @@ def test_a_members_claims_are_those_that_kafkas_assignor_sees(codec, draw, strat
         raw = ConsumerSubscription(
             topics=whole.topics, user_data=said, owned=whole.owned, generation=whole.generation
         ).encode(version)
-        _, (member,) = members([Joiner(id="m", offers={strategy: raw})])
+        _, (member,) = read_members([Joiner(id="m", offers={strategy: raw})])
         pairs = {
             f"{topic}-{number}"
             for topic, numbers in (member.owned or {}).items()
