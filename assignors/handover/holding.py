@@ -1,4 +1,4 @@
-"""What one incarnation may be using: a partition that is granted, or that it has not given up yet."""
+"""Partitions that one incarnation may be using: granted, or revoked and not yet given up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Traits(NamedTuple):
-    """What the readers of an assignment want to know of its member."""
+    """Properties of a member that are published with its assignment.
+
+    `capacity` is relative to the other members.
+    """
 
     rack: str | None
     capacity: float
@@ -25,42 +28,49 @@ UNKNOWN_TRAITS = Traits(rack=None, capacity=1.0)
 
 
 class Revocation(NamedTuple):
-    """A grant that was taken back and not yet given up."""
+    """A grant that the planner took back and the member has not given up yet.
+
+    `since` is the time of the revocation, in seconds of the planner's monotonic clock.
+    """
 
     grant_epoch: int
     revoke_epoch: int
     since: float
 
     def ended_by(self, acked_epoch: int) -> bool:
-        """Whether an announcement without the partition proves that this grant is over."""
+        """Whether an announcement at this epoch, without the partition, proves the grant over."""
         return acked_epoch >= self.revoke_epoch > self.grant_epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What one incarnation may be using, and what was last published about it."""
+    """Partitions that one incarnation may be using, and the last record published about it."""
 
     granted: Mapping[TopicPartition, int]
-    """Each partition's grant epoch."""
+    """Grant epoch of each partition that the incarnation owns by the newest epoch."""
     revoking: Mapping[TopicPartition, Revocation]
+    """Partitions that the incarnation must give up. Invariant: none of them is in `granted`."""
     traits: Traits = UNKNOWN_TRAITS
     published: MemberAssignment | None = None
+    """The last published record; None before the first, and for a recovered eviction."""
     evicted: bool = False
+    """Whether the planner took everything back without the member's consent."""
     free_at: float | None = None
-    """When an eviction that was read back has been waited out."""
+    """When the wait after a read-back eviction ends; None before it was read back."""
     left: bool = False
+    """Whether the incarnation announced that it gave up everything."""
 
     @property
     def gone(self) -> bool:
-        """Nothing of it is left but its record, which is to end with a tombstone."""
+        """Whether only the published record is left, to be ended with a tombstone."""
         return self.left or (self.evicted and not self.granted and not self.revoking)
 
     def freed(self) -> Holding:
-        """The holding with nothing in it."""
+        """The holding without any partition."""
         return replace(self, granted={}, revoking={})
 
     def acknowledged(self, acked_epoch: int, owned: Partitions) -> Holding:
-        """The holding after the incarnation said what it owns."""
+        """The holding after the incarnation announced what it owns."""
         still_owned = ranges.pairs(owned)
         revoking = {
             partition: revocation
@@ -76,7 +86,11 @@ class Holding:
         epoch: int,
         now: float,
     ) -> Holding:
-        """The holding after `epoch`: it keeps what is in its share, gives up the rest, gets what is free."""
+        """The holding as of `epoch`.
+
+        The incarnation keeps granted partitions of its `share`, must give up the others, and gets
+        the `free` ones: those of its share that nobody holds.
+        """
         lost = self.granted.keys() - share
         if not lost and not free:
             return self
@@ -94,9 +108,9 @@ EMPTY = Holding(granted={}, revoking={})
 
 
 def recover_holding(record: MemberAssignment, now: float) -> Holding:
-    """The holding that a record tells of."""
-    # The epochs of single partitions are not in the record. Its own epoch is at or above each of them, and the
-    # member's acknowledgement of it proves what theirs would.
+    """The holding that a published record describes."""
+    # The record has no epochs of single partitions. Its own epoch is at or above each of them, and
+    # an acknowledgement of it proves what acknowledgements of theirs would.
     epoch = record.member_epoch
     evicted = record.state == "evicted"
     return Holding(

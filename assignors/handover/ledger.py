@@ -1,13 +1,16 @@
-"""The planner's ledger of one group: which incarnation may own what, and when a partition is free again.
+"""Planner's ledger of one group: which incarnation may own what, and what is free again.
 
-For each partition `FREE → GRANTED(incarnation, grant_epoch) → REVOKING(…, revoke_epoch) → FREE`. A partition is granted
-only while FREE, and FREE again only when its incarnation announced an `acked_epoch ≥ revoke_epoch > grant_epoch`
-without it, or left, or was evicted and the eviction was read back `grant` seconds ago. So no partition has two
-owners, whatever the target, the order of the acknowledgements and the planner's own restarts are.
+Each partition goes `FREE → GRANTED(incarnation, grant_epoch) → REVOKING(…, revoke_epoch) → FREE`.
 
-A ledger is a value: an operation gives another one, and a step whose transaction failed is simply forgotten. Acts take effect
-at once, but everybody else learns them by `next_records`, whose changes belong into one transaction: there a release stands
-beside the grant that it allows. Times are seconds of one monotonic clock.
+Guarantees: no partition has two owners, whatever the target, the order of acknowledgements and the
+planner's restarts. A partition is granted only while FREE. It becomes FREE only when its
+incarnation announced `acked_epoch ≥ revoke_epoch > grant_epoch` without it, or left, or was evicted
+and the eviction was read back `grant` seconds ago.
+
+A ledger is a value: each operation returns another ledger, and a step whose transaction failed is
+simply dropped. Everybody else learns of changes from the records of `next_records`, which belong
+into one transaction: it holds a release beside the grant that it allows. Times are seconds of one
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ RecordChange: TypeAlias = MemberAssignment | Tombstone
 
 
 class Incarnation(NamedTuple):
-    """One life of a member: its instance outlives it, what it owns does not."""
+    """One life of a member, by the ids of its instance and of this life.
+
+    The instance outlives its incarnations; ownership does not.
+    """
 
     instance: str
     incarnation: str
@@ -41,18 +47,21 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Who holds what of one group; `grant` is the wait after an eviction, from `Timers`."""
+    """Holdings and target of one group, by incarnation."""
 
     group: str
     grant: float
+    """Seconds between reading back an eviction and freeing its partitions (`Timers.grant`)."""
     epoch: int = 0
-    """The highest epoch published; the next one must be higher."""
+    """The highest published epoch; the next one must be higher."""
     holdings: Mapping[Incarnation, Holding]
+    """What each incarnation may be using. Invariant: no partition is in two holdings."""
     target: Mapping[Incarnation, frozenset[TopicPartition]]
+    """What each incarnation is to own. Invariant: no partition is in two shares."""
 
     @classmethod
     def empty(cls, *, group: str, grant: float) -> Ledger:
-        """The ledger of a group that nobody has planned yet."""
+        """The ledger of a group without any plan."""
         return cls(group=group, grant=grant, holdings={}, target={})
 
     @classmethod
@@ -66,11 +75,20 @@ class Ledger:
         members: Iterable[MemberRecord],
         now: float,
     ) -> Ledger:
-        """The ledger as the topics tell it: a planner that starts goes on with its predecessor's target.
+        """Rebuild the ledger from the topics; the target stays that of the previous planner.
 
-        An incarnation whose own record is missing holds on to what it was granted, until it is evicted: a lost
-        topic must not look like a release. `group_epoch` is that of the group's own record (0: none), which outlives
-        those of its members. Evictions are published again, since nobody knows when they were read.
+        An incarnation whose own record is missing keeps what it was granted until it is evicted: a
+        lost topic must not look like a release. Evictions are published again, since nobody knows
+        when they were read back.
+
+        Args:
+            group: Records of other groups are ignored.
+            grant: Seconds between reading back an eviction and freeing its partitions.
+            group_epoch: Epoch of the group's own record, which outlives those of its members; 0
+                without a record.
+            assignments: The newest assignment of each incarnation.
+            members: The newest announcement of each incarnation.
+            now: The time of recovery; pending revocations count from it.
         """
         holdings: dict[Incarnation, Holding] = {}
         target: dict[Incarnation, frozenset[TopicPartition]] = {}
@@ -95,7 +113,11 @@ class Ledger:
         return ledger
 
     def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
-        """Aim at another assignment: each live incarnation's share. Who is evicted or has left gets nothing."""
+        """Aim at another assignment, by incarnation; evicted and departed ones get nothing.
+
+        Raises:
+            ValueError: The target gives a partition to two incarnations.
+        """
         shares = {
             incarnation: frozenset(share)
             for incarnation, share in target.items()
@@ -111,10 +133,10 @@ class Ledger:
         return replace(self, target=shares)
 
     def acknowledge(self, record: MemberRecord) -> Ledger:
-        """Take in what a member announced."""
+        """Take in a member's announcement."""
         incarnation = Incarnation(record.instance, record.incarnation)
         holding = self.holdings.get(incarnation)
-        # An epoch that was never published proves nothing.
+        # An acknowledged epoch that was never published proves nothing.
         if holding is None or record.group != self.group or record.acked_epoch > self.epoch:
             return self
         if record.state == "left" and not record.owned:
@@ -123,32 +145,43 @@ class Ledger:
         return self if after is holding else self._with(incarnation, after)
 
     def leave(self, incarnation: Incarnation) -> Ledger:
-        """The incarnation has given up everything and is gone."""
+        """Free everything that the incarnation held: it announced that it left."""
         holding = self.holdings.get(incarnation)
         return self._without_target(incarnation, holding and replace(holding.freed(), left=True))
 
     def evict(self, incarnation: Incarnation) -> Ledger:
-        """Take everything from an incarnation that may no longer hear us; free only after the wait."""
+        """Revoke everything from an incarnation that may be unreachable.
+
+        Its partitions become free only after the eviction was read back and `grant` has passed.
+        """
         holding = self.holdings.get(incarnation)
         return self._without_target(
             incarnation, holding and replace(holding, evicted=not holding.left)
         )
 
     def claim(self, record: MemberRecord, now: float) -> Ledger:
-        """Take in an incarnation that owns what no record of ours gave it: lost records must not look like a release.
+        """Take in an unknown incarnation that announces partitions, and evict it.
 
-        What it claims, and nobody else holds, is its until its eviction is published, read back and waited out.
+        No known record granted them, but records may have been lost, which must not look like a
+        release. What the incarnation claims and nobody else holds stays its own until the eviction
+        was published, read back and waited out.
+
+        Raises:
+            ValueError: The ledger already has the incarnation.
         """
         incarnation = Incarnation(record.instance, record.incarnation)
         if incarnation in self.holdings:
             raise ValueError(f"{incarnation} is in the ledger already")
         claim = ranges.pairs(record.owned) - self.owners().keys()
-        # Equal epochs: no acknowledgement ends such a revocation.
+        # With equal epochs no acknowledgement can end the revocation.
         revoking = dict.fromkeys(claim, Revocation(0, 0, now))
         return self._with(incarnation, Holding(granted={}, revoking=revoking, evicted=True))
 
     def eviction_read_back(self, incarnation: Incarnation, now: float) -> Ledger:
-        """The planner's own reader saw the published eviction: the wait starts."""
+        """Start the wait: the planner's own reader saw the published eviction.
+
+        Only the first reading counts; does nothing unless an eviction was published.
+        """
         holding = self.holdings.get(incarnation)
         if holding is None or holding.free_at is not None:
             return self
@@ -157,7 +190,7 @@ class Ledger:
         return self._with(incarnation, replace(holding, free_at=now + self.grant))
 
     def tick(self, now: float) -> Ledger:
-        """Free what was waited out."""
+        """Free the partitions of evictions whose wait has ended."""
         due = {
             incarnation: holding.freed()
             for incarnation, holding in self.holdings.items()
@@ -174,7 +207,13 @@ class Ledger:
         reason: str = "",
         traits: Mapping[Incarnation, Traits] | None = None,
     ) -> tuple[Ledger, tuple[RecordChange, ...]]:
-        """The records that must change for `epoch`, and the ledger once they are committed; no change: no epoch."""
+        """The records to publish at `epoch`, and the ledger once they are committed.
+
+        Nothing is published here. Without any change the ledger and its epoch stay as they are.
+
+        Raises:
+            ValueError: `epoch` is not above the ledger's.
+        """
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} is not above {self.epoch}")
         owned = self.owners().keys()
@@ -201,7 +240,7 @@ class Ledger:
         return replace(self, epoch=epoch, holdings=holdings), tuple(changes)
 
     def owners(self) -> dict[TopicPartition, Incarnation]:
-        """Every partition that is not FREE, and the incarnation that may be using it."""
+        """The incarnation that may be using each partition that is not FREE."""
         return {
             partition: incarnation
             for incarnation, holding in self.holdings.items()
@@ -209,11 +248,11 @@ class Ledger:
         }
 
     def granted(self, incarnation: Incarnation) -> frozenset[TopicPartition]:
-        """What the incarnation may own, by the last epoch published."""
+        """Partitions that the incarnation may own as of the last published epoch."""
         return frozenset(self.holdings.get(incarnation, EMPTY).granted)
 
     def overdue(self, now: float, timeout: float) -> frozenset[Incarnation]:
-        """Who should have given something up since longer than `timeout`, and is not evicted yet."""
+        """Incarnations, not yet evicted, with a revocation older than `timeout` seconds."""
         return frozenset(
             incarnation
             for incarnation, holding in self.holdings.items()
@@ -223,7 +262,7 @@ class Ledger:
 
     @property
     def settled(self) -> bool:
-        """Whether every share is granted and nothing waits to be given up."""
+        """Whether every share is granted and no revocation is pending."""
         return all(
             not holding.revoking
             and not holding.gone
@@ -233,7 +272,7 @@ class Ledger:
 
     @property
     def wakes_at(self) -> float | None:
-        """When `tick` will next free something."""
+        """Time at which `tick` will next free something; None if never."""
         times = [
             holding.free_at
             for holding in self.holdings.values()
@@ -281,7 +320,7 @@ class Ledger:
 
 
 def _same(record: MemberAssignment, published: MemberAssignment | None) -> bool:
-    # Epochs and the reason tell when and why a record changed; they are no change by themselves.
+    # Epochs and the reason describe a change; alone they are not one.
     return published is not None and record == replace(
         published,
         planner_epoch=record.planner_epoch,

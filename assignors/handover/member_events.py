@@ -1,4 +1,4 @@
-"""What a member is told, and what it orders: both sides of its state machine, as values."""
+"""Events and effects of the member's state machine, as values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Key, MemberAssignment, MemberRecord
 
 CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
-"""Of the commits of what was given up: only after an unknown one may a commit still arrive."""
+"""Outcome of the commits of revoked partitions.
+
+Only after "unknown" may a commit still arrive.
+"""
 PartitionSet: TypeAlias = "frozenset[TopicPartition]"
 
 
-# What happens.
+# Events.
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The shell can hear the planner; the member joins."""
+    """The shell reads the assignments from now on; the member joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,19 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReceived:
-    """A record about this incarnation."""
+    """An assignment of this incarnation was read."""
 
     record: MemberAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentDeleted:
-    """A tombstone for this incarnation."""
+    """A tombstone of this incarnation's assignment was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRejected:
-    """A record about this incarnation that could not be read: the last good state is kept."""
+    """An assignment of this incarnation could not be decoded; the last good one stays."""
 
     epoch: int
     code: str
@@ -49,30 +52,29 @@ class AssignmentRejected:
 
 @dataclass(frozen=True, slots=True)
 class RevokeFinished:
-    """Everything of the last `Revoke` has stopped, and its commit has this outcome."""
+    """The partitions of the last `Revoke` are unassigned, and their commit has this outcome."""
 
     outcome: CommitOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class GrantFinished:
-    """Everything of the last `Grant` is being read."""
+    """The partitions of the last `Grant` are being read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoseFinished:
-    """Everything is dropped; `incarnation` is the name of the next life.
-
-    `no_commit_in_flight`: no commit of the old life can arrive any more.
-    """
+    """The partitions of the last `Lose` are dropped."""
 
     incarnation: str
+    """Identifier of the member's next life."""
     no_commit_in_flight: bool
+    """Whether no commit of the old life can arrive any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollOverdue:
-    """The application did not come for its records for too long."""
+    """The application has not polled within `max.poll.interval.ms`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ Event: TypeAlias = (
     | LeaveRequested
 )
 
-# What is to be done.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +114,21 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Pause, finish the work in flight, commit, unassign."""
+    """Pause the partitions, finish work in flight, commit and unassign them."""
 
     partitions: PartitionSet
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Fetch the committed offsets, now, and start there."""
+    """Fetch the committed offsets, now, and start the partitions there."""
 
     partitions: PartitionSet
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Drop all buffers, unassign, and commit nothing."""
+    """Drop all buffers and unassign the partitions; commit nothing."""
 
     partitions: PartitionSet
     reason: str

@@ -1,11 +1,14 @@
-"""The member's side of the hand-over, pure: `step(member, event, now) -> (member, effects)`.
+"""Member's side of the hand-over, pure: `step(member, event, now) -> (member, effects)`.
 
-A member applies the newest record about its own incarnation: it gives up what it no longer owns, and only when that
-is finished and its commit decided does it acknowledge; then it starts on what is new. What it announces as owned
-is everything that it may be using, so from before it starts until after it has stopped.
+A member applies the newest assignment of its own incarnation. It first gives up what it no longer
+owns, acknowledges only when that is finished and its commits are decided, then starts what is new.
 
-Effects are orders to a shell that performs them one after another and answers each `Revoke`, `Grant` and `Lose` with its `…Finished`
-event. Leases will come in as events too: a renewal, and a `Tick` past their end that leads to the same `_lose`.
+Guarantees: what a member announces as owned is everything that it may be using, from before it
+starts a partition until after it has stopped.
+
+Effects are orders to a shell, which carries them out one after another and answers each `Revoke`,
+`Grant` and `Lose` with the `…Finished` event. Leases will be events too: a renewal, and a `Tick`
+past the end of the lease that leads to the same `_lose`.
 """
 
 from __future__ import annotations
@@ -46,33 +49,35 @@ if TYPE_CHECKING:
 
 
 class Phase(StrEnum):
-    """Where a member stands."""
+    """State of a member in the hand-over."""
 
     JOINING = "joining"
-    """Announced, owns nothing yet."""
+    """The member is announced and has no assignment yet."""
     ACTIVE = "active"
+    """The member follows its assignment."""
     REVOKING = "revoking"
-    """Some partitions are being given up; the others go on."""
+    """The member gives up some partitions; the others continue."""
     LOST = "lost"
-    """What it owned may be another's: everything is dropped, then it joins anew."""
+    """Its partitions may have another owner: the member drops them all, then joins again."""
     LEFT = "left"
+    """The member gave up everything and will not join again."""
 
 
-# What a member is in the middle of.
+# Work in progress.
 
 
 @dataclass(frozen=True, slots=True)
 class Revoking:
-    """Waits for `RevokeFinished`."""
+    """The member waits for `RevokeFinished`."""
 
     partitions: PartitionSet
     record: MemberAssignment | None
-    """The record that is being applied; None: the member leaves."""
+    """The record that is being applied; None when the member leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingCommit:
-    """Waits until a commit of unknown outcome can no longer arrive."""
+    """The member waits until a commit of unknown outcome can no longer arrive."""
 
     partitions: PartitionSet
     record: MemberAssignment | None
@@ -81,15 +86,15 @@ class AwaitingCommit:
 
 @dataclass(frozen=True, slots=True)
 class Granting:
-    """Waits for `GrantFinished`."""
+    """The member waits for `GrantFinished`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losing:
-    """Waits for `LoseFinished`."""
+    """The member waits for `LoseFinished`."""
 
     commit_undecided: bool
-    """A commit of before may still arrive."""
+    """Whether a commit of the interrupted revocation may still arrive."""
 
 
 Work: TypeAlias = Revoking | AwaitingCommit | Granting | Losing
@@ -97,7 +102,7 @@ Work: TypeAlias = Revoking | AwaitingCommit | Granting | Losing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberProfile:
-    """What a member says about itself in every life."""
+    """Properties that a member announces in each of its lives; see `MemberRecord`."""
 
     group: str
     instance: str
@@ -112,32 +117,38 @@ class MemberProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMachine:
-    """One member, in one life."""
+    """State of one member in one life."""
 
     profile: MemberProfile
     timers: Timers
     incarnation: str
     phase: Phase = Phase.JOINING
     owned: PartitionSet = frozenset()
+    """Everything that the member may be using."""
     applied: tuple[int, int] = (0, 0)
-    """(planner_epoch, member_epoch) of the newest record taken up."""
+    """(planner_epoch, member_epoch) of the newest record received; it never decreases."""
     acked_epoch: int = 0
+    """`member_epoch` of the last record applied; 0 before the first."""
     waiting: MemberAssignment | None = None
-    """The newest record, while an older one is being applied."""
+    """The newest record, while an older one is still being applied."""
     work: Work | None = None
+    """What the member waits for before it applies another record."""
     leaving: bool = False
+    """Whether the application asked to leave."""
     nack: Nack | None = None
+    """The last record that could not be decoded; cleared by the next one that can."""
     heartbeat: int = 0
+    """Number of announcements in this life."""
     announced_at: float | None = None
-    """None: not yet."""
+    """Time of the last announcement; None before the first."""
 
     @property
     def key(self) -> Key:
-        """Of this life's records."""
+        """Key of this life's records."""
         return ("m", self.profile.group, self.profile.instance, self.incarnation)
 
     def record(self, state: MemberState) -> MemberRecord:
-        """What the member has to say now."""
+        """The announcement that describes the member now."""
         return MemberRecord(
             group=self.profile.group,
             instance=self.profile.instance,
@@ -160,7 +171,7 @@ class MemberMachine:
 def step(  # noqa: C901 - one arm for each event
     member: MemberMachine, event: Event, now: float
 ) -> tuple[MemberMachine, Effects]:
-    """What the event makes of the member, and what is to be done about it, in this order."""
+    """Apply an event: the next state, and the effects to carry out in this order."""
     if member.phase is Phase.LEFT or (
         member.phase is Phase.LOST and not isinstance(event, LoseFinished)
     ):
@@ -189,7 +200,7 @@ def step(  # noqa: C901 - one arm for each event
 
 
 def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMachine, Effects]:
-    # A lost member is silent until everything is dropped: what it would say could pass for a sign of life.
+    # A lost member announces nothing until everything is dropped: it could pass for a live one.
     return (
         (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
     )
@@ -207,7 +218,8 @@ def _receive(
     member: MemberMachine, record: MemberAssignment, now: float
 ) -> tuple[MemberMachine, Effects]:
     if record.state == "evicted":
-        # True whatever its epoch: an incarnation is never taken back, and a planner that lost its topic starts anew.
+        # An eviction holds whatever its epoch: an incarnation is never reinstated, and a planner
+        # that lost its topic starts its epochs again from the beginning.
         return _lose(member, "evicted")
     epochs = (record.planner_epoch, record.member_epoch)
     if epochs <= member.applied:
@@ -216,7 +228,7 @@ def _receive(
 
 
 def _take_up_next(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
-    """Take up what waits, if nothing is in the way."""
+    """Start leaving, or apply the waiting record, unless work is in progress."""
     if member.work is not None:
         return member, ()
     if member.leaving:
@@ -252,7 +264,7 @@ def _revoke_finished(
 def _after_revocation(
     member: MemberMachine, partitions: PartitionSet, record: MemberAssignment | None, now: float
 ) -> tuple[MemberMachine, Effects]:
-    """Say so, then start on what is new, unless a newer record knows better."""
+    """Acknowledge, then grant what is new, unless a newer record is waiting."""
     member = replace(member, work=None, owned=member.owned - partitions)
     if record is None:
         return _leave(member, now)
@@ -289,7 +301,7 @@ def _rejoin(
     if not isinstance(work, Losing):
         return member, ()
     former = replace(member, owned=frozenset(), work=None)
-    # Where a commit may still arrive, nobody is told that the partitions are free: the planner waits that out.
+    # While a commit may still arrive, no release is announced: the planner waits that out.
     farewell: Effects = ()
     if no_commit_in_flight and not work.commit_undecided:
         former, farewell = _leave(former, now)

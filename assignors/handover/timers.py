@@ -1,33 +1,39 @@
-"""The timers of the hand-over, and the inequalities that its safety rests on. All in seconds of a monotonic clock."""
+"""Timers of the hand-over in seconds, and the inequalities that make it safe."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
 MAX_CLOCK_DRIFT = 1e-3
-"""The rates of two clocks differ by less than this."""
+"""Assumed upper bound of the relative difference between the rates of two clocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """How long each side waits; a set that would be unsafe cannot be made."""
+    """How long each side waits, in seconds of a monotonic clock.
+
+    Guarantees: a set of timers that would be unsafe cannot be constructed.
+    """
 
     heartbeat: float = 3.0
-    """Between two announcements of a member, and between two lease checks."""
+    """Time between two announcements of a member, and between two checks of its lease."""
     hold: float = 20.0
-    """A lease lasts so long after the read that renewed it."""
+    """Length of a lease, from the read that renewed it."""
     guard: float = 5.0
-    """A member stops delivering so long before its lease ends."""
+    """Time before the end of a lease at which a member stops delivering records."""
     commit: float = 12.0
-    """After so long a commit whose outcome is unknown can no longer arrive."""
+    """Time after which a commit whose outcome is unknown can no longer arrive."""
     grant: float = 36.0
-    """The partitions of an evicted member are free so long after its eviction was read back."""
+    """Wait between reading back an eviction and granting the evicted member's partitions.
+
+    Invariant: at least `hold`, stretched by the clocks' drift, plus `margin` and `commit`.
+    """
     margin: float = 2.0
-    """What `grant` has to spare."""
+    """Safety margin inside `grant`."""
     dead_after: float = 15.0
-    """A member that was not heard for so long is evicted."""
+    """Silence after which the planner evicts a member."""
     revoke_timeout: float = 60.0
-    """A member that has not given up what it must for so long is evicted."""
+    """Time to give up a revoked partition, after which the planner evicts the member."""
 
     def __post_init__(self) -> None:
         """Raise ValueError, naming the inequality that does not hold."""
@@ -51,5 +57,5 @@ class Timers:
                 raise ValueError(f"timers: {inequality} must hold in {self}")
 
     def scaled(self, factor: float) -> Timers:
-        """The same timers, so many times as long."""
+        """The same timers, each multiplied by `factor`."""
         return Timers(**{field.name: getattr(self, field.name) * factor for field in fields(self)})

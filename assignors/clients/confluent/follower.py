@@ -256,8 +256,8 @@ class AssignmentFollower(Thread):
                 logging.ERROR,
                 "member.poll_overdue",
                 hint=(
-                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer loses "
-                    "its partitions and joins again at the next poll"
+                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer "
+                    "loses its partitions and joins again at the next poll"
                 ),
             )
             self._handle(ev.PollOverdue())
