@@ -1,7 +1,8 @@
-"""Canonical JSON and its strict reading: what is read is exactly what the contract says, or a `WireError`.
+"""Canonical JSON, and strict reading of its fields.
 
-Sorted keys, no white space, UTF-8, no NaN. Reading trusts nothing: a bool is no integer, an integer fits 64 bits, a
-text can be encoded again, and neither depth nor length of the input can do more than be refused.
+Written JSON has sorted keys, no white space, UTF-8 and no NaN. Guarantees: reading returns exactly
+what the protocol allows, or raises `WireError`. A bool is not an integer, an integer fits 64 bits,
+a text can be encoded again, and input that is too deep or too long is only refused.
 """
 
 # ruff: noqa: D102 - a method for each type of field, named after it.
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 MAX_INT64 = 2**63 - 1
 SHOWN_CHARACTERS = 40
-"""So many characters of a stranger's value are repeated in a reason."""
+"""Number of characters of a refused value that a reason repeats."""
 
 Choice = TypeVar("Choice", bound=str)
 Item = TypeVar("Item")
 
 
 def dumps(document: object) -> bytes:
-    """The canonical bytes of a JSON document; raises `WireError` for what JSON or UTF-8 cannot say."""
+    """The canonical bytes of a document; raises `WireError` for what JSON cannot express."""
     try:
         text = json.dumps(
             document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -43,7 +44,7 @@ def dumps(document: object) -> bytes:
 
 
 def loads(raw: bytes) -> object:
-    """The JSON document in `raw`; raises `WireError` for anything else."""
+    """The JSON document in `raw`; raises `WireError` if it is not one."""
     try:
         document = json.loads(raw.decode(), parse_constant=_refuse_constant)
         if b"\\u" in raw:
@@ -61,13 +62,13 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _brief(text: str) -> str:
-    # A reason is logged and kept: what it repeats must itself be short and encodable.
+    # Reasons are logged and stored, so the repeated text must be short and encodable.
     shown = text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
     return shown.encode(errors="replace").decode()
 
 
 def show(value: object) -> str:
-    """A short, harmless picture of a refused value."""
+    """A short description of a refused value, safe to log."""
     if isinstance(value, (dict, list)):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, int) and abs(value) > MAX_INT64:
@@ -76,7 +77,11 @@ def show(value: object) -> str:
 
 
 class Fields:
-    """The fields of one JSON object, read one by one by name and type; every refusal says where."""
+    """Fields of one JSON object, read one by one by name and type.
+
+    Each method raises `WireError` with the field's path when its value is missing or does not fit;
+    `optional_*` methods return None for null.
+    """
 
     __slots__ = ("_document", "_path")
 
@@ -87,7 +92,7 @@ class Fields:
         self._path = path
 
     def has(self, name: str) -> bool:
-        """Whether the field is there: an older writer leaves out what was added later."""
+        """Whether the object has the field; older writers leave out fields that came later."""
         return name in self._document
 
     def _get(self, name: str) -> object:
@@ -144,11 +149,11 @@ class Fields:
         )
 
     def optional_integers(self, name: str, *, low: int = 0) -> tuple[int, ...] | None:
-        """A field that records of an earlier day lack."""
+        """Integers from `low`; None if the field is null or missing."""
         return None if self._document.get(name) is None else self.integers(name, low=low)
 
     def optional_numbers(self, name: str) -> tuple[float | None, ...] | None:
-        """Numbers from 0, null where one has no value; a field that records of an earlier day lack."""
+        """Numbers from 0 or nulls; None if the field is null or missing."""
         if self._document.get(name) is None:
             return None
         read = tuple(map(_finite, self._list(name)))
@@ -160,11 +165,11 @@ class Fields:
         return read
 
     def optional_texts(self, name: str) -> tuple[str, ...] | None:
-        """A field that records of an earlier day lack."""
+        """Texts; None if the field is null or missing."""
         return None if self._document.get(name) is None else self.texts(name)
 
     def optional_flags(self, name: str) -> tuple[bool | None, ...] | None:
-        """True, false, or null where nobody knows; a field that records of an earlier day lack."""
+        """Flags or nulls (unknown); None if the field is null or missing."""
         if self._document.get(name) is None:
             return None
         read = tuple(self._list(name))
@@ -188,7 +193,7 @@ class Fields:
         return tuple(_texts(row, refuse) for row in self._list(name))
 
     def partitions(self, name: str) -> Partitions:
-        """`{topic: ranges}`, with no more than `MAX_PARTITIONS` in all its topics."""
+        """`{topic: ranges}` with at most `MAX_PARTITIONS` partitions in all topics together."""
         left = MAX_PARTITIONS
         read: dict[str, tuple[int, ...]] = {}
         for topic, text in self._object(name).items():
@@ -207,7 +212,7 @@ class Fields:
         return {key: inner.integer(key, low=low) for key in self._object(name)}
 
     def figures(self, name: str) -> dict[str, float | None] | None:
-        """Numbers by name, null where one has no value; or null for none at all."""
+        """Numbers or nulls by name; None if the whole field is null."""
         if self._get(name) is None:
             return None
         read: dict[str, float | None] = {}
@@ -231,11 +236,11 @@ class Fields:
         )
 
     def items(self) -> list[tuple[str, Fields]]:
-        """Every field, each an object."""
+        """All fields of this object by name, each read as an object."""
         return [(key, self.section(key)) for key in self._document]
 
     def by_name(self, name: str, read: Callable[[Fields], Item]) -> dict[str, Item]:
-        """An object of objects, each read by `read`."""
+        """An object of objects, each converted by `read`."""
         return {key: read(inner) for key, inner in self.section(name).items()}
 
     def _list(self, name: str) -> list[object]:

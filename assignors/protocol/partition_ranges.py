@@ -1,6 +1,7 @@
-"""Partitions as text: `"0-9,14"`, ascending, without overlaps, neighbours joined: one text for each set.
+"""Partitions as text, such as `"0-9,14"`.
 
-A text names at most `MAX_PARTITIONS`: a few bytes of a stranger's must not fill the memory.
+Guarantees: each set has one text: ranges ascend, do not overlap, and neighbours are joined. A text
+names at most `MAX_PARTITIONS`, so that a few foreign bytes cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 TopicPartition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = "Mapping[str, tuple[int, ...]]"
-"""By topic, its partitions, ascending; a topic without any is left out."""
+"""Ascending partitions by topic; a topic without partitions is left out."""
 
 MAX_PARTITIONS = 1_000_000
 HIGHEST_PARTITION = 2**31 - 1
@@ -20,11 +21,15 @@ HIGHEST_PARTITION = 2**31 - 1
 
 
 class WireError(ValueError):
-    """Bytes or text that are not what the contract says: the writer's fault, not ours."""
+    """Bytes or text that break the protocol: the fault of whoever wrote them."""
 
 
 def parse(text: str, *, limit: int = MAX_PARTITIONS) -> tuple[int, ...]:
-    """The partitions that a canonical text names, ascending; raises `WireError` for any other text."""
+    """The partitions that a canonical text names, ascending.
+
+    Raises:
+        WireError: The text is not canonical, or names more than `limit` partitions.
+    """
     if not text:
         return ()
     numbers: list[int] = []
@@ -54,12 +59,12 @@ def format(partitions: Iterable[int]) -> str:  # noqa: A001 - read as ranges.for
 
 
 def texts(partitions: Partitions) -> dict[str, str]:
-    """By topic, the canonical text of its partitions; a topic without any is left out."""
+    """The canonical text of the partitions by topic; topics without partitions are left out."""
     return {topic: format(numbers) for topic, numbers in partitions.items() if numbers}
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Pairs of topic and number as partitions by topic."""
+    """Group pairs of topic and number into ascending partitions by topic."""
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
@@ -67,12 +72,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]
 
 
 def pairs(partitions: Partitions) -> frozenset[TopicPartition]:
-    """Partitions by topic as pairs of topic and number."""
+    """Flatten partitions by topic into pairs of topic and number."""
     return frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
 
 
 def _number(digits: str) -> int:
-    # isdecimal() also passes other scripts' digits; length is checked before int() is asked to do any work.
+    # isdecimal() also accepts digits of other scripts. The length check bounds the work of int().
     if (
         not (digits.isascii() and digits.isdecimal())
         or len(digits) > 10

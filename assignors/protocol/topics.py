@@ -1,4 +1,4 @@
-"""The names of our topics, and where in a topic a name's records stand."""
+"""Names of levelwind's topics, and the partition of a name's records."""
 
 # ruff: noqa: D102 - a property for each topic, named after it.
 
@@ -15,7 +15,7 @@ TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one installation; a prefix of their own lets several share a cluster."""
+    """Topics of one installation; installations with different prefixes can share a cluster."""
 
     prefix: str = "levelwind."
 
@@ -52,16 +52,19 @@ class Topics:
         return self.prefix + "control"
 
     def name(self, kind: TopicKind) -> str:
-        """The topic of a kind."""
+        """The name of the topic of a kind."""
         return self.prefix + kind.replace("_", "-")
 
     def kind(self, name: str) -> TopicKind | None:
-        """The kind of a topic of ours, None for any other topic."""
+        """The kind of a topic by its name; None if the topic is not this installation's."""
         return next((kind for kind in TOPIC_KINDS if self.name(kind) == name), None)
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """The partition of a name's records: Kafka's default partitioner for a key of the name's UTF-8 bytes."""
+    """The partition of a name's records.
+
+    The result is that of Kafka's default partitioner for a key of the name's UTF-8 bytes.
+    """
     return (murmur2(name.encode()) & 0x7FFFFFFF) % partitions
 
 

@@ -1,1 +1,1 @@
-"""Kafka's own bytes of the consumer protocol; it knows no record of levelwind's."""
+"""Byte formats of Kafka's consumer protocol; the package knows none of levelwind's records."""

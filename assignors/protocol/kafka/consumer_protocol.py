@@ -1,4 +1,4 @@
-"""Kafka's ConsumerProtocol: what a member of a classic group says when it joins, and what its leader gives it.
+"""Kafka's ConsumerProtocol: subscriptions and assignments of classic group members.
 
     Subscription   int16 version | [topic] | userData
               v1+  [topic [partition]] owned
@@ -6,12 +6,14 @@
               v3+  rack
     Assignment     int16 version | [topic [partition]] | userData
 
-Strings have an int16 length, arrays and userData an int32; -1 is null, which only userData and the rack may be. A version
-newer than `NEWEST` is read as the newest, since versions only append: what follows is its own affair. In a version that is
-known nothing may follow.
-Order: what is written is what Kafka's own client writes, topics and partitions ascending. What is read is as it came, but a
-topic named twice is one, and one with no partitions owned or assigned is none, as with Kafka, whose lists are of partitions.
-Source: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json (KIP-429, KIP-792, KIP-881).
+Strings have an int16 length, arrays and userData an int32. A length of -1 is null, which only
+userData and the rack may be. A version newer than `NEWEST` is read as the newest, since versions
+only append, and the bytes behind its fields are ignored. In a known version nothing may follow.
+Order: writing matches Kafka's own client, topics and partitions ascending. Reading keeps the order,
+but merges a topic that is named twice and drops a topic without owned or assigned partitions, as
+Kafka does, whose lists are of partitions.
+Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json (KIP-429, KIP-792,
+KIP-881).
 """
 
 from __future__ import annotations
@@ -41,19 +43,21 @@ UNKNOWN_GENERATION = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSubscription:
-    """What a member wants, and what it has."""
+    """Subscription of a member when it joins, with the partitions that it owns."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
-    owned: Partitions = field(default_factory=dict)  # a stranger's numbers: they may be negative
-    generation: int = UNKNOWN_GENERATION  # of `owned`
+    owned: Partitions = field(default_factory=dict)
+    """Partitions that the member owns; as foreign numbers they may be negative."""
+    generation: int = UNKNOWN_GENERATION
+    """Generation of the group in which the member got `owned`."""
     rack: str | None = None
 
     def encode(self, version: int = NEWEST) -> bytes:
-        """The bytes of a version; what it has no field for is left out.
+        """The bytes in a version; what the version has no field for is left out.
 
         Raises:
-            WireError: the version is unknown, or a value does not fit its field.
+            WireError: The version is unknown, or a value does not fit its field.
         """
         return (
             int16(_supported(version))
@@ -66,10 +70,12 @@ class ConsumerSubscription:
 
     @classmethod
     def decode(cls, raw: bytes) -> ConsumerSubscription:
-        """The subscription in a member's bytes; as with Kafka an empty rack is none, and so is a negative generation.
+        """The subscription in a member's bytes.
+
+        As with Kafka, an empty rack counts as no rack, and a negative generation as unknown.
 
         Raises:
-            WireError: they are not what their version says.
+            WireError: The bytes do not fit their version.
         """
         read = Reader(raw)
         version = _version(read)
@@ -88,16 +94,16 @@ class ConsumerSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerAssignment:
-    """What a member gets from the leader of its group."""
+    """Assignment of a member by the leader of its group."""
 
     partitions: Partitions
     user_data: bytes | None = None
 
     def encode(self, version: int = NEWEST) -> bytes:
-        """The bytes of a version: they differ in nothing else.
+        """The bytes in a version; versions differ only in their number.
 
         Raises:
-            WireError: the version is unknown, or a value does not fit its field.
+            WireError: The version is unknown, or a value does not fit its field.
         """
         return (
             int16(_supported(version))
@@ -110,7 +116,7 @@ class ConsumerAssignment:
         """The assignment in a leader's bytes.
 
         Raises:
-            WireError: they are not what their version says.
+            WireError: The bytes do not fit their version.
         """
         read = Reader(raw)
         version = _version(read)

@@ -1,13 +1,14 @@
-"""The bytes that assignors put into a subscription's userData: none of them says what or of which version it is.
+"""userData of subscriptions, by assignor; the bytes name neither their kind nor their version.
 
-    sticky v0           [topic [partition]]                    what the member held, StickyAssignor
+    sticky v0           [topic [partition]]                    partitions that the member held
     sticky v1           [topic [partition]] | int32 generation (KAFKA-7656)
     cooperative-sticky  int32 generation                       of the subscription's own partitions
-    failover            int32 priority                         the highest is preferred; the highest there is by default
+    failover            int32 priority                         the highest is preferred
 
-So a newer version can only append, and what follows is passed over, as Kafka's own assignors do.
-Source: StickyAssignor and CooperativeStickyAssignor of Kafka; the FailoverAssignor of "Understanding Kafka partition
-assignment strategies".
+So a newer version can only append, and bytes behind the known fields are ignored, as Kafka's own
+assignors do. A member without a failover priority has the highest.
+Source: StickyAssignor and CooperativeStickyAssignor of Kafka; the FailoverAssignor of
+"Understanding Kafka partition assignment strategies".
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ DEFAULT_PRIORITY = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyUserData:
-    """What a member of a sticky group held, and since which generation."""
+    """Partitions that a member of a sticky group held, and since which generation."""
 
     held: Partitions
-    generation: int = UNKNOWN_GENERATION  # v0 has none
+    generation: int = UNKNOWN_GENERATION
+    """Generation of the assignment; v0 has none."""
 
     def encode(self, version: int = 1) -> bytes:
-        """The bytes of v0 or v1.
+        """The bytes in v0 or v1.
 
         Raises:
-            WireError: the version is neither, or a value does not fit its field.
+            WireError: The version is neither, or a value does not fit its field.
         """
         if version not in {0, 1}:
             raise WireError(
@@ -52,10 +54,10 @@ class StickyUserData:
 
     @classmethod
     def decode(cls, raw: bytes) -> StickyUserData:
-        """What is followed by no generation is v0's.
+        """Read v1, or v0 when no generation follows.
 
         Raises:
-            WireError: they are neither version's.
+            WireError: The bytes fit neither version.
         """
         read = Reader(raw)
         held = read.topic_partitions()
@@ -63,22 +65,22 @@ class StickyUserData:
 
 
 def encode_generation(generation: int) -> bytes:
-    """The userData of cooperative-sticky; raises `WireError` for what is no int32."""
+    """The userData of cooperative-sticky; raises `WireError` unless the generation is an int32."""
     return int32(generation)
 
 
 def decode_generation(raw: bytes | None) -> int:
-    """The generation in the userData of cooperative-sticky, -1 where there is none; raises `WireError`."""
+    """Generation in userData of cooperative-sticky, -1 without any; raises `WireError`."""
     return _int32_or(raw, UNKNOWN_GENERATION)
 
 
 def encode_priority(priority: int) -> bytes:
-    """The userData of failover; raises `WireError` for what is no int32."""
+    """The userData of failover; raises `WireError` unless the priority is an int32."""
     return int32(priority)
 
 
 def decode_priority(raw: bytes | None) -> int:
-    """The priority in the userData of failover, the highest where there is none; raises `WireError`."""
+    """Priority in userData of failover, the highest without any; raises `WireError`."""
     return _int32_or(raw, DEFAULT_PRIORITY)
 
 

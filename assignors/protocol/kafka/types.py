@@ -1,8 +1,10 @@
-"""Kafka's scalar wire types, read one after another from bytes that are not trusted, and written.
+"""Kafka's scalar wire types: reading them from untrusted bytes, and writing them.
 
-Law: every length is checked against the bytes that are left before anything is made of it, so a few bytes of a stranger's
-never claim more memory than they are. What does not fit is a `WireError`. For rare records, a member's subscription or a
-group's metadata; offset commits are read in columns by `streaming.offsets_topic`.
+Guarantees: every length is checked against the remaining bytes before it is used, so that a few
+foreign bytes never claim more memory than they have. What does not fit raises `WireError`.
+
+This module is for rare records, such as a member's subscription or a group's metadata; offset
+commits are read in columns by `streaming.decoding.offsets_topic`.
 """
 
 # ruff: noqa: D102, D103 - the names are those of Kafka's types.
@@ -23,13 +25,13 @@ Item = TypeVar("Item")
 
 MAX_VARINT_BYTES = 5
 MAX_STRING_BYTES = 2**15 - 1
-"""Bytes of a string: its length is an int16."""
+"""Most bytes of a string: its length is an int16."""
 MIN_TOPIC_BYTES = 6
-"""The least bytes of a topic with partitions: the lengths of its name and of its list."""
+"""Least bytes of a topic with partitions: the lengths of its name and of its list."""
 
 
 class Reader:
-    """A position in bytes that are not trusted."""
+    """Read position in untrusted bytes; every method raises `WireError` for what does not fit."""
 
     __slots__ = ("_at", "_data")
 
@@ -48,11 +50,11 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes are still to be read."""
+        """Number of bytes that are still to be read."""
         return len(self._data) - self._at
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raise `WireError` if any bytes follow."""
         if self.left:
             raise WireError(f"{self.left} trailing bytes")
 
@@ -102,7 +104,7 @@ class Reader:
     def array(
         self, item: Callable[[], Item], *, compact: bool = False, min_bytes: int = 1
     ) -> tuple[Item, ...]:
-        """Items of at least so many bytes each."""
+        """Items of at least `min_bytes` each."""
         size = self.uvarint() - 1 if compact else self.int32()
         return tuple(item() for _ in range(self._checked(size, min_bytes)))
 
@@ -122,7 +124,10 @@ class Reader:
         return {self.uvarint(): self._take(self.uvarint()) for _ in range(count)}
 
     def topic_partitions(self) -> dict[str, tuple[int, ...]]:
-        """Topics with partitions: each topic once, its partitions ascending and distinct; one without any is none."""
+        """Distinct, ascending partitions by topic.
+
+        A topic that is named twice is merged; a topic without partitions is left out.
+        """
         read: dict[str, tuple[int, ...]] = {}
         for topic, partitions in self.array(
             lambda: (self.string(), self.int32s()), min_bytes=MIN_TOPIC_BYTES
@@ -168,7 +173,10 @@ def array(items: Sequence[bytes]) -> bytes:
 
 
 def topic_partitions(partitions: Partitions, topics: Sequence[str]) -> bytes:
-    """The topics in the order given, each with its partitions ascending; one without any is left out."""
+    """The topics in the given order, each with its partitions ascending.
+
+    A topic without partitions is left out.
+    """
     return array(
         [
             string(topic) + _int32s(sorted(partitions[topic]))

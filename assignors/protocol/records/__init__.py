@@ -1,7 +1,7 @@
-"""Every record of our topics, and its bytes.
+"""All records of levelwind's topics, and their bytes.
 
-`encode` gives a record's one canonical form; `decode` never raises: what is malformed is a `Rejection`, a value that its
-reader counts, logs and keeps. A tombstone says that what its key names is gone.
+`encode` writes a record in its one canonical form. `decode` never raises: a malformed message is a
+`Rejection`, a value that its reader counts, logs and keeps. A tombstone ends what its key names.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ Record: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What the key names is gone."""
+    """End of whatever the key names."""
 
     key: Key
 
@@ -137,7 +137,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of record: the parts of its key after the first word, and how its value is read."""
+    """One kind of record: its key's parts after the first word, and how to read its value."""
 
     name: str
     parts: tuple[Literal["name", "number"], ...]
@@ -149,7 +149,7 @@ def _kind(record: type[Record], *parts: Literal["name", "number"]) -> _Kind:
     return _Kind(record.KIND, parts, record.V, record.read)
 
 
-# The kinds of each topic, by the first word of the key.
+# Kinds of records in each topic, by the first word of the key.
 KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     "metadata": {
         "broker": _kind(BrokerRecord, "number"),
@@ -166,7 +166,7 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     },
     "control": {"operator": _kind(OperatorRecord, "name")},
 }
-# Their keys begin with the name of the topic that the record stands in.
+# Topics whose keys are log positions: the topic, partition and offset of a copied record.
 LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
     "dead_letters": _kind(DeadLetter, "number", "number"),
     "replays": _kind(ReplayRecord, "number", "number"),
@@ -174,19 +174,19 @@ LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
 
 
 def encode(record: Record) -> tuple[bytes, bytes]:
-    """The record's key and value; raises `WireError` if a text of it cannot be written as UTF-8."""
+    """The key and value of a record; raises `WireError` if a text cannot be written as UTF-8."""
     return json_fields.dumps(record.key), json_fields.dumps(record.value())
 
 
 def encode_key(key: Key) -> bytes:
-    """The bytes of a key: of a tombstone, say."""
+    """The bytes of a key, for a tombstone or a comparison."""
     return json_fields.dumps(key)
 
 
 def decode(
     topic: TopicKind, key: bytes | None, value: bytes | None
 ) -> Record | Tombstone | Rejection:
-    """The record that a message of a topic of ours holds."""
+    """Decode a message of one of levelwind's topics; value None is a tombstone."""
     try:
         kind, parts = _read_key(topic, key)
         if value is None:
@@ -233,7 +233,10 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
 
 
 def partition_key(key: Key) -> str | None:
-    """The name whose murmur2 places the key's records (see `topics.partition_for`); None: in every partition."""
+    """The name that decides the partition of a key's records (see `topics.partition_for`).
+
+    None for records that every partition has, such as the planner's own.
+    """
     return str(key[1]) if len(key) > 1 else None
 
 
@@ -248,7 +251,7 @@ def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
 
 
 def headers(record: Record, *, epoch: int | None = None) -> list[tuple[str, bytes]]:
-    """The headers that tell a reader which schema applies, and of which epoch the record is."""
+    """Kafka headers of a record: its schema, its content type and its epoch, if it has one."""
     pairs = [
         ("schema", f"{record.KIND}/{record.V}".encode()),
         ("content-type", b"application/json"),

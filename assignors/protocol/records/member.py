@@ -1,6 +1,6 @@
-"""The record of levelwind.members: what a member says about itself."""
+"""Record of levelwind.members: a member's announcement."""
 
-# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 MemberState: TypeAlias = Literal["joining", "active", "left"]
 
 LAST_EPOCH = 2**53
-"""Epochs of members' records end here, so that no stranger can push the planner's counter to its end."""
+"""Highest epoch in a member's record, so that nobody can push the planner's counter to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nack:
-    """A record of the planner's that the member refused."""
+    """A planner's record that the member could not apply."""
 
     epoch: int
+    """Epoch of the record; 0 if unknown."""
     code: str
+    """Why: "unknown-v" or "malformed"."""
 
     def value(self) -> dict[str, object]:
         return {"epoch": self.epoch, "code": self.code}
@@ -33,27 +35,35 @@ class Nack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """A member's announcement, which is its heartbeat and its acknowledgement too."""
+    """A member's announcement: its properties, heartbeat and acknowledgement."""
 
     KIND: ClassVar = "member"
     V: ClassVar = 1
 
     group: str
     instance: str
+    """Name of the member, the same in all its lives."""
     incarnation: str
+    """Random identifier of this life."""
     client: str
     client_version: str
     topics: tuple[str, ...]
+    """Topics that the member subscribes to."""
     rack: str | None
     priority: int
+    """Rank for strategies that prefer members: a higher number is preferred."""
     capacity: float
+    """Share of the load that the member can take, relative to the others; above 0."""
     state: MemberState
     acked_epoch: int
     """The `member_epoch` of the last record applied; 0 before the first."""
     owned: Partitions
+    """Everything that the member may be using."""
     nack: Nack | None
+    """The last record that the member could not apply; None after one that it could."""
     features: tuple[str, ...]
     heartbeat: int
+    """Number of the announcement in this life."""
 
     @property
     def key(self) -> Key:

@@ -1,6 +1,6 @@
-"""Records of levelwind.metadata: what the observer saw of brokers, topics and offsets."""
+"""Records of levelwind.metadata: brokers, topics and offsets as the observer saw them."""
 
-# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ Key: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRecord:
-    """A broker and its rack; one that went away keeps its last known rack."""
+    """A broker and its rack; an offline broker keeps its last known rack."""
 
     KIND: ClassVar = "broker"
     V: ClassVar = 1
 
     broker: int
     at: int
+    """When the broker was seen, in milliseconds since the epoch."""
     rack: str | None
     online: bool
 
@@ -54,13 +55,17 @@ class TopicRecord:
 
     topic: str
     at: int
+    """When the layout was seen, in milliseconds since the epoch."""
     id: str
+    """Kafka's topic id, which a topic recreated under the same name does not share."""
     leader: tuple[int, ...]
-    """-1: none."""
+    """Broker that leads each partition; -1 without a leader."""
     replicas: tuple[tuple[int, ...], ...]
+    """Brokers of each partition's replicas."""
     isr: tuple[tuple[int, ...], ...]
+    """Brokers of each partition's in-sync replicas."""
     racks: tuple[tuple[str, ...], ...]
-    """The set of replica racks, sorted."""
+    """Sorted, distinct racks of each partition's replicas."""
 
     @property
     def key(self) -> Key:
@@ -101,22 +106,37 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsRecord:
-    """A sample of a topic's offsets; the lists but `offsets_topic_ends` are indexed by partition, -1 where it could not be read."""
+    """A sample of a topic's offsets.
+
+    Lists are indexed by partition, except for `offsets_topic_ends`; -1 is an offset that could not
+    be read.
+    """
 
     KIND: ClassVar = "offsets"
     V: ClassVar = 2
 
     topic: str
     at: int
+    """When the offsets were sampled, in milliseconds since the epoch."""
     id: str
+    """Kafka's topic id."""
     begin: tuple[int, ...]
+    """Log start offset of each partition."""
     stable: tuple[int, ...]
+    """Last stable offset of each partition."""
     high: tuple[int, ...]
+    """High watermark of each partition; at least `stable` where both are known."""
     data_end: tuple[int, ...] | None = None
-    """Where the records end that a read_committed consumer is given, below `stable` where only markers and aborted
-    transactions follow; -1 where nobody has looked."""
+    """Offset behind the last record that a read_committed consumer gets.
+
+    It is below `stable` where only markers and aborted transactions follow; -1 where unknown. None
+    if no partition has one.
+    """
     offsets_topic_ends: tuple[int, ...] | None = None
-    """The stable end of each partition of the offsets topic at that time: the commits below it had been made."""
+    """Last stable offset of each partition of `__consumer_offsets` at the time of the sample.
+
+    Commits below these offsets were made before the sample. None if one is unknown.
+    """
 
     @property
     def key(self) -> Key:
@@ -156,7 +176,7 @@ class OffsetsRecord:
 
 
 def same_length(**columns: tuple[object, ...]) -> None:
-    """Refuse columns that are not all indexed by the same partitions."""
+    """Raise `WireError` unless all columns have the same length."""
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
         raise WireError(f"lists of one topic differ in length: {lengths}")

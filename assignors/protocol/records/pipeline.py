@@ -1,6 +1,6 @@
-"""Records that the pipeline writes: lag, triggers and what it could not read."""
+"""Records that the pipeline writes: lag, triggers and dead letters."""
 
-# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 EndKind: TypeAlias = Literal["stable", "high"]
 TriggerKind: TypeAlias = Literal["racks", "skew"]
 OptionalFloats: TypeAlias = "tuple[float | None, ...]"
-"""By partition."""
+"""Numbers by partition; None where a partition has no value."""
 
 EXACT_INTEGERS_BELOW = 2.0**53
+"""Below it a float represents every integer exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRecord:
-    """A group's lag in a topic, true at `at`; the lists but `stale`, `seconds_lower_bound` and `members` are indexed by partition."""
+    """A group's lag in a topic at one time.
+
+    Lists are indexed by partition, except for `stale`, `seconds_lower_bound` and `members`. Offsets
+    are next offsets: of the record to be read or written next.
+    """
 
     KIND: ClassVar = "lag"
     V: ClassVar = 2
@@ -35,40 +40,60 @@ class LagRecord:
     group: str
     topic: str
     at: int
+    """Time at which the lag holds, in milliseconds since the epoch."""
     id: str
+    """Kafka's topic id, which a topic recreated under the same name does not share."""
     end_kind: EndKind
+    """Offset that `end` samples: the last stable offset or the high watermark."""
     committed: tuple[int, ...]
-    """-1: none."""
+    """Committed offset of each partition; -1 without a commit."""
     committed_at: tuple[int, ...]
-    """-1: none."""
+    """Time of each commit in milliseconds since the epoch; -1 without a commit."""
     begin: tuple[int, ...]
+    """Log start offset of each partition; -1 where unknown."""
     end: tuple[int, ...]
+    """End of each partition, as `end_kind` defines it; -1 where unknown."""
     lag: tuple[int, ...]
+    """Offsets between the commit and the end of each partition."""
     lost: tuple[int, ...]
+    """Offsets of each partition that were deleted before the group read them."""
     stale: tuple[int, ...]
-    """The partitions whose commit is beyond the sampled end."""
+    """Partitions whose commit is beyond the sampled end."""
     racks: tuple[tuple[str, ...], ...]
+    """Racks of each partition's replicas."""
     source: Mapping[str, int]
-    """By "topic/partition" of the input, the offset up to which it was read."""
+    """Offset up to which each input partition was read, by "topic/partition"."""
     rate: OptionalFloats | None = None
-    """Records that arrive a second, over the last minute; None where there is nothing yet to compare with."""
+    """Records that arrive per second, over the last minute.
+
+    None for a partition, or for all, as long as there is no earlier sample to compare with.
+    """
     velocity: OptionalFloats | None = None
-    """Offsets that the group commits its way forward a second, over the same minute."""
+    """Offsets per second by which the group's commits advance, over the same minute."""
     seconds: OptionalFloats | None = None
-    """For how long, at `at`, the next record to be read has been there; 0 without lag."""
+    """Seconds for which the next record to be read has been waiting at `at`; 0 without lag."""
     seconds_lower_bound: tuple[int, ...] = ()
-    """The partitions whose `seconds` go back beyond what is remembered: it is so many at least."""
+    """Partitions whose `seconds` is only a lower bound: the wait began before the known history."""
     end_read_at: tuple[int, ...] | None = None
-    """When each end was last read, -1: never; None: each at `at`."""
+    """Time at which each end was last read, in milliseconds since the epoch; -1 for never.
+
+    None if every end was read at `at`.
+    """
     data_end: tuple[int, ...] | None = None
-    """Where the records end that are to be read, if that is known to be before the end, where only markers and aborted
-    transactions follow: the lag ends there; -1: at the end."""
+    """Offset behind the last record to be read, where it is known to be below the end.
+
+    Only markers and aborted transactions follow, so the lag ends there. -1 where the records end at
+    the end; None if they do in every partition.
+    """
     members: tuple[str, ...] = ()
-    """Those that own some of the partitions, and"""
+    """Instances that own some of the partitions."""
     owner: tuple[int, ...] | None = None
-    """which of them owns each, -1: nobody; None: nobody owns any, as far as is known."""
+    """Index into `members` of each partition's owner; -1 without an owner.
+
+    None if no owner is known of any partition.
+    """
     local: tuple[bool | None, ...] | None = None
-    """Whether the owner's rack holds a replica; None where it has none, or racks are not known."""
+    """Whether the owner's rack holds a replica; None without an owner or with unknown racks."""
 
     @property
     def key(self) -> Key:
@@ -160,7 +185,7 @@ class LagRecord:
 
 
 def _short(figure: float | None) -> float | None:
-    """Whole numbers without their ".0": most are 0."""
+    """Whole numbers as integers, which saves the ".0": most figures are 0."""
     return (
         int(figure)
         if figure is not None and abs(figure) < EXACT_INTEGERS_BELOW and figure.is_integer()
@@ -170,7 +195,7 @@ def _short(figure: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackChange:
-    """A partition's set of replica racks at the last plan, and now."""
+    """Replica racks of a partition at the last plan (`before`) and now (`after`)."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -178,13 +203,13 @@ class RackChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RacksEvidence:
-    """Which partitions' replica racks differ from those of the last plan."""
+    """Partitions whose replica racks differ from those of the last plan, by topic and number."""
 
     topics: Mapping[str, Mapping[int, RackChange]]
 
     @property
     def partitions(self) -> int:
-        """How many partitions changed."""
+        """Number of partitions that changed."""
         return sum(map(len, self.topics.values()))
 
     def value(self) -> dict[str, object]:
@@ -222,18 +247,22 @@ def _number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkewEvidence:
-    """How unevenly a group's lag lay on its members."""
+    """Uneven distribution of a group's lag over its members."""
 
     skew: float
+    """Largest load of a member, relative to the mean."""
     threshold: float
+    """Skew from which the trigger is raised."""
     lag: int
+    """Lag of the whole group, in offsets."""
     floor: int
+    """Lag of the group below which skew does not count."""
     members: Mapping[str, int]
-    """Lag by instance."""
+    """Lag by instance, in offsets."""
     seconds: float | None = None
-    """For how long the record has been there that has waited longest, and"""
+    """Seconds for which the record that has waited longest has been there; None if unknown."""
     floor_seconds: float | None = None
-    """from when that counts, however small the lag is; None: not said."""
+    """Wait in seconds from which skew counts, however small the lag is; None if there is none."""
 
     def value(self) -> dict[str, object]:
         optional = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
@@ -260,16 +289,19 @@ class SkewEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRecord:
-    """A cause to plan a group anew: it stands while the cause stands, and ends with a tombstone."""
+    """A cause to plan a group again: active until a tombstone clears it."""
 
     KIND: ClassVar = "trigger"
     V: ClassVar = 1
 
     group: str
     at: int
+    """Time of the evidence, in milliseconds since the epoch."""
     since: int
+    """Time since which the cause has lasted, in milliseconds since the epoch."""
     evidence: RacksEvidence | SkewEvidence
     source: Mapping[str, int]
+    """Offset up to which each input partition was read, by "topic/partition"."""
 
     @property
     def kind(self) -> TriggerKind:
@@ -309,12 +341,13 @@ class TriggerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(CopiedRecord):
-    """A record of some topic that could not be read, kept whole, with the reason."""
+    """A record of some topic that could not be read, kept whole with the reason."""
 
     KIND: ClassVar = "dead_letter"
     V: ClassVar = 1
 
     at: int
+    """Timestamp of the record, in milliseconds since the epoch."""
     reason: str
 
     def value(self) -> dict[str, object]:

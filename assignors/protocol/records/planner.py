@@ -1,6 +1,6 @@
-"""Records of levelwind.assignments and levelwind.control: what the planner decided, and what an operator asked."""
+"""Records of levelwind.assignments (the planner's decisions) and levelwind.control (requests)."""
 
-# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Score: TypeAlias = "Mapping[str, float | None]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerRecord:
-    """The planner that leads; written into every partition, before anything else of its epoch."""
+    """The leading planner; written to every partition, before anything else of its epoch."""
 
     KIND: ClassVar = "planner"
     V: ClassVar = 1
@@ -33,6 +33,7 @@ class PlannerRecord:
     planner_epoch: int
     instance: str
     started_at: int
+    """When the planner took over, in milliseconds since 1970."""
 
     @property
     def key(self) -> Key:
@@ -57,15 +58,16 @@ class PlannerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRacks:
-    """The replica racks that a plan rested on.
+    """Replica racks that a plan was computed from.
 
-    Written as the distinct sets and, for each partition, which of them is its: partitions are many, sets are few.
+    Written as the distinct sets, and the index of its set for each partition: partitions are many,
+    sets are few.
     """
 
     at: int
-    """Of the topic's record."""
+    """Time of the topic's record, in milliseconds since the epoch."""
     racks: tuple[tuple[str, ...], ...]
-    """By partition."""
+    """Sorted racks of each partition's replicas."""
 
     def value(self) -> dict[str, object]:
         sets = sorted(set(self.racks))
@@ -85,9 +87,11 @@ class PlannedTopic:
     """A topic as the plan saw it."""
 
     id: str
+    """Kafka's topic id."""
     partitions: int
+    """Number of partitions."""
     racks: PlannedRacks | None = None
-    """None: written before plans said so."""
+    """Replica racks; None if the plan did not record any."""
 
     def value(self) -> dict[str, object]:
         racks = None if self.racks is None else self.racks.value()
@@ -106,14 +110,14 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedObjective:
-    """What a plan is worth in one respect, and what no plan can do better than."""
+    """Value of a plan in one objective, with a bound that no plan can beat; less is better."""
 
     value: float
     bound: float
     bound_kind: str
-    """What the bound rests on."""
+    """Argument that proves the bound."""
     partitions: tuple[str, ...]
-    """That alone make it so, as topic-number."""
+    """Partitions that alone force the bound, as topic-number."""
 
     @classmethod
     def read(cls, fields: Fields) -> CertifiedObjective:
@@ -127,14 +131,16 @@ class CertifiedObjective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCertificate:
-    """How good a plan is, provably."""
+    """Proof of how good a plan is."""
 
     complete: bool
+    """Whether the search was not cut short."""
     cut_by: tuple[str, ...]
-    """What kept it from being better: time, moves."""
+    """Limits that cut the search short: "time", "moves"."""
     objectives: Mapping[str, CertifiedObjective]
+    """Objectives by name."""
     summary: tuple[str, ...]
-    """The same in an operator's words."""
+    """The certificate in sentences for operators."""
 
     def value(self) -> dict[str, object]:
         return {
@@ -164,7 +170,7 @@ class PlanCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
-    """A group's plan: why it was made, from what, and what it is worth."""
+    """A group's plan: its cause, its inputs and its scores."""
 
     KIND: ClassVar = "group"
     V: ClassVar = 2
@@ -172,20 +178,29 @@ class GroupRecord:
     group: str
     mode: Mode
     planner_epoch: int
+    """Epoch of the planner that made the plan."""
     group_epoch: int
+    """Epoch of the plan; with `planner_epoch` it strictly increases."""
     plan_id: str
     strategy: str
     cause: str
+    """Why the plan was made: membership, topics, operator, racks or skew."""
     lag_at: int | None
+    """Time of the oldest lag in the plan's input, in milliseconds since the epoch."""
     metadata_at: int | None
+    """Time of the newest topic layout in the plan's input, in milliseconds since the epoch."""
     topics: Mapping[str, PlannedTopic]
     members: tuple[PlannedMember, ...]
     before: Score | None
+    """Scores of the assignment before the plan, by name."""
     after: Score | None
+    """Scores of the planned assignment, by name."""
     computed_at: int
+    """When the plan was made, in milliseconds since the epoch."""
     digest: str
+    """Hash of group, epoch and assignment."""
     certificate: PlanCertificate | None = None
-    """None: the strategy gives none, or the plan was written before there were any."""
+    """Proof of how good the plan is; None if the strategy gives none."""
 
     @property
     def key(self) -> Key:
@@ -270,7 +285,7 @@ def _read_member(fields: Fields) -> PlannedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """What one incarnation may own, is to get later, and must still give up."""
+    """Partitions that one incarnation may own, will get later, and must still give up."""
 
     KIND: ClassVar = "member_assignment"
     V: ClassVar = 1
@@ -281,14 +296,19 @@ class MemberAssignment:
     planner_epoch: int
     group_epoch: int
     member_epoch: int
-    """The group epoch at which this record last changed: what the member acknowledges."""
+    """Group epoch at which this record last changed; the member acknowledges it."""
     state: AssignmentState
     assigned: Partitions
+    """Partitions that the incarnation may own now."""
     pending: Partitions
+    """Partitions of its share that another incarnation has not released yet."""
     revoking: Partitions
+    """Partitions that it must give up and has not yet."""
     rack: str | None
     capacity: float
+    """Share of the load that the member can take, relative to the others."""
     reason: str
+    """Why the record changed, as free text."""
 
     @property
     def key(self) -> Key:
@@ -331,16 +351,19 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRecord:
-    """What an operator asked for a group."""
+    """An operator's request for a group."""
 
     KIND: ClassVar = "operator"
     V: ClassVar = 1
 
     group: str
     at: int
+    """When the operator asked, in milliseconds since the epoch."""
     by: str
+    """Name of the operator's account."""
     action: Action
     reason: str
+    """The operator's reason, as free text."""
 
     @property
     def key(self) -> Key:

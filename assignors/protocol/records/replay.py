@@ -1,10 +1,11 @@
-"""Records of levelwind.replays: what an operator gives the pipeline to read once more.
+"""Record of levelwind.replays: a record that the pipeline is to read once more.
 
-A replay carries the record as it stands at its place, whole, and `until`: up to where its partition holds no newer record
-of the same key. So the pipeline, which orders by place, knows what the replay may take the place of.
+A replay carries the whole original record, and `until`: the offset up to which its partition holds
+no newer record of the same key. So the pipeline, which orders records by log position, knows which
+state the replay may replace.
 """
 
-# ruff: noqa: D102 - key, value and read are the same three of every record: its key, its JSON, and the way back.
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRecord(CopiedRecord):
-    """A record that could not be read once, to be read again."""
+    """A record that could not be read at first, to be read again."""
 
     KIND: ClassVar = "replay"
     V: ClassVar = 1
 
     at: int
-    """When it was asked for."""
+    """When the replay was requested, in milliseconds since the epoch."""
     timestamp: int
-    """The record's own."""
+    """The original's own timestamp, in milliseconds since the epoch."""
     until: int
-    """Below this offset of its partition, no record behind it has its key."""
+    """Offset below which no later record of the partition has the same key; above `offset`."""
 
     def value(self) -> dict[str, object]:
         return {

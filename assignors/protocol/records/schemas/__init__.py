@@ -1,4 +1,7 @@
-"""The JSON Schemas of the records, one a kind, for readers in any language; `$defs/key` is the key's."""
+"""JSON Schemas of the records, one per kind, for readers in any language.
+
+The schema of the key is at `$defs/key`.
+"""
 
 import json
 from importlib import resources
@@ -6,6 +9,6 @@ from typing import Any
 
 
 def load(kind: str) -> dict[str, Any]:
-    """The schema of a kind of record, named by its class's `KIND`."""
+    """The schema of a kind of record, named by the `KIND` of its class."""
     document: dict[str, Any] = json.loads((resources.files(__name__) / f"{kind}.json").read_text())
     return document
