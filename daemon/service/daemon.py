@@ -1,13 +1,12 @@
-"""The daemon: reads the clock, hears the topics, lets the control decide, and performs what it decided.
+"""The daemon's process: starts all parts, loops over events, performs the control's effects, stops.
 
-One thread owns the control's state: the main one. The observer's jobs, the log reader and the signals only post to its
-mailbox or set a flag. It leads once everything that stood in our topics has been read after it became the planner.
+One thread owns the control's state: the main one. The observer's jobs, the topic follower and the
+signals only post to its mailbox or set a flag.
 """
 
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -25,27 +24,23 @@ from tenacity import (
     wait_exponential,
 )
 
-from assignors.protocol.records import partition_key, partitions_for
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
     ControlState,
     Fenced,
     Publish,
-    ReaderStatus,
-    RecordReceived,
     Recovered,
     Ticked,
     step,
 )
 from daemon.errors import (
     ClusterUnavailableError,
-    ConfigurationError,
     FencedError,
     LevelwindError,
     PipelineFailedError,
 )
-from daemon.kafka import topic_setup as our_topics
+from daemon.kafka import topic_setup
 from daemon.kafka.publisher import Publisher
 from daemon.kafka.record_writer import outgoing
 from daemon.kafka.topic_follower import TopicFollower
@@ -60,6 +55,7 @@ from daemon.service.metrics import (
     Metrics,
     serve,
 )
+from daemon.service.record_intake import RecordIntake
 from daemon.shutdown import stop_on_signals
 from daemon.telemetry.log_events import level_of
 from daemon.telemetry.logger import Logger
@@ -68,8 +64,8 @@ from deploy.errors import SetupError
 from deploy.jars import classpath
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
@@ -79,21 +75,26 @@ if TYPE_CHECKING:
         Event,
     )
     from daemon.kafka.record_writer import OutgoingRecord
-    from daemon.kafka.topic_reader import ConsumedRecord
     from daemon.shutdown import StopEvent
 
 log = Logger()
 
-TICK = 0.5
-PUBLISH_WITHIN = 5.0
-"""Seconds for one try; a daemon that is asked to stop looks up between two."""
+TICK_SECONDS = 0.5
+"""The control handles a tick at most this often."""
+
+LATEST_TICK_SECONDS = 2.0
+"""Under a steady stream of records a tick is handled this late, before all records are."""
+
+PUBLISH_TIMEOUT_SECONDS = 5.0
+"""How long one attempt to publish may take; between two the daemon looks whether it is to stop."""
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT.
+    """Run the daemon until SIGTERM or SIGINT.
 
     Raises:
-        LevelwindError: it cannot start or go on; it has been logged, and its text says whose fault it is.
+        LevelwindError: the daemon cannot start or go on. The error has been logged, and its text
+            says whose fault it is.
     """
     log.info(
         "daemon.started",
@@ -102,178 +103,135 @@ def run(settings: Settings) -> None:
         version=version("levelwind"),
     )
     try:
-        with stop_on_signals() as stop, ExitStack() as stack:
-            _run(settings, stop, stack)
+        with stop_on_signals() as stop, ExitStack() as on_exit:
+            _start(settings, stop, on_exit).loop()
     except KeyboardInterrupt:
         pass  # asked to stop while it was starting
     except LevelwindError as error:
-        log.error("daemon.failed", error=str(error))  # noqa: TRY400 - its text says it all; a trace would bury it
+        log.error("daemon.failed", error=str(error))  # noqa: TRY400 - the text says it all
         raise
     log.info("daemon.stopped", reason="asked to")
 
 
-def _run(settings: Settings, stop: StopEvent, stack: ExitStack) -> None:
-    client = settings.client()
+# Start.
+
+
+def _start(settings: Settings, stop: StopEvent, on_exit: ExitStack) -> Daemon:
+    """Start every part of the daemon; `on_exit` stops them in the reverse order."""
     ensure_writable(settings.state_dir, "state_dir")
+    metrics = _serve_metrics(settings, on_exit)
+    partitions = _ensure_topics(settings)
+    # The pipeline is started first: it takes longest and needs nothing of what follows.
+    pipeline = _start_pipeline(settings, metrics, on_exit)
+    publisher = _become_planner(settings, on_exit)
+    mailbox = _follow_topics(settings, partitions, on_exit)
+    _start_observer(settings, metrics, on_exit)
+    on_exit.callback(pipeline.ask_to_stop)  # runs first: the rest is closed while Spark ends
+    stop.polled = True
+    daemon = Daemon(settings, partitions, mailbox, publisher, pipeline, metrics, stop)
+    metrics.show(daemon.leading_state)
+    return daemon
+
+
+def _serve_metrics(settings: Settings, on_exit: ExitStack) -> Metrics:
     metrics = Metrics(version("levelwind"), now=time.time)
     if settings.metrics.listen:
-        served = serve(settings.metrics.listen, metrics.registry)
-        stack.callback(served.close)
-        log.info("metrics.listening", address=served.address)
-    partitions = our_topics.ensure_topics(client, settings.topics, settings.topic, log)
-    our_topics.ensure_offsets_topic(
-        client, settings.topic, f"{settings.prefix}probe"
-    )  # makes sure of it
-
-    # Started first, since it takes longest; it needs nothing of what follows.
-    child = PipelineChild(
-        settings,
-        _spark_jars(),
-        Attempts(allowed=settings.pipeline.restarts, window=settings.pipeline.restart_window),
-        metrics.on_pipeline_event,
-    )
-    stack.callback(child.stop)
-    child.watch(time.monotonic())
-
-    publisher = Publisher(client, settings.topics, timeout=PUBLISH_WITHIN, log=log)
-    stack.callback(publisher.close)
-    _patiently(settings.topic.timeout)(publisher.init)
-
-    mailbox: Mailbox[Event | BaseException] = Mailbox()
-    reader = _reader(settings, partitions, mailbox)
-    stack.callback(reader.stop)
-    stack.callback(mailbox.close)  # before the reader is waited for: it may wait for the mailbox
-    reader.start()
-
-    _observe(settings, stack, metrics)
-    stack.callback(child.ask_to_stop)  # runs first, so that the rest is closed while Spark ends
-    stop.polled = True
-    daemon = Daemon(settings, partitions, publisher, stop, metrics)
-    metrics.show(daemon.leading_state)
-    _loop(daemon, mailbox, child, stop)
+        server = serve(settings.metrics.listen, metrics.registry)
+        on_exit.callback(server.close)
+        log.info("metrics.listening", address=server.address)
+    return metrics
 
 
-def _loop(
-    daemon: Daemon,
-    mailbox: Mailbox[Event | BaseException],
-    child: PipelineChild,
-    stop: threading.Event,
-) -> None:
-    ticked_at = float("-inf")
-    while not stop.is_set():
-        heard = mailbox.take(TICK)
-        for event in heard:
-            if isinstance(event, BaseException):
-                raise event
-            daemon.handle(event)
-            if stop.is_set():
-                return
-        since = time.monotonic() - ticked_at
-        # Time passes for the control only when it has heard all that was said before; under a steady stream, at last.
-        if since >= TICK and (not heard or not mailbox.waiting or since >= 4 * TICK):
-            ticked_at = time.monotonic()
-            child.watch(ticked_at)
-            daemon.handle(Ticked())
+def _ensure_topics(settings: Settings) -> Mapping[str, int]:
+    """Create levelwind's topics and `__consumer_offsets` where they are missing.
+
+    Returns:
+        The number of partitions of each of levelwind's topics, by name.
+    """
+    client = settings.client()
+    partitions = topic_setup.ensure_topics(client, settings.topics, settings.topic, log)
+    topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
+    return partitions
 
 
-def _spark_jars() -> tuple[Path, ...]:
+def _start_pipeline(settings: Settings, metrics: Metrics, on_exit: ExitStack) -> PipelineChild:
     try:
-        return classpath("spark")
+        jars = classpath("spark")
     except SetupError as error:
         raise PipelineFailedError(str(error)) from error
+    attempts = Attempts(allowed=settings.pipeline.restarts, window=settings.pipeline.restart_window)
+    pipeline = PipelineChild(settings, jars, attempts, metrics.on_pipeline_event)
+    on_exit.callback(pipeline.stop)
+    pipeline.watch(time.monotonic())
+    return pipeline
 
 
-def _patiently(timeout: float) -> Retrying:
-    return Retrying(
+def _become_planner(settings: Settings, on_exit: ExitStack) -> Publisher:
+    publisher = Publisher(
+        settings.client(), settings.topics, timeout=PUBLISH_TIMEOUT_SECONDS, log=log
+    )
+    on_exit.callback(publisher.close)
+    Retrying(
         retry=retry_if_exception_type(ClusterUnavailableError),
-        stop=stop_after_delay(timeout),
+        stop=stop_after_delay(settings.topic.timeout),
         wait=wait_exponential(max=2),
         reraise=True,
-    )
+    )(publisher.init)
+    return publisher
 
 
-def _reader(
-    settings: Settings, partitions: Mapping[str, int], mailbox: Mailbox[Event | BaseException]
-) -> TopicFollower:
-    """Make the reader: what it reads before it has caught up is one event, then each record is."""
-    before: list[tuple[TopicKind, Record | Tombstone]] = []
-    caught_up = threading.Event()
-
-    def entry(read: ConsumedRecord) -> None:
-        if _misplaced(read, settings, partitions):
-            return
-        if not caught_up.is_set():
-            before.append((read.kind, read.record))
-            return
-        # Every record is a state, which a newer one of its key replaces; an operator's word must not be lost to the
-        # tombstone that takes an older one back.
-        key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
-        mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
-
-    def done() -> None:
-        caught_up.set()
-        mailbox.put("recovered", Recovered(records=tuple(before)))
-        before.clear()
-
-    return TopicFollower(
+def _follow_topics(
+    settings: Settings, partitions: Mapping[str, int], on_exit: ExitStack
+) -> Mailbox[Event | BaseException]:
+    """Start to read levelwind's topics; the records arrive in the mailbox."""
+    mailbox: Mailbox[Event | BaseException] = Mailbox()
+    intake = RecordIntake(settings.topics, partitions, mailbox, log)
+    follower = TopicFollower(
         client_config=settings.client(),
         topics=settings.topics,
-        on_record=entry,
-        on_caught_up=done,
-        on_connection=lambda hears: mailbox.put("listening", ReaderStatus(reading=hears)),
-        on_crash=lambda error: mailbox.put("death", error),
+        on_record=intake.on_record,
+        on_caught_up=intake.on_caught_up,
+        on_connection=intake.on_connection,
+        on_crash=intake.on_crash,
         log=log,
     )
+    on_exit.callback(follower.stop)
+    on_exit.callback(mailbox.close)  # runs before follower.stop: the follower may wait for room
+    follower.start()
+    return mailbox
 
 
-def _misplaced(read: ConsumedRecord, settings: Settings, partitions: Mapping[str, int]) -> bool:
-    """Say of a record about a group that it stands where none of that group's should.
-
-    A topic of ours that was given more partitions has old records in the wrong places. Whether they are the newest of
-    their key nobody can tell, and who owns what rests on those of the planner: with such a topic no daemon starts.
-
-    Raises:
-        ConfigurationError: it is one of the planner's.
-    """
-    topic = settings.topics.name(read.kind)
-    if read.kind not in {"assignments", "members"}:
-        return False
-    if read.partition in partitions_for(read.kind, read.record.key, partitions[topic]):
-        return False
-    name = partition_key(read.record.key)
-    if read.kind == "assignments":
-        raise ConfigurationError(
-            f"{topic} was given more partitions since {name!r} was planned: its records are in the wrong ones. "
-            "Stop the consumers that follow, delete the topic, and start again"
-        )
-    log.warning("record.misplaced", topic=topic, partition=read.partition, name=name)
-    return True
-
-
-def _observe(settings: Settings, stack: ExitStack, metrics: Metrics) -> None:
+def _start_observer(settings: Settings, metrics: Metrics, on_exit: ExitStack) -> None:
     observer = Observer(settings.client(), settings.topics, settings.observer, log, metrics.on_tick)
-    stack.callback(observer.close)
+    on_exit.callback(observer.close)
     scheduler = BackgroundScheduler(timezone="UTC")
     observer.schedule(scheduler)
     scheduler.start()
-    stack.callback(scheduler.shutdown)
+    on_exit.callback(scheduler.shutdown)
 
 
 class Daemon:
-    """The control's state and the hands that do what it decides; for one thread."""
+    """The main loop: takes events, lets the control decide, and performs the effects.
+
+    One thread owns the control's state and calls every method but `leading_state`.
+    """
 
     def __init__(
         self,
         settings: Settings,
         partitions: Mapping[str, int],
+        mailbox: Mailbox[Event | BaseException],
         publisher: Publisher,
-        stop: threading.Event,
+        pipeline: PipelineChild,
         metrics: Metrics,
+        stop: threading.Event,
     ) -> None:
-        self._metrics = metrics
         self._topics = settings.topics
         self._partitions = partitions
+        self._mailbox = mailbox
         self._publisher = publisher
+        self._pipeline = pipeline
+        self._metrics = metrics
         self._stop = stop
         self._leading = False
         self._state = ControlState(
@@ -284,11 +242,46 @@ class Daemon:
         )
 
     def leading_state(self) -> ControlState | None:
-        """Return the control's state, None until it leads; for any thread, since it is replaced and never changed."""
+        """Return the control's state, None until the daemon leads.
+
+        For any thread: the state is replaced and never changed.
+        """
         return self._state if self._leading else None
+
+    # Loop.
+
+    def loop(self) -> None:
+        """Handle events until the daemon is asked to stop.
+
+        A tick tells the control that time has passed and that every record before it has been
+        handled, so it waits until the mailbox is empty, but not for longer than
+        `LATEST_TICK_SECONDS`.
+
+        Raises:
+            LevelwindError: the daemon cannot go on.
+        """
+        ticked_at = float("-inf")
+        while not self._stop.is_set():
+            events = self._mailbox.take(TICK_SECONDS)
+            for event in events:
+                if isinstance(event, BaseException):
+                    raise event
+                self.handle(event)
+                if self._stop.is_set():
+                    return
+            since = time.monotonic() - ticked_at
+            drained = not events or not self._mailbox.waiting
+            if since >= LATEST_TICK_SECONDS or (drained and since >= TICK_SECONDS):
+                ticked_at = time.monotonic()
+                self._pipeline.watch(ticked_at)
+                self.handle(Ticked())
 
     def handle(self, event: Event) -> None:
         """Let the control take one step, and perform its effects in their order.
+
+        Events before `Recovered` are dropped: the daemon leads once it has read everything that its
+        topics held after it became the planner. A daemon that is asked to stop performs no further
+        effect; nothing that was not published has been logged, and a later daemon decides it again.
 
         Raises:
             FencedError: another planner has taken over.
@@ -300,38 +293,40 @@ class Daemon:
         self._state, effects = step(self._state, event, clock)
         for effect in effects:
             if self._stop.is_set():
-                return  # what was not published was not said either: a later daemon decides it again
+                return
             self._perform(effect)
+
+    # Effects.
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Publish(records=records):
-                self._publish(
-                    [
-                        message
-                        for kind, record in records
-                        for message in outgoing(
-                            self._topics, kind, record, self._partitions[self._topics.name(kind)]
-                        )
-                    ]
-                )
+                self._publish([m for kind, record in records for m in self._outgoing(kind, record)])
             case LogEvent(event, fields):
                 self._metrics.on_log_event(event, fields)
                 getattr(log, level_of(event))(event, **fields)
             case Fenced(planner=planner):
                 raise FencedError(
-                    f"another daemon, {planner.instance}, plans for this cluster since its epoch {planner.planner_epoch}"
+                    f"another daemon, {planner.instance}, plans for this cluster since its epoch"
+                    f" {planner.planner_epoch}"
                 )
 
+    def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[OutgoingRecord]:
+        return outgoing(self._topics, kind, record, self._partitions[self._topics.name(kind)])
+
     def _publish(self, records: Sequence[OutgoingRecord]) -> None:
-        """Publish a step. The state has moved on already, so it is tried until it is done: assignments freeze meanwhile."""
+        """Publish the records of one step.
+
+        The state has moved on already, so publishing is tried until it succeeds or the daemon is
+        asked to stop; assignments stay as they are meanwhile.
+        """
         try:
             Retrying(
                 retry=retry_if_exception_type(ClusterUnavailableError),
                 wait=wait_exponential(max=10),
                 sleep=sleep_using_event(self._stop),
                 stop=stop_when_event_set(self._stop),
-                before_sleep=_say_retry,
+                before_sleep=_log_retry,
             )(self._publisher.publish, records)
         except RetryError:
             log.warning(
@@ -340,7 +335,7 @@ class Daemon:
             )
 
 
-def _say_retry(attempt: Any) -> None:
+def _log_retry(attempt: Any) -> None:
     log.warning(
         "publisher.retrying",
         error=str(attempt.outcome.exception()),
