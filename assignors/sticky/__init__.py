@@ -1,9 +1,11 @@
-"""`sticky`: balanced, near, and with as few moves as that allows; and what other strategies take from it.
+"""`sticky`: balanced, rack-local, with minimal movement; and the parts that other strategies reuse.
 
-`plan` is the strategy. `equal` and `unequal` make its plans, for members that read the same and for others: from scratch
-round Kafka's `circle`, else what is held stays and the rest is sent near (`transport`) or filled up (`pour`). Then `chains`
-bring near what is still far, and `cycles` make the plan the best of its kind, both over one `network` of who can pass what
-to whom; `piles` are what members have to pass on.
+`sticky_plan` is the strategy. `equal_subscriptions` and `mixed_subscriptions` compute its owners:
+from scratch as `kafka_walk` does, otherwise keeping claims, placing the rest rack-locally
+(`rack_flow`) or with the least loaded readers (`fill`). `transfer_chains` then makes remote
+partitions local, and `transfer_cycles` makes the plan optimal among plans of equal loads; both
+search the `transfer_graph` over each member's `member_stacks`. The package knows the problem, but
+no strategy and no wire.
 """
 
 from assignors.sticky.sticky_plan import (

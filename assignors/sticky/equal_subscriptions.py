@@ -1,9 +1,10 @@
 """The sticky plan where all members read the same topics.
 
-Law: with q, e = divmod(P, M), e members have q + 1 partitions and the others q. From scratch it is Kafka's plan, step by
-step. With claims, every one that balance allows is kept, the rest is placed near, and then no exchange is left that would
-bring more partitions near, or as many with fewer moves. But a group at rest, whose claims are balanced and leave nothing
-out, moves no partition that is near: so what Kafka places from scratch stays.
+Guarantees: with q, e = divmod(P, M), e members have q + 1 partitions and the others q. From scratch
+the plan is Kafka's, step by step. With claims, it keeps every claim that balance allows and places
+the rest rack-locally; then no exchange of partitions would make more of them local, or as many with
+fewer moves. In a group at rest, whose claims are balanced and cover every partition, no local
+partition moves, so that a plan which Kafka made from scratch stays.
 """
 
 from collections.abc import Callable
@@ -35,13 +36,17 @@ from assignors.sticky.transfer_chains import bring_rack_local
 from assignors.sticky.transfer_cycles import cancel_cycles
 from assignors.sticky.transfer_graph import TransferGraph
 
-SlotOrder: TypeAlias = Callable[
-    [Longs, Longs], Longs
-]  # from each member's room and who gets one more, to members in order
+SlotOrder: TypeAlias = Callable[[Longs, Longs], Longs]
+"""Members in the order in which they take partitions, one entry a slot, from the room that each
+member has below the quota and the members that take one more than the quota."""
 
 
 def equal_subscription_owners(group: Group, held: Ints, *, fill_by_member: bool = False) -> Ints:
-    """The owners, from what is held already; in turns over the members, or each one's share together."""
+    """Owner of each partition, from the member that holds it now, -1 for nobody.
+
+    Unowned partitions go to the members in rounds, and from scratch as in Kafka's plan; with
+    `fill_by_member` they go to one member after another.
+    """
     readable = np.flatnonzero(group.has_reader())
     if not len(readable):
         return np.full(group.partition_count, NOBODY, dtype=np.int32)
@@ -61,9 +66,10 @@ def equal_subscription_owners(group: Group, held: Ints, *, fill_by_member: bool 
 
 
 def _improve_at_rest(group: Group, readable: Longs, owner: Ints, slot_order: SlotOrder) -> None:
-    """Bring near what can be in a group at rest, in place, by moving nothing but what is far.
+    """Make remote partitions of a group at rest local, in place, by moving only remote partitions.
 
-    A member whose rack is unknown is no nearer than any other here: Kafka's circle gives it what comes, and that stays.
+    A member of unknown rack counts as no more local than any other here: Kafka's walk gives such a
+    member whatever comes, and that stays.
     """
     held = owner.copy()
     kept = _without_remote_claims(group, held)
@@ -79,7 +85,7 @@ def _improve_at_rest(group: Group, readable: Longs, owner: Ints, slot_order: Slo
 
 
 def _without_remote_claims(group: Group, owner: Ints) -> Ints:
-    """Without what has no replica in its owner's rack, so that its place is free for what has."""
+    """The owners without rack-remote partitions, whose slots become free for local ones."""
     claimed = np.flatnonzero(owner >= 0)
     placed = claimed[group.member_rack[owner[claimed]] >= 0]
     kept = owner.copy()
@@ -96,7 +102,7 @@ def _keep_and_place(
     use_racks: bool,
     slot_order: SlotOrder,
 ) -> Ints:
-    """Keep the claims up to the quotas, then place the rest: locally, with its last holder, in turn."""
+    """Keep claims up to the quotas; place the rest locally, with the last holder, in slot order."""
     quota, extras = divmod(len(readable), len(group.members))
     owner, used_extras = _claims_within_quotas(group, claims, quota, extras)
     placement = _QuotaPlacement(group, owner, held, quota, extras - used_extras)
@@ -108,7 +114,10 @@ def _keep_and_place(
 
 
 def _claims_within_quotas(group: Group, claims: Ints, quota: int, extras: int) -> tuple[Ints, int]:
-    """What stays, and how many members have one more than the quota; of too many claims, local and low ones stay."""
+    """The claims that stay, and the number of members with one more than the quota.
+
+    Of too many claims of a member, local ones stay before remote ones, then low partition numbers.
+    """
     owner = claims.copy()
     claimed = np.flatnonzero(owner >= 0)
     count = np.bincount(owner[claimed], minlength=len(group.members))
@@ -126,7 +135,10 @@ def _claims_within_quotas(group: Group, claims: Ints, quota: int, extras: int) -
 
 
 class _QuotaPlacement:
-    """Partitions being placed: who has how many, and how many may still have one more than the quota."""
+    """Owners and counts while partitions are placed.
+
+    `extras` is the number of members that may still take one more than the quota.
+    """
 
     __slots__ = ("count", "extras", "group", "held", "owner", "quota")
 
@@ -136,7 +148,7 @@ class _QuotaPlacement:
         self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
 
     def place_rack_local(self, readable: Longs) -> None:
-        """As many as possible to members in the racks of their replicas."""
+        """Place as many partitions as possible with members in the racks of their replicas."""
         free = readable[self.owner[readable] < 0]
         rack = self.group.member_rack
         useful = np.zeros(len(self.group.racks), dtype=np.bool_)
@@ -161,7 +173,11 @@ class _QuotaPlacement:
             self._fill_rack(free[target_rack == r], rack == r)
 
     def _fill_rack(self, partitions: Longs, members: Bools) -> None:
-        """Slots below the quota that no claim waits for, then those that one waits for, then one more than the quota."""
+        """Place partitions with members of one rack.
+
+        Slots below the quota that no released claim awaits come first, then the awaited ones, then
+        slots above the quota.
+        """
         waiting = self.held[(self.held >= 0) & (self.owner < 0)]
         awaited = np.bincount(waiting, minlength=len(self.count))
         room = np.where(members, np.maximum(self.quota - self.count, 0), 0)
@@ -174,7 +190,7 @@ class _QuotaPlacement:
         self._assign(partitions, np.concatenate([slots, extra]))
 
     def return_to_holders(self, readable: Longs) -> None:
-        """To the last holder, where it has room."""
+        """Return partitions to their last holder, where it has room."""
         free = readable[(self.owner[readable] < 0) & (self.held[readable] >= 0)]
         if not len(free):
             return
@@ -188,9 +204,10 @@ class _QuotaPlacement:
         self._assign(free[returned], holder[returned])
 
     def fill_remaining(self, readable: Longs, slot_order: SlotOrder) -> None:
-        """To whoever is below the quota, then one more to the first members that have none more yet.
+        """Fill members up to the quota, then give one more to the first members without an extra.
 
-        What nobody is near to goes to members of unknown racks first: there it costs nothing that is known.
+        Members of unknown rack come first, partitions of unknown racks last: a partition that no
+        member is local to is not rack-remote with a member of unknown rack.
         """
         free = readable[self.owner[readable] < 0]
         if not len(free):
@@ -212,12 +229,12 @@ class _QuotaPlacement:
 
 
 def slots_by_round(room: Longs, extra: Longs) -> Longs:
-    """Members as often as each has room, in turns by id, and then the ones that get one more."""
+    """Slots in rounds over the members by id, then the extras."""
     return np.concatenate([_slots_in_rounds(room), extra])
 
 
 def slots_by_member(room: Longs, extra: Longs) -> Longs:
-    """Members as often as each has room, the ones that get one more at once with it; all of a member's together."""
+    """Slots member by member, each with its extra."""
     room = room.copy()
     room[extra] += 1
     return np.repeat(np.arange(len(room)), room)
@@ -230,7 +247,7 @@ def _slots_in_rounds(room: Longs) -> Longs:
 
 
 def _from_scratch(group: Group, readable: Longs, *, use_racks: bool) -> Ints:
-    """Kafka's own placing: what has the fewest near members first, then in turns over the members by id."""
+    """Kafka's placement: partitions with the fewest local members first, then rounds by id."""
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     members = len(group.members)
     if not use_racks:

@@ -1,9 +1,11 @@
-"""What nobody holds, poured into the least loaded readers of its topic, and then dealt to the near ones of these.
+"""Unowned partitions to the least loaded readers, then exchanged within each topic for locality.
 
-Law: topics go by fewest readers, then most partitions, then name, and each one's partitions raise its readers evenly. Rack by
-rack, the places that a topic's partitions found there go to those near to it that have the fewest racks to come; what no
-place is near to takes the places that are left.
-Cost: O(S log M) and O(P log P) for each rack.
+Guarantees: topics go by fewest readers, then most partitions, then name; each topic's partitions
+raise its readers' counts evenly. The exchange goes rack by rack: the slots that a topic's
+partitions got in a rack go to its partitions with a replica there, those with the fewest remaining
+racks first; partitions that no slot is local to take the slots that are left. No member's count
+changes.
+Cost: O(S log M), and O(P log P) for each rack.
 """
 
 import numpy as np
@@ -23,7 +25,7 @@ from assignors.sticky.transfer_graph import TransferGraph
 
 
 def fill_least_loaded(group: Group, owner: Ints) -> Longs:
-    """Give every partition that has none an owner, in place and blind to racks; the partitions that it gave one."""
+    """Give every unowned partition an owner, in place, ignoring racks; return those partitions."""
     count = np.bincount(owner[owner >= 0], minlength=len(group.members))
     free = np.flatnonzero((owner < 0) & group.has_reader())
     bounds = np.searchsorted(free, group.topic_start).tolist()
@@ -38,7 +40,7 @@ def fill_least_loaded(group: Group, owner: Ints) -> Longs:
 
 
 def deal_rack_local(group: Group, graph: TransferGraph, owner: Ints, free: Longs) -> None:
-    """Exchange these partitions within their topics, in place, so that most are near."""
+    """Exchange the owners of `free` partitions within their topics, in place, for rack locality."""
     slot_owner, topic, partition_class = (
         owner[free],
         group.partition_topic[free],
@@ -46,11 +48,11 @@ def deal_rack_local(group: Group, graph: TransferGraph, owner: Ints, free: Longs
     )
     rack = group.member_rack[slot_owner] % graph.width
     rack_local = ~graph.rack_remote
-    racks_to_come = np.cumsum(rack_local[:, ::-1], axis=1)[
-        :, ::-1
-    ]  # by kind and rack: near racks from there on
+    # By partition class and rack: local racks from that rack on.
+    racks_to_come = np.cumsum(rack_local[:, ::-1], axis=1)[:, ::-1]
     dealt = np.full(len(free), NOBODY, dtype=np.int32)
-    free_slots = np.ones(len(free), dtype=np.bool_)  # by place
+    # Slot i is the one that partition free[i] got: whether it is still to be dealt.
+    free_slots = np.ones(len(free), dtype=np.bool_)
     for current_rack in np.unique(rack).tolist():
         candidates = np.flatnonzero((dealt == NOBODY) & rack_local[partition_class, current_rack])
         candidates = candidates[

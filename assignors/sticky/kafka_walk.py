@@ -1,8 +1,10 @@
-"""Kafka's walk from scratch where all members read the same: members in a circle, a hand that goes round, and a quota.
+"""Kafka's placement from scratch where all members read the same topics.
 
-Law: a partition goes to the next member below the quota in one of its racks, from the hand on, and the hand moves past it;
-when there is none, to the one in its racks that came to the quota first, while members may still have one more than the
-quota. Step by step what Kafka's constrained sticky assignor does, which every later choice depends on.
+Guarantees: a partition goes to the next member below the quota in one of its racks, counted from a
+cursor that wraps around, and the cursor moves past that member. Where every such member is at the
+quota, the partition goes to the one that reached the quota first, as long as members may still take
+one more than the quota. This repeats Kafka's constrained sticky assignor step by step, because
+every choice depends on the ones before it.
 Cost: O(racks of a partition x log M) a partition.
 """
 
@@ -12,21 +14,26 @@ from operator import itemgetter
 
 
 class KafkaWalk:
-    """Members below the quota by rack, and those at it in the order in which they came there."""
+    """Members below the quota by rack, and members at the quota in order of arrival there."""
 
     __slots__ = ("_arrivals", "_at_quota", "_below", "_count", "_extras", "_quota", "_rack")
 
     def __init__(self, rack: list[int], racks: int, quota: int, extras: int) -> None:
-        """Members by id with their racks, -1 unknown; so many racks; and how many members get one more than the quota."""
+        """Start with members that have nothing.
+
+        Args:
+            rack: rack of each member, members in order of their ids; -1 where it is unknown.
+            racks: number of racks.
+            quota: partitions that every member gets at least.
+            extras: number of members that get one more than the quota.
+        """
         self._rack, self._quota, self._extras = rack, quota, extras
         self._count = [0] * len(rack)
         self._arrivals = 0
-        self._below: list[list[int]] = [
-            [] for _ in range(racks + 1)
-        ]  # by rack, the unknown one last: ascending
-        self._at_quota: list[deque[tuple[int, int]]] = [
-            deque() for _ in range(racks + 1)
-        ]  # arrivals with members
+        # Members below the quota, ascending, by rack; the unknown rack is last.
+        self._below: list[list[int]] = [[] for _ in range(racks + 1)]
+        # Members at the quota with the number of their arrival, by rack.
+        self._at_quota: list[deque[tuple[int, int]]] = [deque() for _ in range(racks + 1)]
         for member, member_rack in enumerate(rack):
             if quota:
                 self._below[member_rack].append(member)
@@ -34,13 +41,18 @@ class KafkaWalk:
                 self._arrive(member)
 
     def place_rack_local(self, rack_sets: list[int], racks: list[list[int]]) -> list[int]:
-        """A member for each partition in turn, given its kind and the racks of each kind; -1 where none is near."""
+        """Place partitions one after another; -1 where no member in a partition's racks has room.
+
+        Args:
+            rack_sets: rack set of each partition, in the order of placement.
+            racks: racks of each rack set.
+        """
         below = [[self._below[rack] for rack in rack_indices] for rack_indices in racks]
         size, count, quota, cursor = len(self._rack), self._count, self._quota, 0
         no_member = 2 * size
         placed = []
         for rack_set in rack_sets:
-            next_member = no_member  # members before the hand come a round later
+            next_member = no_member  # members before the cursor count as one round later
             for members in below[rack_set]:
                 if members:
                     index = bisect_left(members, cursor)
@@ -58,7 +70,7 @@ class KafkaWalk:
         return placed
 
     def place_rest(self, number: int) -> list[int]:
-        """The members of the next so many partitions, in turns until all are at the quota, then by arrival there."""
+        """Place `number` more partitions: in rounds up to the quota, then by arrival at it."""
         below = sorted(member for members in self._below for member in members)
         placed: list[int] = []
         while below and len(placed) < number:
@@ -82,7 +94,7 @@ class KafkaWalk:
         self._arrivals += 1
 
     def _take_extra(self, racks: list[int]) -> int:
-        """Give the first arrival in one of the racks one more than the quota."""
+        """Give one more than the quota to the first of these racks' members to reach the quota."""
         waiting = [self._at_quota[rack] for rack in racks if self._at_quota[rack]]
         if not waiting or not self._extras:
             return -1

@@ -1,7 +1,8 @@
-"""Each member's partitions in piles by what they have in common, for searches that come by few of the members.
+"""Each member's partitions in stacks by label, for searches that visit few of the members.
 
-Law: in a pile what the member held before is first, so that it is passed on last; of equals the last goes first. All are sorted
-at once, and a member's piles are laid out when they are first asked for: whoever moves partitions keeps them up to date.
+Guarantees: in a stack, partitions that the member held before lie at the bottom, so that they are
+transferred last; of equal partitions the last goes first. All partitions are sorted at once, and a
+member's stacks are laid out on first access; a caller that moves partitions updates the stacks.
 """
 
 from itertools import pairwise
@@ -16,12 +17,12 @@ from assignors.problem.columns import (
 
 
 class MemberStacks:
-    """Partitions by member and label, such as their topics."""
+    """Stacks of partitions by member and label; a label is a topic or a partition class."""
 
     __slots__ = ("_begins", "_bounds", "_label", "_laid_out", "_order")
 
     def __init__(self, owner: Ints, held: Ints, label: Ints | Longs, members: int) -> None:
-        """By partition: the owner, -1 nobody; who held it; and the label."""
+        """Sort the partitions; each column is by partition, and owner -1 is nobody."""
         order = radix(label * 2 + (owner != held), 2 * (int(label.max(initial=-1)) + 1))
         order = order[radix(owner[order], members)][np.count_nonzero(owner < 0) :]
         owners, labels = owner[order], label[order]
@@ -32,7 +33,7 @@ class MemberStacks:
         self._laid_out: dict[int, dict[int, list[int]]] = {}
 
     def __getitem__(self, member: int) -> dict[int, list[int]]:
-        """A member's piles by label."""
+        """Stacks of a member by label, to be updated in place."""
         if member not in self._laid_out:
             begins = self._begins[self._bounds[member] : self._bounds[member + 1] + 1]
             partitions, first = self._order[begins[0] : begins[-1]].tolist(), int(begins[0])

@@ -1,10 +1,11 @@
 """The sticky plan where members read different topics.
 
-Law: claims stay, what is left is poured into each topic's least loaded readers, and then chains of hand-overs (one member
-passes a partition to a second, which passes another to a third) level the loads until no chain is left that would narrow a
-gap of two. What is far is brought near without a change of the loads, and the last circles of hand-overs make the plan the
-best of its kind. A search that finds no chain closes every member that it reached, so levelling costs one search for each
-chain and each member at most.
+Guarantees: claims stay, and unowned partitions go to their topic's least loaded readers. Chains of
+transfers (a member passes a partition to a second, which passes another to a third) then level the
+loads until no chain would narrow a gap of two. Remote partitions become local without a change of
+the loads, and cycles of transfers make the plan optimal among plans of these loads.
+Cost: a search without success closes every member that it reached, so levelling takes at most one
+search for each chain and one for each member.
 """
 
 from collections import deque
@@ -28,7 +29,7 @@ from assignors.sticky.transfer_graph import TransferGraph
 
 
 def mixed_subscription_owners(group: Group, held: Ints) -> Ints:
-    """The owners, from what is held already."""
+    """Owner of each partition, from the member that holds it now, -1 for nobody."""
     owner = held.copy()
     use_racks = racks_matter(group)
     graph = TransferGraph.of(group)
@@ -43,7 +44,7 @@ def mixed_subscription_owners(group: Group, held: Ints) -> Ints:
 
 
 class _PlacementState:
-    """Who has how many, and which: kept up to date while partitions are passed on."""
+    """Each member's count and stacks of partitions by topic, kept current while partitions move."""
 
     __slots__ = ("count", "held", "owner", "stacks")
 
@@ -53,7 +54,7 @@ class _PlacementState:
         self.stacks = MemberStacks(owner, held, group.partition_topic, len(group.members))
 
     def hand_over(self, topic: int, giver: int, taker: int) -> None:
-        """One partition of a topic, best one that the taker held before."""
+        """Transfer one partition of a topic, preferably one that the taker held before."""
         giver_stacks, taker_stacks = self.stacks[giver], self.stacks[taker]
         stack = giver_stacks[topic]
         index = next(
@@ -70,7 +71,7 @@ class _PlacementState:
 
 
 def _level_loads(group: Group, state: _PlacementState) -> None:
-    """Hand partitions along chains from the most loaded members to ones with at least two fewer."""
+    """Transfer partitions along chains from the most loaded members until no gap of two narrows."""
     open_members = np.diff(group.subscribed_start)[group.subscription] > 0
     while open_members.any():
         most = int(np.argmax(np.where(open_members, state.count, -1)))
@@ -83,11 +84,13 @@ def _level_loads(group: Group, state: _PlacementState) -> None:
 def _shortest_chain(
     group: Group, state: _PlacementState, source: int, open_members: Bools
 ) -> list[tuple[int, int, int]]:
-    """A shortest chain from a member to one with two fewer at least; closes all that are reached in vain."""
+    """Shortest chain of (topic, giver, taker) to a member with at least two partitions fewer.
+
+    Without such a chain the answer is empty, and every member that was reached is closed.
+    """
     goal = state.count[source] - 2
-    reached_from: dict[
-        int, tuple[int, int]
-    ] = {}  # by member: the topic and the member that it was reached through
+    # By member: the topic and the giver through which the search reached it.
+    reached_from: dict[int, tuple[int, int]] = {}
     unreached = open_members.copy()
     unreached[source] = False
     reader_sets: set[int] = set()

@@ -1,7 +1,8 @@
-"""As many partitions as can be had in their readers' racks: a small transport problem.
+"""Maximum number of partitions with a reader in a replica's rack: a small transport problem.
 
-Law: partitions with replicas in the same racks are interchangeable, and so are members in one rack, so the problem is one of
-a few classes and a few racks, solved exactly by augmenting paths whatever the number of partitions and members.
+Guarantees: exact. Partitions with replicas in the same racks are interchangeable, and so are
+members in one rack; the problem therefore has a few classes and a few racks whatever the number of
+partitions and members, and augmenting paths solve it.
 """
 
 from collections import deque
@@ -19,7 +20,10 @@ from assignors.problem.group import Group
 
 
 def rack_classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:
-    """The class of each of some partitions, and the racks of each class; racks that are not useful do not tell apart."""
+    """Class of each given partition, and the racks of each class.
+
+    Partitions are of one class if they have replicas in the same useful racks.
+    """
     useful_racks = [
         tuple(np.flatnonzero(row).tolist()) for row in group.rack_local[:, :-1] & useful
     ]
@@ -30,19 +34,24 @@ def rack_classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs,
 
 @dataclass(slots=True)
 class RackFlow:
-    """How many of each class go to each rack.
+    """Number of partitions of each class that go to each rack.
 
-    A rack takes `base[r]` of its own and up to `extra[r]` more while the `pool` that all racks share lasts.
+    A rack takes `base[r]` partitions, and up to `extra[r]` more while the shared `pool` lasts.
     """
 
-    supply: list[int]  # by class
-    racks: Sequence[Sequence[int]]  # by class: the racks that it may go to
-    base: list[int]  # by rack
-    extra: list[int]  # by rack
+    supply: list[int]
+    """Partitions of each class that are still to be placed."""
+    racks: Sequence[Sequence[int]]
+    """Racks that each class may go to."""
+    base: list[int]
+    """Partitions that each rack takes without the pool."""
+    extra: list[int]
+    """Partitions that each rack takes beyond `base`, one from the pool for each."""
     pool: int
+    """Partitions beyond `base` that all racks together may take."""
 
     def solve(self) -> list[dict[int, int]]:
-        """By class: how many go to which rack; as many in all as can be, and as few of them from the pool."""
+        """Flow of each class by rack: the maximum in total, with the minimum from the pool."""
         flow: list[dict[int, int]] = [{} for _ in self.supply]
         pool, self.pool = self.pool, 0
         self._fill_racks(flow)
@@ -70,7 +79,7 @@ class RackFlow:
     def _push_flow(
         self, flow: list[dict[int, int]], path: list[tuple[int, int]], amount: int
     ) -> None:
-        """Along (class, rack) steps: each class after the first leaves the rack that the step before enters."""
+        """Push flow along steps (class, rack); a later class leaves the rack of the step before."""
         last = path[-1][1]
         amount = min(amount, self._room(last))
         if amount <= 0:
@@ -90,7 +99,7 @@ class RackFlow:
     def _augmenting_path(
         self, flow: list[dict[int, int]], rack_class: int
     ) -> list[tuple[int, int]]:
-        """The shortest way from a class to a rack with room, by sending others elsewhere."""
+        """Shortest path from a class to a rack with room, through classes that can be rerouted."""
         reached_from: dict[int, tuple[int, int | None]] = dict.fromkeys(
             self.racks[rack_class], (rack_class, None)
         )

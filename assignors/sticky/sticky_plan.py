@@ -1,6 +1,7 @@
-"""`sticky`: balanced, near, and with as few moves as that allows.
+"""`sticky`: balanced, rack-local, with minimal movement.
 
-Source: Apache Kafka's StickyAssignor (KIP-54, KIP-341, KIP-881); where it is wrong or slow, this is not.
+Source: Apache Kafka's StickyAssignor (KIP-54, KIP-341, KIP-881), without its errors and its slow
+cases.
 """
 
 import numpy as np
@@ -16,21 +17,24 @@ from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def sticky_strategy(group: Group) -> Assignment:
-    """Balance first, then replicas in the owner's rack, then what its owner held already.
+    """Balance first, then replicas in the owner's rack, then partitions that stay with their owner.
 
-    Law: no plan has more even loads (by the sum of their squares); of those as even none has fewer partitions far from their
-    owners; and of those none moves less. Claims count by generation, as `Assignment.held` says; what a member no longer
-    reads it does not keep. With equal subscriptions there are two exceptions, so that a group at rest stays at rest: without
-    claims this is Kafka's answer exactly, and where the claims are balanced and leave nothing out, what is near stays.
+    Guarantees: no plan has more even loads (by the sum of their squares); of the plans as even,
+    none has fewer rack-remote partitions; and of those, none moves fewer. Claims count by
+    generation, as in `Assignment.held`; a member does not keep partitions of a topic that it no
+    longer reads. Equal subscriptions have two exceptions, so that a group at rest stays at rest:
+    without claims the plan is exactly Kafka's, and where the claims are balanced and cover every
+    partition, a partition that is not rack-remote stays.
     Ties: members by id; static membership makes no difference.
-    Cost: O(P log P) with equal subscriptions, and O(S) for each chain of hand-overs otherwise; groups so large that
-    `cycles.LABOUR` cuts the search short get an even plan that is nearly the best in the rest.
+    Cost: O(P log P) with equal subscriptions, otherwise O(S) for each chain of transfers. A group
+    so large that `transfer_cycles.MAX_ARC_VISITS` ends the search early gets an even plan that is
+    nearly optimal in locality and movement.
     """
     return Assignment(sticky_owners(group, kept_claims(group)))
 
 
 def sticky_owners(group: Group, held: Ints) -> Ints:
-    """The owners, where these members hold these partitions."""
+    """Owner of each partition, from the member that holds it now, -1 for nobody."""
     return (
         equal_subscription_owners(group, held)
         if group.equal_subscriptions
@@ -39,7 +43,7 @@ def sticky_owners(group: Group, held: Ints) -> Ints:
 
 
 def kept_claims(group: Group) -> Ints:
-    """By partition: who held it and may keep it, -1 nobody."""
+    """Member that held each partition and may keep it, -1 for nobody."""
     held = Assignment.held(group).owner.copy()
     claimed = held >= 0
     foreign = ~group.reads(held[claimed], group.partition_topic[claimed])

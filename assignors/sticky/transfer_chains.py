@@ -1,8 +1,10 @@
-"""Bring far partitions near along chains of hand-overs, without a change of the loads.
+"""Remote partitions made rack-local along chains of transfers, without a change of the loads.
 
-Law: what is far is taken up, which leaves a place: at its owner, or at any member that has as many partitions now. Each goes to
-a near reader with a place, or to one that passes a partition of its own on to a reader near to that, and so on to a place. What finds no such chain goes back, or along a chain
-that is not near. In a phase all the shortest chains are carried out that do not hinder each other (Dinic's maximum flow).
+Every remote partition is released, which leaves a slot at its owner, or at any member that has as
+many partitions now. A released partition goes to a local reader with a slot, or to a local reader
+that passes one of its own partitions on to a reader local to that one, and so on to a slot. A
+partition without such a chain returns to its owner, or follows a chain that is not local. Each
+phase carries out all shortest chains that do not conflict (Dinic's maximum flow).
 Cost: O(S + P log P) a phase and a little for each chain; there are seldom more than a few phases.
 """
 
@@ -21,13 +23,12 @@ from assignors.problem.locality import rack_remote_at
 from assignors.sticky.member_stacks import MemberStacks
 from assignors.sticky.transfer_graph import TransferGraph
 
-MAX_CHAIN_LENGTH = (
-    24  # hand-overs in a chain: what is still far then is left to the search for circles
-)
+MAX_CHAIN_LENGTH = 24
+"""Transfers in a chain; partitions that need more stay for the search for cycles."""
 
 
 def bring_rack_local(group: Group, graph: TransferGraph, owner: Ints, held: Ints) -> None:
-    """Improve the locality of the owners in place."""
+    """Improve the rack locality of the owners, in place."""
     remote = np.flatnonzero(rack_remote_at(group, owner))
     if not len(remote):
         return
@@ -44,7 +45,11 @@ def bring_rack_local(group: Group, graph: TransferGraph, owner: Ints, held: Ints
 
 
 class _Relocation:
-    """The partitions that are taken up, and the places that they left."""
+    """Released partitions, and the slots that they left.
+
+    `slots` counts, by load, the members that may reach this load again; a slot is not tied to the
+    member that left it, so that the multiset of loads stays and its order may change.
+    """
 
     __slots__ = (
         "_former_owners",
@@ -65,15 +70,13 @@ class _Relocation:
         loads = np.bincount(owner[owner >= 0], minlength=members)
         owner[partitions] = NOBODY
         self.count = np.bincount(owner[owner >= 0], minlength=members)
-        self.slots = np.zeros(
-            int(loads.max()) + 2, dtype=np.int64
-        )  # by load: members that may have it again
+        self.slots = np.zeros(int(loads.max()) + 2, dtype=np.int64)
         highest = np.repeat(loads, loads - self.count)
         np.add.at(self.slots, highest - within(loads - self.count), 1)
         self.stacks = MemberStacks(owner, held, graph.partition_class, members)
 
     def take_slot(self, member: int) -> bool:
-        """Take a place of a member, if it has one."""
+        """Take a slot of the member's next load; whether there was one."""
         load = self.count[member] + 1
         if not self.slots[load]:
             return False
@@ -82,7 +85,7 @@ class _Relocation:
         return True
 
     def return_released(self) -> None:
-        """To whom it was taken from, where that has a place still."""
+        """Return released partitions to their former owners, where these still have a slot."""
         remaining = []
         for partition, member in zip(self.released, self._former_owners, strict=True):
             if self.take_slot(member):
@@ -98,7 +101,10 @@ class _Relocation:
         )
 
     def run_phase(self, allowed: Bools, *, claims_stay: bool = False) -> bool:
-        """Carry out the shortest chains over seats that are near; whether there was one."""
+        """Carry out the shortest chains over allowed reader classes; whether there was one.
+
+        With `claims_stay`, chains pass no partition on that its owner claimed.
+        """
         if not self.released:
             return False
         levels = _LevelGraph(self, self._graph, allowed, claims_stay=claims_stay)
@@ -118,7 +124,7 @@ class _Relocation:
 
 
 class _LevelGraph:
-    """How many hand-overs each kind, seat and member is from a place, and the way down from there."""
+    """Dinic's level graph: transfers from each partition class and member to the nearest slot."""
 
     __slots__ = (
         "_claims_stay",
@@ -163,13 +169,13 @@ class _LevelGraph:
         self._descends = allowed & (
             reader_class_level[graph.reader_classes] == self._class_level[:, None]
         )
-        self._next_classes: dict[int, list[int]] = {}  # by kind: the seats on its ways
-        self._takers: dict[
-            int, list[int]
-        ] = {}  # by seat: the members of its level that are still to be tried
+        # By partition class: the reader classes on its shortest chains.
+        self._next_classes: dict[int, list[int]] = {}
+        # By reader class: the members of its level that are still to be tried.
+        self._takers: dict[int, list[int]] = {}
 
     def assign(self, partition: int, partition_class: int) -> bool:
-        """To a member on a seat of the kind, which has a place or passes something on; whether there is one."""
+        """Give the partition to a reader with a slot or a chain to one; whether there is one."""
         level = int(self._class_level[partition_class])
         if level < 0:
             return False
@@ -187,7 +193,7 @@ class _LevelGraph:
                     )
                     return True
                 takers.pop()
-        self._class_level[partition_class] = NOBODY  # no way down from here in this phase
+        self._class_level[partition_class] = NOBODY  # no chain from here in this phase
         return False
 
     def _takers_in(self, reader_class: int, level: int) -> list[int]:

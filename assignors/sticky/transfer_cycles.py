@@ -1,12 +1,14 @@
-"""The best plan of given loads: as many partitions near as can be, and of these plans one that keeps most.
+"""The optimal plan of given loads: most partitions rack-local, and of these plans the fewest moves.
 
-Law: a plan is a flow from partitions to members, and no better one has equally even loads if and only if no circle of
-hand-overs improves it: a member passes a partition to a second, that one passes another to a third, and so on back to the
-first, or to a member with one fewer than the first. Circles are carried out until there is none.
-Ties: what is found first; circles follow from the columns alone.
-Cost: partitions of one audience in the same racks are one kind, readers of one audience in one rack share a seat, so a
-relaxation looks at O(pairs of owner and kind + S) arcs; a handful of them finds the circles of a round, and LABOUR bounds all.
-Source: cycle cancelling in residual graphs (Klein 1967), with Bellman and Ford's relaxation in columns.
+Guarantees: a plan is a flow from partitions to members. No better plan has equally even loads if
+and only if no cycle of transfers improves it: a member passes a partition to a second, which passes
+another to a third, and so on back to the first, or to a member with one fewer than the first.
+Cycles are carried out until there is none.
+Ties: the cycle that is found first; cycles depend on the columns alone.
+Cost: with partition classes and reader classes, a relaxation visits O(pairs of owner and partition
+class + S) arcs. A few relaxations find the cycles of a round, and MAX_ARC_VISITS bounds all rounds.
+Source: cycle cancelling in residual graphs (Klein 1967), with Bellman and Ford's relaxation in
+columns.
 """
 
 from dataclasses import dataclass
@@ -23,21 +25,25 @@ from assignors.problem.group import Group
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky.transfer_graph import TransferGraph
 
-MAX_ARC_VISITS = (
-    300_000_000  # arcs looked at: about two seconds, which only the largest groups come near to
-)
-ARC_BITS = (
-    24  # a distance and the arc that gives it share an integer, so that one minimum finds both
-)
+MAX_ARC_VISITS = 300_000_000
+"""Arcs visited in all: about two seconds of work, which only the largest groups approach."""
+
+ARC_BITS = 24
+"""Low bits of an integer that hold an arc below its distance, so that one minimum finds both."""
+
 NONE = -1
-RELAXATIONS_PER_CYCLE_SEARCH = 3  # relaxations between two looks for circles
-POINTER_DOUBLINGS = 7  # steps back along the arcs before a look, as a power of two
+"""No node or no partition."""
+
+RELAXATIONS_PER_CYCLE_SEARCH = 3
+
+POINTER_DOUBLINGS = 7
+"""Steps back along the parents before a search for cycles, as a power of two."""
 
 
 def cancel_cycles(
     group: Group, graph: TransferGraph, owner: Ints, held: Ints, movable: Bools | None = None
 ) -> None:
-    """Carry out the improving circles, in place; what is not movable stays."""
+    """Carry out improving cycles, in place; a partition that is not movable stays."""
     if not (rack_remote_at(group, owner).any() or ((held >= 0) & (held != owner)).any()):
         return
     search = _CycleSearch(
@@ -56,10 +62,15 @@ class _ArcLayer:
     """Arcs ordered by the node that they enter."""
 
     tail: Longs
+    """Node that each arc leaves."""
     cost: Longs
-    partition: Longs  # what is handed over along it, -1 nothing
-    begin: Longs  # the first arc into each entered node
-    head: Longs  # the entered nodes
+    """Cost of each arc; a cycle of negative cost improves the plan."""
+    partition: Longs
+    """Partition that is transferred along each arc, -1 for none."""
+    begin: Longs
+    """First arc into each entered node."""
+    head: Longs
+    """Entered nodes, ascending."""
 
     @classmethod
     def of(
@@ -79,9 +90,9 @@ class _ArcLayer:
 
 
 class _CycleSearch:
-    """What hand-overs cost: a far partition weighs more than any number of moves.
+    """Costs of transfers: one remote partition outweighs any number of moves.
 
-    Nodes are the members, then the kinds, then the seats, then the loads that members have.
+    Nodes are the members, then the partition classes, then the reader classes, then the loads.
     """
 
     __slots__ = ("_cost", "_fixed_layers", "_graph", "_group", "_held", "_movable", "arc_visits")
@@ -89,9 +100,8 @@ class _CycleSearch:
     def __init__(self, group: Group, graph: TransferGraph, held: Ints, movable: Bools) -> None:
         self._group, self._graph, self._held, self._movable = group, graph, held, movable
         members, partition_classes = len(group.members), len(graph.rack_remote)
-        self._cost = graph.rack_remote * np.int64(
-            4 * (members + 1)
-        )  # by kind and rack, the unknown one last
+        # By partition class and rack, the unknown rack last.
+        self._cost = graph.rack_remote * np.int64(4 * (members + 1))
         to_reader_classes = _ArcLayer.of(
             tail=np.repeat(np.arange(partition_classes), graph.width) + members,
             head=graph.reader_classes.ravel() + members + partition_classes,
@@ -103,10 +113,14 @@ class _CycleSearch:
             cost=np.zeros(len(graph.reader_class), dtype=np.int64),
         )
         self._fixed_layers = [to_reader_classes, to_readers]
-        self.arc_visits = 0  # of the last search
+        self.arc_visits = 0  # by the last search
 
     def _layers(self, owner: Ints) -> list[_ArcLayer]:
-        """Who can pass what, on which seats it would be taken, to whom it would return, and whose loads differ by one."""
+        """Arcs of the residual graph of a plan.
+
+        Givers reach the classes of their partitions, classes reach readers through reader classes,
+        givers reach former holders directly, and members reach members over equal loads.
+        """
         members, partition_classes, width = (
             len(self._group.members),
             len(self._graph.rack_remote),
@@ -118,9 +132,8 @@ class _CycleSearch:
         cost_at_giver = self._cost[partition_class, self._group.member_rack[giver] % width]
         order = np.argsort(giver == holder, kind="stable")
         keys = giver * partition_classes + partition_class
-        best = order[
-            firsts(keys[order], members * partition_classes)
-        ]  # one of each, best one that is not kept
+        # One partition of each giver and class, preferably one that its giver did not hold before.
+        best = order[firsts(keys[order], members * partition_classes)]
         gives = _ArcLayer.of(
             tail=giver[best],
             head=partition_class[best] + members,
@@ -140,7 +153,7 @@ class _CycleSearch:
         return [gives, *self._fixed_layers, returns, *self._load_layers(owner)]
 
     def _load_layers(self, owner: Ints) -> list[_ArcLayer]:
-        """From each member to its load, and from each load to the members that have one more."""
+        """Arcs from each member to its load, and from each load to members that have one more."""
         group = self._group
         count = np.bincount(owner[owner >= 0], minlength=len(group.members))
         first = (
@@ -149,7 +162,7 @@ class _CycleSearch:
             + len(self._graph.reader_class_start)
             - 1
         )
-        load_occurs = np.bincount(count) > 0  # by load: somebody has it
+        load_occurs = np.bincount(count) > 0  # by load
         member = np.arange(len(count))
         lower = np.flatnonzero((count > 0) & load_occurs[count - 1])
         free = np.zeros(len(count), dtype=np.int64)
@@ -159,7 +172,7 @@ class _CycleSearch:
         ]
 
     def improving_cycles(self, owner: Ints) -> list[list[tuple[int, int]]]:
-        """Improving circles that have nothing in common, each as partitions with their takers; none if there is none."""
+        """Disjoint improving cycles, each as pairs of a partition and its taker."""
         layers = [arcs for arcs in self._layers(owner) if len(arcs.tail)]
         nodes = 1 + max((int(arcs.head[-1]) for arcs in layers), default=0)
         distance = np.zeros(nodes, dtype=np.int64)
@@ -178,7 +191,7 @@ class _CycleSearch:
         return []
 
     def _transfers(self, cycle: list[int], transferred: Longs) -> list[tuple[int, int]]:
-        """What is handed to whom along a circle, which is listed against its arcs."""
+        """Partitions and their takers along a cycle, which is listed against its arcs."""
         members = len(self._group.members)
         first = next(index for index, node in enumerate(cycle) if node < members)
         taker, transfers = NONE, []
@@ -190,7 +203,7 @@ class _CycleSearch:
 
 
 def _relax(arcs: _ArcLayer, distance: Longs, parent: Longs, transferred: Longs) -> bool:
-    """Shorten what is reached sooner along one of the arcs."""
+    """Shorten distances along the arcs; whether any became shorter."""
     candidate = ((distance[arcs.tail] + arcs.cost) << ARC_BITS) + np.arange(len(arcs.tail))
     least = np.minimum.reduceat(candidate, arcs.begin)
     shorter = np.flatnonzero(least >> ARC_BITS < distance[arcs.head])
@@ -203,7 +216,7 @@ def _relax(arcs: _ArcLayer, distance: Longs, parent: Longs, transferred: Longs) 
 
 
 def _find_cycles(parent: Longs) -> list[list[int]]:
-    """The circles of a graph in which each node came from one or from nowhere, against the arcs."""
+    """Cycles of a graph in which each node has at most one parent, listed from node to parent."""
     ancestor = parent.copy()
     for _ in range(POINTER_DOUBLINGS):
         ancestor = np.where(ancestor < 0, NONE, ancestor[ancestor])

@@ -1,7 +1,8 @@
-"""Who can pass what to whom, without an arc for each partition and reader.
+"""Possible transfers between members, without an arc for each partition and reader.
 
-Law: partitions of one audience whose replicas are in the same racks are one kind, and readers of one audience in one rack share
-a seat: whoever takes a partition takes it on a seat of its kind's audience.
+Partitions with the same readers and replicas in the same racks form one *partition class*. Readers
+of one reader set in one rack form one *reader class*. A member can take a partition if it belongs
+to a reader class of the partition class's reader set.
 """
 
 from dataclasses import dataclass
@@ -21,21 +22,29 @@ from assignors.problem.locality import rack_remote
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransferGraph:
-    """Kinds of partitions and seats of readers. Seat a * width + r is audience a's in rack r, the unknown rack last."""
+    """Partition classes and reader classes of a group.
 
-    width: int  # racks, and the unknown one
-    partition_class: Longs  # P: the kind of a partition
-    reader_classes: Longs  # kinds x width: the seats of a kind's audience
-    rack_remote: Bools  # kinds x width: the seats that are far from all its replicas
-    reader_class_start: (
-        Longs  # the readers on seat s are sitting[seat_start[s] : seat_start[s + 1]]
-    )
+    Reader class a * width + r holds the readers of reader set a in rack r.
+    """
+
+    width: int
+    """Number of racks plus one: the unknown rack is last."""
+    partition_class: Longs
+    """P: the class of each partition."""
+    reader_classes: Longs
+    """Partition classes x width: the reader class of each rack that may take the class."""
+    rack_remote: Bools
+    """Partition classes x width: whether that rack has no replica of the class."""
+    reader_class_start: Longs
+    """Readers of reader class c are reader[reader_class_start[c] : reader_class_start[c + 1]]."""
     reader: Ints
-    reader_class: Longs  # by place in `sitting`: the seat
+    """Members by reader class; a member is in one reader class of each reader set it belongs to."""
+    reader_class: Longs
+    """Reader class of each entry of `reader`."""
 
     @classmethod
     def of(cls, group: Group) -> "TransferGraph":
-        """Lay out the kinds and seats of a group."""
+        """Lay out the classes of a group."""
         reader_sets, (sets, width) = len(group.reader_start) - 1, group.rack_local.shape
         keys = group.reader_set[group.partition_topic].astype(np.int64) * sets + group.rack_set
         partition_class = numbered(keys)
