@@ -118,8 +118,9 @@ class _CycleSearch:
     def _layers(self, owner: Ints) -> list[_ArcLayer]:
         """Arcs of the residual graph of a plan.
 
-        Givers reach the classes of their partitions, classes reach readers through reader classes,
-        givers reach former holders directly, and members reach members over equal loads.
+        Givers reach the classes of their partitions, and classes reach readers through reader
+        classes; givers reach former holders directly; through its load a member reaches the members
+        with one partition more.
         """
         members, partition_classes, width = (
             len(self._group.members),

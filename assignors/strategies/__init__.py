@@ -1,1 +1,1 @@
-"""One strategy a file, each a pure function from a group to an assignment; it knows no wire and no client."""
+"""Strategies, one a module: pure functions of a group that know neither wire nor client."""

@@ -1,4 +1,4 @@
-"""`cooperative-sticky`: the sticky plan, with nothing given before it is given up.
+"""`cooperative-sticky`: the sticky plan; a partition moves only after its owner revoked it.
 
 Source: Apache Kafka's CooperativeStickyAssignor (KIP-429).
 """
@@ -16,17 +16,20 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims, sticky_owners
 
-MAX_LOOK_AHEAD = 6  # targets that are tried for one that the next round leaves alone; the second nearly always is
+MAX_LOOK_AHEAD = 6
+"""Targets that are tried for one that the next round leaves alone; the second nearly always is."""
 
 
 def cooperative_sticky_strategy(group: Group) -> Assignment:
-    """`sticky`, except that a partition which another member claims is withheld for one round.
+    """`sticky`, but a partition that another member claims is withheld for one round.
 
-    Law: the target is `sticky`'s. Who claims what goes elsewhere sees it missing from its assignment and gives it up; in
-    the next round it is free and goes to its new owner. A double claim of the newest generation is given up by all. With
-    something withheld the next round is planned too, and if that one would have to withhold in turn, its target is taken
-    now: so one further round settles the group.
-    Ties and cost: as `sticky`'s, twice where something is withheld.
+    Guarantees: the target is `sticky`'s. A member whose claim goes elsewhere finds the partition
+    missing from its assignment and revokes it; in the next round the partition is free and goes to
+    its new owner. Of a double claim in the newest generation, every member revokes the partition.
+    If anything is withheld, the strategy plans the next round as well; if that round would have to
+    withhold again, its target becomes this round's, so that one further round settles the group.
+    Ties: as `sticky`.
+    Cost: as `sticky`, twice where something is withheld.
     """
     target = sticky_owners(group, kept_claims(group))
     waits = _claimed_by_others(group, target)
@@ -45,7 +48,7 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
 
 
 def _claimed_by_others(group: Group, target: Ints) -> Bools:
-    """By partition: a member that it is not for claims it, by a claim of the newest generation there is for it."""
+    """Partitions that a member other than their target claims in the newest generation."""
     newest = np.full(group.partition_count, np.iinfo(np.int64).min)
     generation = group.generation[group.claim_member]
     np.maximum.at(newest, group.claim_partition, generation)

@@ -18,10 +18,11 @@ from assignors.problem.water_filling import (
 
 
 def fair_strategy(group: Group) -> Assignment:
-    """Count what each member has over all topics, and give each partition to the reader with the fewest.
+    """Give each partition to the reader with the fewest partitions over all topics.
 
-    Law: topics with the fewest readers first, so that the choices that are left stay wide; of these the ones with the most
-    partitions first. A partition goes to the reader with the fewest partitions of any topic.
+    Guarantees: topics with the fewest readers go first, so that the remaining choices stay wide; of
+    topics with equally many readers, the largest goes first. A partition goes to the reader that has the
+    fewest partitions, counted over all topics.
     Ties: topics by name, partitions by number, members by id.
     Cost: O(S log M + P log P).
     """

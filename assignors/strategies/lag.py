@@ -1,4 +1,4 @@
-"""`lag`: each topic's laggards spread evenly.
+"""`lag`: each topic's lag spread evenly over its readers.
 
 Source: KAFKA-5337 and the behaviour of its prototype.
 """
@@ -16,26 +16,27 @@ from assignors.problem.columns import (
 )
 from assignors.problem.group import Group
 
-FEW_READERS = 64  # below it Python's own sort of a round beats an array's
+FEW_READERS = 64
+"""Below this number of readers, Python's own sort of a round is faster than NumPy's."""
 
 
 def lag_strategy(group: Group) -> Assignment:
     """Deal each topic's partitions by decreasing lag to the member with the fewest of this topic.
 
-    Law: topics are independent. A partition goes to the reader with the fewest partitions of the topic, of these to the
-    one with the least lag in the topic. So the deal has rounds, in each of which every reader gets one partition, and a
-    round's order is that of the lag gathered before it.
+    Guarantees: topics are independent. A partition goes to the reader with the fewest partitions of
+    the topic; of readers with as few, to the one with the least lag in the topic. The deal
+    therefore has rounds in which every reader gets one partition, ordered by the lag gathered
+    before the round.
     Ties: partitions of equal lag by number, members of equal count and lag by member id.
     Cost: O(P log P), and O(M log M) a round.
     """
-    order = np.lexsort(
-        (-group.lag, group.partition_topic)
-    )  # stable: equal lags stay in order of their numbers
+    # A stable sort: partitions of equal lag stay in the order of their numbers.
+    order = np.lexsort((-group.lag, group.partition_topic))
     position = within(np.diff(group.topic_start))
     reader_set = group.reader_set[group.partition_topic]
-    readers = np.diff(group.reader_start)[reader_set]  # by place in order: its topic's readers
+    readers = np.diff(group.reader_start)[reader_set]  # by position in `order`
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-    # Nobody has lag before the first round, so it goes by member id: at once for all topics.
+    # No reader has lag before the first round, so it goes by member id, for all topics at once.
     first = np.flatnonzero(position < readers)
     owner[order[first]] = group.reader[group.reader_start[reader_set[first]] + position[first]]
     for topic in _topics_of_more_rounds(group):
@@ -50,7 +51,7 @@ def _topics_of_more_rounds(group: Group) -> list[int]:
 
 
 def _deal(readers: Ints, lags: Longs) -> Ints:
-    """The owners of one topic's partitions in order of decreasing lag."""
+    """Owners of one topic's partitions, in order of decreasing lag."""
     if len(readers) < FEW_READERS:
         return readers[_deal_to_few(len(readers), lags.tolist())]
     rounds = -(-len(lags) // len(readers))

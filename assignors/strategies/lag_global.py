@@ -1,6 +1,6 @@
 """`lag-global`: lag spread over all topics at once, with as few moves as that allows.
 
-Source: KAFKA-5337's open wishes (across topics, sticky, with a bound on how far counts may differ).
+Source: the open requests of KAFKA-5337 (across topics, sticky, with a bound on the counts).
 """
 
 from dataclasses import dataclass
@@ -22,22 +22,29 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims
 
-MAX_EXCHANGE_CANDIDATES = 64  # partitions of a member that are tried in exchanges: the heaviest of the giver, the lightest of the taker
-FEW_MEMBERS = 64  # below it a heap beats an array's sort of each round
-MAX_TAKERS = 8  # members that are tried as takers: the least loaded ones
+MAX_EXCHANGE_CANDIDATES = 64
+"""Partitions of a member that are tried in exchanges: heaviest of giver, lightest of taker."""
+
+FEW_MEMBERS = 64
+"""Below this number of members, a heap is faster than NumPy's sort of each round."""
+
+MAX_TAKERS = 8
+"""Members that are tried as takers: the least loaded ones."""
 
 
 def lag_global_strategy(
     group: Group, *, max_count_skew: int = 1, stick_within: float = 1.25
 ) -> Assignment:
-    """Level what members have to catch up with, lag over capacity, over all topics together.
+    """Level each member's load, its lag over its capacity, over all topics together.
 
-    Law: claims stay. What nobody holds is dealt by decreasing lag to the reader with the least load among those that have
-    fewer than `max_count_skew` partitions more than the reader with the fewest. Then, first, counts that differ by more
-    than `max_count_skew` are narrowed by moving the least lag; and while the most loaded member has more than
-    `stick_within` times the mean, it passes on or exchanges what brings the pair of them lowest.
+    Guarantees: claims stay. Unowned partitions are dealt by decreasing lag to the reader with the
+    least load among those that have fewer than `max_count_skew` partitions more than the reader
+    with the fewest. Then counts that differ by more than `max_count_skew` are narrowed by moving
+    the least lag. Finally, while the most loaded member has more than `stick_within` times the
+    mean, it makes the shift or exchange with another member that gives the two the lowest peak.
     Ties: partitions of equal lag by topic and number; members of equal load by count, then id.
-    Cost: O(P log M) with equal subscriptions, O(S x partitions) otherwise; and O(M + widest²) a move.
+    Cost: O(P log M) with equal subscriptions, O(S x partitions) otherwise; and
+    O(M + MAX_EXCHANGE_CANDIDATES²) a move.
     """
     placement = _LagPlacement(group, kept_claims(group), max_count_skew)
     free = np.flatnonzero((placement.owner < 0) & group.has_reader())
@@ -54,22 +61,26 @@ def lag_global_strategy(
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A partition to another member, and perhaps one back for it."""
+    """Shift of a partition to another member, or exchange for one of its partitions."""
 
-    peak: float  # what the more loaded of the two has then
+    peak: float
+    """Load of the more loaded of the two members after the move."""
     taker: int
+    """Member that takes the partition."""
     partition: int
+    """Partition that the giver passes on."""
     returned: int = NOBODY
+    """Partition that the taker gives back; -1 for a shift."""
 
 
 class _LagPlacement:
-    """Who has what while it is dealt and moved."""
+    """Owners, counts and loads while partitions are dealt and moved."""
 
     __slots__ = ("count", "group", "load", "max_count_skew", "owner", "partitions_of", "subscribed")
 
     def __init__(self, group: Group, owner: Ints, max_count_skew: int) -> None:
         self.group, self.owner, self.max_count_skew = group, owner, max_count_skew
-        self.partitions_of: list[Longs] = []  # by member, once all is dealt: its partitions
+        self.partitions_of: list[Longs] = []  # by member, after `index_partitions`
         self.subscribed = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
         owned = owner >= 0
         members = len(group.members)
@@ -96,20 +107,20 @@ class _LagPlacement:
         self._assign(partition, member)
 
     def index_partitions(self) -> None:
-        """Sort the partitions by their owners, for what moves them."""
+        """Sort the partitions by owner, once all are dealt and before any moves."""
         order = radix(self.owner, len(self.count))
         order = order[np.searchsorted(self.owner[order], 0) :]
         self.partitions_of = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
 
     def deal(self, partitions: Longs) -> None:
-        """Where everybody reads everything."""
+        """Deal where every member reads every topic."""
         if self.max_count_skew == 1 and len(self.count) >= FEW_MEMBERS:
             self._deal_in_rounds(partitions)
         else:
             self._deal_by_heap(partitions)
 
     def _deal_in_rounds(self, partitions: Longs) -> None:
-        """Nobody may get ahead, so a round goes to all that have the fewest, the least loaded first."""
+        """Deal a round to all members with the fewest partitions, the least loaded first."""
         begin, gained = 0, self.group.lag[partitions]
         while begin < len(partitions):
             eligible = np.flatnonzero(self.count == self.count.min())
@@ -123,7 +134,7 @@ class _LagPlacement:
             begin = end
 
     def _deal_by_heap(self, partitions: Longs) -> None:
-        """A heap of those that may get one, the others parked by their counts."""
+        """Deal from a heap of the members that may take a partition, others parked by count."""
         count, load, capacity = (
             self.count.tolist(),
             self.load.tolist(),
@@ -162,7 +173,7 @@ class _LagPlacement:
         self.count[:], self.load[:] = count, load
 
     def deal_to_readers(self, partitions: Longs) -> None:
-        """Where subscriptions differ: the same rule among each topic's readers."""
+        """Deal where subscriptions differ: by the same rule among each topic's readers."""
         for partition in partitions.tolist():
             readers = self.group.readers(int(self.group.partition_topic[partition]))
             count = self.count[readers]
@@ -172,7 +183,7 @@ class _LagPlacement:
             self._assign(partition, int(least[np.argmin(self.count[least])]))
 
     def narrow_counts(self) -> None:
-        """Move the least lag from who has too many to who has too few."""
+        """Move the least lag from members with too many partitions to members with too few."""
         stuck = np.zeros(len(self.count), dtype=np.bool_)
         while not stuck.all():
             giver = int(np.argmax(np.where(stuck, -1, self.count)))
@@ -189,9 +200,8 @@ class _LagPlacement:
                 stuck[giver] = True
             else:
                 self._hand_over(*transfer)
-                stuck &= (
-                    self.count <= self.count[giver] + self.max_count_skew
-                )  # others may give to this one now
+                # Members with more than that may now give to this giver.
+                stuck &= self.count <= self.count[giver] + self.max_count_skew
 
     def _lightest_transfer(self, giver: int, candidates: Longs) -> tuple[int, int] | None:
         seen: set[int] = set()
@@ -209,7 +219,7 @@ class _LagPlacement:
         return None
 
     def level_loads(self, stick_within: float) -> None:
-        """Lower the most loaded member until it has no more than so many times the mean, or nothing lowers it."""
+        """Lower the largest load to `stick_within` times the mean, or until no move lowers it."""
         while len(self.subscribed):
             giver = int(self.subscribed[np.argmax(self.load[self.subscribed])])
             if self.load[giver] <= stick_within * self.load[self.subscribed].mean():
@@ -246,7 +256,7 @@ class _LagPlacement:
         return None
 
     def _keeps_counts(self, giver: int, move: _Move) -> bool:
-        """Whether nobody could then narrow counts: else the next plan would move what this one has just placed."""
+        """Whether a move leaves no counts to narrow; otherwise the next plan would move again."""
         shift = int(move.returned == NOBODY)
         count = self.count.copy()
         count[giver] -= shift
@@ -266,7 +276,7 @@ class _LagPlacement:
         return bool((count[owner[owned]] - lowest <= self.max_count_skew).all())
 
     def _candidate_moves(self, giver: int, taker: int, candidates: Longs) -> list[_Move]:
-        """The best shift and the best exchange with one taker."""
+        """Best shift and best exchange with one taker."""
         giver_capacity, taker_capacity = self.group.capacity[giver], self.group.capacity[taker]
         lag = self.group.lag[candidates].astype(np.float64)
         moves = []
@@ -299,7 +309,7 @@ class _LagPlacement:
         return moves
 
     def _keeps_count_skew(self, giver: int, taker: int) -> bool:
-        """Whether the counts of those that read differ by no more afterwards than they may, or than they do."""
+        """Whether after a shift the counts differ by no more than allowed, or than before."""
         count = self.count[self.subscribed]
         most, fewest = count.max(), count.min()
         after = max(most, self.count[taker] + 1) - min(fewest, self.count[giver] - 1)

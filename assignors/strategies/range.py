@@ -1,4 +1,4 @@
-"""`range`: each topic in consecutive ranges, near its replicas where racks are known.
+"""`range`: each topic in consecutive ranges, rack-local where racks are known.
 
 Source: Apache Kafka's RangeAssignor (4.x), with KIP-881's rack-awareness.
 """
@@ -25,17 +25,21 @@ from assignors.problem.columns import (
 from assignors.problem.group import Group
 
 RACKLESS = -1
+"""Rack of a reader whose rack is unknown."""
 
 
 def range_strategy(group: Group) -> Assignment:
-    """Cut each topic into one range for each reader; the first ones get one partition more where it does not divide.
+    """Cut each topic into one range for each reader; the first readers get the remainder.
 
-    Law: of a topic of n partitions each of k readers gets n // k, and n % k of them one more. Without racks these are
-    consecutive numbers, reader by reader. Where the replicas' racks differ within some topic and readers are in them,
-    every range is filled from partitions with a replica in the reader's rack first, and from what is left in a second
-    pass. Topics of the same readers and the same number of partitions stay co-partitioned: there partition p goes to the
-    first reader that has room and is near to p in all of them. A reader without a rack is near to everything.
-    Ties: readers in Kafka's order, static members first by instance id, then the others by member id.
+    Guarantees: of a topic of n partitions each of k readers gets n // k, and n % k of them one
+    more. Without racks these are consecutive numbers, reader by reader. Where the replicas' racks
+    differ within some topic and readers are in them, every range is filled from partitions with a
+    replica in the reader's rack first, and from the remaining partitions in a second pass. Topics
+    of the same readers and the same number of partitions stay co-partitioned: there partition p
+    goes to the first reader that has room and is local to p in all of them. A reader of unknown
+    rack is local to everything.
+    Ties: readers in Kafka's order, static members first by instance id, then the others by member
+    id.
     Cost: O(P + S) without racks, O(P x replicas + S) with them.
     """
     ordered_readers = readers_in_kafka_order(group)
@@ -51,13 +55,16 @@ def range_strategy(group: Group) -> Assignment:
 
 
 def readers_in_kafka_order(group: Group) -> Ints:
-    """The readers of each audience in Kafka's order, laid out as `group.reader` is."""
+    """Readers of each reader set in Kafka's order, laid out as `group.reader` is."""
     readers_in_kafka_order: Ints = group.members_in_kafka_order[reader_ranks(group)]
     return readers_in_kafka_order
 
 
 def reader_ranks(group: Group) -> Longs:
-    """The readers' places in Kafka's order, ascending within each audience, laid out as `group.reader` is."""
+    """Ranks of the readers in Kafka's order of members, ascending within each reader set.
+
+    The column is laid out as `group.reader` is.
+    """
     members = np.arange(len(group.members_in_kafka_order))
     if np.array_equal(group.members_in_kafka_order, members):
         return group.reader.astype(np.int64)
@@ -69,16 +76,15 @@ def reader_ranks(group: Group) -> Longs:
 
 
 def consecutive_ranges(group: Group, ordered_readers: Ints) -> Ints:
-    """Ranges of consecutive numbers, for all topics at once."""
+    """Owners by ranges of consecutive numbers, for all topics at once."""
     sizes = np.diff(group.topic_start)
     readers = np.diff(group.reader_start)[group.reader_set]
     quota, extra = np.divmod(sizes, np.maximum(readers, 1))
     topic = group.partition_topic
     quota_of, extra_of = quota[topic], extra[topic]
     number = within(sizes)
-    long_ranges_end = extra_of * (
-        quota_of + 1
-    )  # partitions before this number are in ranges that are one longer
+    # Partitions before this number are in the ranges that are one longer.
+    long_ranges_end = extra_of * (quota_of + 1)
     reader_index = np.where(
         number < long_ranges_end,
         number // (quota_of + 1),
@@ -93,23 +99,22 @@ def consecutive_ranges(group: Group, ordered_readers: Ints) -> Ints:
 
 
 def _rack_sensitive_topics(group: Group) -> Bools:
-    """The topics for which a near reader could make a difference: by topic.
+    """Topics for which rack-local readers could make a difference.
 
-    Some reader shares a rack with some replica, and not every partition has replicas in all the racks of its topic.
+    Some reader shares a rack with some replica, and not every partition has replicas in all the
+    racks of its topic.
     """
     sets, width = group.rack_local.shape
     keys = distinct(
         group.partition_topic * np.int64(sets) + group.rack_set, len(group.topics) * sets
     )
-    topic, rack_set = np.divmod(keys, max(sets, 1))  # each topic's sets of racks
-    replica_in = np.zeros(
-        (len(group.topics), width), dtype=np.bool_
-    )  # by topic and rack: a replica is there
+    topic, rack_set = np.divmod(keys, max(sets, 1))  # each topic with each of its rack sets
+    # By topic and rack: whether a replica is in the rack.
+    replica_in = np.zeros((len(group.topics), width), dtype=np.bool_)
     pair, rack = np.nonzero(group.rack_local[rack_set])
     replica_in[topic[pair], rack] = True
-    reader_in = np.zeros(
-        (len(group.reader_start) - 1, width), dtype=np.bool_
-    )  # by audience and rack: a reader is
+    # By reader set and rack: whether a reader is in the rack.
+    reader_in = np.zeros((len(group.reader_start) - 1, width), dtype=np.bool_)
     reader_set = np.repeat(np.arange(len(reader_in)), np.diff(group.reader_start))
     reader_in[reader_set, group.member_rack[group.reader]] = True
     racks_differ = np.zeros(len(group.topics), dtype=np.bool_)
@@ -119,7 +124,7 @@ def _rack_sensitive_topics(group: Group) -> Bools:
 
 
 def _topics_to_match(group: Group, rack_sensitive: Bools) -> tuple[list[list[int]], list[int]]:
-    """The topics to match by racks: co-partitioned ones, and lone ones only if they are uneven themselves."""
+    """Topics to match by racks: sets of co-partitioned topics, and rack-sensitive lone topics."""
     alike: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     readers = np.diff(group.reader_start)[group.reader_set]
     sizes = np.diff(group.topic_start)
@@ -137,7 +142,7 @@ def _topics_to_match(group: Group, rack_sensitive: Bools) -> tuple[list[list[int
 def _match_co_partitioned(
     group: Group, owner: Ints, topics: list[int], ordered_readers: Ints
 ) -> None:
-    """Assign co-partitioned topics anew, near first."""
+    """Reassign co-partitioned topics, rack-local readers first."""
     start, end = group.reader_start[group.reader_set[topics[0]] :][:2]
     size = int(group.topic_start[topics[0] + 1] - group.topic_start[topics[0]])
     ranges = _Ranges(size, int(end - start))
@@ -151,14 +156,13 @@ def _match_co_partitioned(
 
 
 def _match_lone(group: Group, owner: Ints, topics: list[int], ordered_readers: Ints) -> None:
-    """Assign topics anew, each for itself, near first."""
+    """Reassign lone topics, each by itself, rack-local readers first."""
     width = max(len(group.racks), 1)
     row = np.repeat(np.arange(group.partition_count), np.diff(group.replica_start))
     rack_of_topic = group.partition_topic[row].astype(np.int64) * width + group.replica_rack
     row = row[radix(rack_of_topic, len(group.topics) * width)]
-    numbers = (
-        row - group.topic_start[group.partition_topic[row]]
-    ).tolist()  # numbers by topic and rack, ascending
+    # Partition numbers by topic and rack, ascending.
+    numbers = (row - group.topic_start[group.partition_topic[row]]).tolist()
     edges = starts(np.bincount(rack_of_topic, minlength=len(group.topics) * width)).tolist()
     racks, reader_set = group.member_rack[ordered_readers].tolist(), group.reader_set.tolist()
     bounds, first = group.reader_start.tolist(), group.topic_start.tolist()
@@ -172,7 +176,7 @@ def _match_lone(group: Group, owner: Ints, topics: list[int], ordered_readers: I
 
 
 def _common_racks(group: Group, topics: list[int], size: int) -> list[list[int]]:
-    """By partition number: the racks in which all the topics have a replica of it, ascending."""
+    """Racks in which all the topics have a replica, ascending, by partition number."""
     sets, numbers = len(group.rack_local), np.arange(size)
     rack_sets = group.rack_set[group.topic_start[topics][:, None] + numbers]
     number, rack_set = np.divmod(distinct((numbers * sets + rack_sets).ravel(), size * sets), sets)
@@ -184,21 +188,25 @@ def _common_racks(group: Group, topics: list[int], size: int) -> list[list[int]]
 
 
 class _Ranges:
-    """The ranges of one topic, or of several at once, while they are filled; readers go by their place in the queue."""
+    """Ranges of one topic, or of co-partitioned topics, while they are filled.
+
+    A reader is its index among the topic's readers in Kafka's order.
+    """
 
     __slots__ = ("extra", "filled", "quota", "reader_index")
 
     def __init__(self, size: int, readers: int) -> None:
-        self.quota, self.extra = divmod(
-            size, readers
-        )  # `extra` falls as ranges grow past the quota
+        # `extra` falls as ranges grow past the quota.
+        self.quota, self.extra = divmod(size, readers)
         self.filled = [0] * readers
         self.reader_index = [NOBODY] * size  # by partition number
 
     def room(self, reader: int) -> int:
+        """Partitions that a reader may still take."""
         return self.quota + (self.extra > 0) - self.filled[reader]
 
     def assign(self, reader: int, partitions: Sequence[int]) -> None:
+        """Give partitions to a reader."""
         for partition in partitions:
             self.reader_index[partition] = reader
         self.filled[reader] += len(partitions)
@@ -206,10 +214,14 @@ class _Ranges:
             self.extra -= 1
 
     def fill_by_reader(self, numbers_by_rack: list[list[int]], racks: list[int]) -> None:
-        """Each reader in turn takes the first partitions that are near to it, as many as its range holds."""
-        left = [
-            numbers[::-1] for numbers in numbers_by_rack
-        ]  # by rack: partitions to take, the next one last
+        """Let each reader take its first rack-local partitions, as many as its range holds.
+
+        Args:
+            numbers_by_rack: partition numbers with a replica in each rack, ascending.
+            racks: rack of each reader.
+        """
+        # By rack: partitions to take, the next one last.
+        left = [numbers[::-1] for numbers in numbers_by_rack]
         left.append([*range(len(self.reader_index))][::-1] if RACKLESS in racks else [])
         reader_index = self.reader_index
         for reader, rack in enumerate(racks):
@@ -227,10 +239,14 @@ class _Ranges:
                 break
 
     def fill_by_partition(self, racks_by_number: list[list[int]], racks: list[int]) -> None:
-        """Each partition in turn goes to the first reader that is near to it and has room."""
-        readers_by_rack: dict[int, list[int]] = defaultdict(
-            list
-        )  # by rack: readers, the next one last
+        """Give each partition to the first rack-local reader with room.
+
+        Args:
+            racks_by_number: racks of each partition.
+            racks: rack of each reader.
+        """
+        # By rack: readers, the next one last.
+        readers_by_rack: dict[int, list[int]] = defaultdict(list)
         for reader in reversed(range(len(racks))):
             readers_by_rack[racks[reader]].append(reader)
         for partition, local_racks in enumerate(racks_by_number):
@@ -245,7 +261,7 @@ class _Ranges:
                 self.assign(first, (partition,))
 
     def fill_up(self) -> None:
-        """What no near reader took, in consecutive ranges."""
+        """Give the remaining partitions in consecutive ranges to the readers with room."""
         left = [partition for partition, reader in enumerate(self.reader_index) if reader == NOBODY]
         begin = 0
         for reader in range(len(self.filled)):

@@ -18,10 +18,11 @@ from assignors.strategies.range import reader_ranks
 
 
 def roundrobin_strategy(group: Group) -> Assignment:
-    """Walk the partitions by topic name and number, and a circle of the members beside them.
+    """Walk the partitions by topic name and number, and a cursor over the members beside them.
 
-    Law: a partition goes to the first member from the circle's hand on that reads its topic, and the hand moves past it.
-    Ties: the circle has static members first by instance id, then the others by member id.
+    Guarantees: a partition goes to the first member from the cursor on that reads its topic, and
+    the cursor moves past that member; it wraps around.
+    Ties: static members come first by instance id, then the others by member id.
     Cost: O(P) with equal subscriptions, O(P + T log M) otherwise.
     """
     kafka_order = group.members_in_kafka_order
@@ -33,7 +34,10 @@ def roundrobin_strategy(group: Group) -> Assignment:
 
 
 def _mixed_subscriptions(group: Group, kafka_order: Ints) -> Ints:
-    """Each topic's readers are a smaller circle; only where it is entered depends on the topic before."""
+    """Owners where subscriptions differ.
+
+    Each topic goes round its readers; only the first reader depends on the topic before.
+    """
     ranks, bounds = reader_ranks(group), group.reader_start.tolist()
     sizes = np.diff(group.topic_start)
     start_index = np.zeros(len(sizes), dtype=np.int64)

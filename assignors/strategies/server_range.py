@@ -1,4 +1,4 @@
-"""`server-range`: each topic in consecutive ranges, blind to racks.
+"""`server-range`: each topic in consecutive ranges, regardless of racks.
 
 Source: the RangeAssignor of Kafka's group coordinator (KIP-848).
 """
@@ -12,10 +12,10 @@ from assignors.strategies.range import (
 
 
 def server_range_strategy(group: Group) -> Assignment:
-    """What the broker's `range` gives: topics of as many partitions stay co-partitioned whatever their racks.
+    """The broker's `range`: topics of equal size stay co-partitioned whatever their racks.
 
-    Law: of a topic of n partitions reader i of k gets n // k consecutive ones, the first n % k readers one more. Racks and
-    claims change nothing; where locality counts, `range` is the one.
+    Guarantees: of a topic of n partitions reader i of k gets n // k consecutive ones, the first n %
+    k readers one more. Racks and claims change nothing; `range` is the strategy for rack locality.
     Ties: static members first by instance id, then the others by member id.
     Cost: O(P + S).
     """

@@ -1,4 +1,4 @@
-"""`topic-roundrobin`: whole topics to members in turn.
+"""`topic-roundrobin`: whole topics to one member after another.
 
 Source: KIP-874, with its example of several containers.
 """
@@ -16,17 +16,17 @@ from assignors.problem.group import Group
 
 
 def topic_roundrobin_strategy(group: Group) -> Assignment:
-    """Keep a topic together, so that one member's failure stops all of it or nothing of it.
+    """Keep a topic together, so that a member's failure stops all of a topic or nothing of it.
 
-    Law: a topic goes to the next member that reads it. Where members say which container they run in, a topic's partitions
-    go round the containers first, beginning with the first one, and within each of them all go to its next member that
-    reads the topic. Members without a container are in one together.
-    Ties: topics by name; containers by name, the nameless one last; members as `roundrobin` has them.
+    Guarantees: a topic goes to the next member that reads it. Where members name the container they
+    run in, a topic's partitions go round the containers, beginning with the first, and within a
+    container all go to its next member that reads the topic. Members without a container share one.
+    Ties: topics by name; containers by name, the unnamed one last; members as in `roundrobin`.
     Cost: O(P + T x containers x log M).
     """
     owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
     ranks_by_container = _ranks_by_container(group)
-    cursors: dict[int, int] = defaultdict(int)  # by container: where its circle goes on
+    cursors: dict[int, int] = defaultdict(int)  # by container: the next rank
     bounds = group.topic_start.tolist()
     for topic, reader_set in enumerate(group.reader_set.tolist()):
         size = bounds[topic + 1] - bounds[topic]
@@ -43,7 +43,7 @@ def topic_roundrobin_strategy(group: Group) -> Assignment:
 
 
 def _ranks_by_container(group: Group) -> list[list[tuple[int, Ints]]]:
-    """By audience: its containers, each with its readers' places in the circle, ascending."""
+    """Containers of each reader set, each with its readers' ranks in Kafka's order, ascending."""
     rank_of = np.empty_like(group.members_in_kafka_order)
     rank_of[group.members_in_kafka_order] = np.arange(
         len(group.members_in_kafka_order), dtype=np.int32

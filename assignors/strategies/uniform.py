@@ -1,6 +1,7 @@
-"""`uniform`: balanced and sticky as the broker's, and near as the broker's no longer is.
+"""`uniform`: balanced and sticky as the broker's assignor, and rack-local besides.
 
-Source: the UniformAssignor of Kafka's group coordinator (KIP-848), with KIP-881's locality, which it lost.
+Source: the UniformAssignor of Kafka's group coordinator (KIP-848), with the rack locality of
+KIP-881 that the coordinator dropped.
 """
 
 from assignors.problem.assignment import Assignment
@@ -11,12 +12,13 @@ from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def uniform_strategy(group: Group) -> Assignment:
-    """As `sticky`, but members are filled one after another, so that a member has few topics rather than few of each.
+    """`sticky`, but members are filled one after another, so that each reads few topics.
 
-    Law: balance first, then replicas in the owner's rack, then claims. With equal subscriptions what nobody holds goes to the
-    first member until it has its share, then to the next: partitions of a topic stay together.
+    Guarantees: balance first, then replicas in the owner's rack, then claims. With equal
+    subscriptions, unowned partitions go to the first member until it has its share, then to the
+    next, so that partitions of a topic stay together.
     Ties: members by id.
-    Cost: as `sticky`'s.
+    Cost: as `sticky`.
     """
     held = kept_claims(group)
     return Assignment(

@@ -1,4 +1,4 @@
-"""The strategy that a group agrees on.
+"""Vote of a group's members on their strategy.
 
 Source: the vote of Kafka's classic group protocol.
 """
@@ -10,17 +10,18 @@ from assignors.problem.inputs import ProblemError
 
 
 class InconsistentGroupProtocolError(ProblemError):
-    """There is no strategy that every member offers."""
+    """No strategy is offered by every member."""
 
 
 def elect_strategy(offers: Iterable[Sequence[str]]) -> str:
-    """The strategy that all members offer and most prefer.
+    """Name of the strategy that all members offer and most prefer.
 
-    Law: each member offers names by preference and votes for the first of its names that all others offer too.
-    Ties: the name that comes first.
+    Guarantees: each member offers names by preference and votes for the first of its names that all
+    others offer as well.
+    Ties: the name that sorts first.
 
     Raises:
-        InconsistentGroupProtocolError: nothing is offered by all, or there is no member.
+        InconsistentGroupProtocolError: no strategy is offered by all, or there is no member.
     """
     offered = [tuple(offer) for offer in offers]
     common = set(offered[0]).intersection(*offered[1:]) if offered else set()
@@ -30,7 +31,8 @@ def elect_strategy(offers: Iterable[Sequence[str]]) -> str:
             ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())) or "nothing"
         )
         raise InconsistentGroupProtocolError(
-            f"strategies: none is offered by all {len(offered)} members (offered: {offered_names}); give them one in common"
+            f"strategies: none is offered by all {len(offered)} members "
+            f"(offered: {offered_names}); give them one in common"
         )
     votes = Counter(next(name for name in offer if name in common) for offer in offered)
     return min(votes, key=lambda name: (-votes[name], name))
