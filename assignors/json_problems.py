@@ -29,7 +29,7 @@ from assignors.registry import (
 )
 from assignors.solver import SolverMissingError
 
-MAX_LINE = (
+MAX_LINE_LENGTH = (
     256 * 1024 * 1024
 )  # characters or bytes: far above a million partitions with racks and lags
 MAX_REPEAT = 10_000
@@ -84,9 +84,9 @@ def parse_line(line: str | bytes) -> dict[str, Any]:
     Raises:
         ProblemError: it is too long, no JSON, or no object.
     """
-    if len(line) > MAX_LINE:
+    if len(line) > MAX_LINE_LENGTH:
         raise ProblemError(
-            f"line: {len(line)} characters are more than {MAX_LINE}; cut the problem"
+            f"line: {len(line)} characters are more than {MAX_LINE_LENGTH}; cut the problem"
         )
     try:
         fields = json.loads(line, parse_constant=_reject_constant)

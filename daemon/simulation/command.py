@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.json_problems import MAX_LINE
+from assignors.json_problems import MAX_LINE_LENGTH
 from assignors.problem.inputs import ProblemError
 from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
@@ -206,7 +206,11 @@ def _replayed(asked: Asked, path: Path) -> World:
         with _readable(asked.problem), asked.problem.open("rb") as lines:
             readers = readers_of(
                 next(
-                    (line for line in iter(lambda: lines.readline(MAX_LINE), b"") if line.strip()),
+                    (
+                        line
+                        for line in iter(lambda: lines.readline(MAX_LINE_LENGTH), b"")
+                        if line.strip()
+                    ),
                     b"{}",
                 )
             )

@@ -135,7 +135,7 @@ def test_a_broken_line_answers_with_its_error_and_the_next_goes_on(broken, ident
 
 
 def test_a_line_beyond_the_bound_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(json_problems, "MAX_LINE", 1000)
+    monkeypatch.setattr(json_problems, "MAX_LINE_LENGTH", 1000)
     failure, answer = answers_to(json.dumps({"id": "x" * 1000}), line())
     assert "are more than 1000" in failure["error"]
     assert "assignment" in answer
