@@ -1,6 +1,7 @@
-"""Several strategies on one group, side by side, as a table and as JSON.
+"""Comparison of strategies on one group, as a table and as JSON.
 
-Law: every strategy gets the same group, and each figure is the score's; less is better throughout.
+Guarantees: every strategy plans the same group, and each figure comes from `score`; less is better
+in every figure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,16 +28,19 @@ HEADINGS = {"cross_rack": "cross-rack", "lag_max_over_mean": "lag max/mean"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One strategy's result."""
+    """Result of one strategy."""
 
     strategy: str
+    """Name of the strategy."""
     score: Score
+    """Score of its assignment."""
     plan_micros: int
-    """The shorter of two runs."""
+    """Microseconds that planning took, the shorter of two runs."""
     violations: tuple[str, ...]
+    """Broken invariants, a sentence each; empty for a valid assignment."""
 
     def as_json(self) -> dict[str, object]:
-        """The row by names."""
+        """The row as a JSON object."""
         return {
             "strategy": self.strategy,
             "score": self.score.as_json(),
@@ -48,17 +52,20 @@ class ComparisonRow:
 def compare(
     group: Group, names: Iterable[str], options: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[ComparisonRow, ...]:
-    """Run the strategies on the group and score them, in the order in which they are named.
+    """Run strategies on a group and score them, in the given order.
+
+    Each strategy gets those of the options that it takes.
 
     Raises:
-        ProblemError: one of the names is unknown, or an option is out of its range.
+        ProblemError: a name is unknown, or an option is out of its range.
+        SolverMissingError: a strategy needs OR-tools, which is not installed.
     """
     return tuple(_row(group, name, options) for name in names)
 
 
 def _row(group: Group, name: str, options: Mapping[str, Any]) -> ComparisonRow:
     strategy = strategy_named(name, options)
-    first_micros, _ = _timed(strategy, group)  # which may have to load a solver before
+    first_micros, _ = _timed(strategy, group)  # the first run may load the solver
     second_micros, assignment = _timed(strategy, group)
     return ComparisonRow(
         strategy=name,
@@ -75,7 +82,7 @@ def _timed(strategy: Strategy, group: Group) -> tuple[int, Assignment]:
 
 
 def table(rows: Sequence[ComparisonRow]) -> str:
-    """The rows in aligned columns; the best figure of each column is starred."""
+    """Format the rows in aligned columns, with a star at the best figure of each column."""
     best = {figure: _best(rows, figure) for figure in FIGURES}
     lines = [["strategy", *(HEADINGS.get(figure, figure) for figure in FIGURES), "µs"]]
     for row in rows:

@@ -1,7 +1,8 @@
-"""Problems as JSON lines: how anybody tries a strategy on a problem of their own.
+"""Problems and answers as JSON lines, to try strategies on any problem.
 
-Law: one line in, one line out for each of its strategies, and a line that is wrong answers with an error of its own while
-the next one goes on. Unknown fields are ignored, so one file serves several tools.
+Guarantees: each line gives one answer for each of its strategies. An invalid line gives an error of
+its own, and the next line is solved. Unknown fields are ignored, so that one file serves several
+tools.
 """
 
 import json
@@ -29,27 +30,35 @@ from assignors.registry import (
 )
 from assignors.solver import SolverMissingError
 
-MAX_LINE_LENGTH = (
-    256 * 1024 * 1024
-)  # characters or bytes: far above a million partitions with racks and lags
+MAX_LINE_LENGTH = 256 * 1024 * 1024
+"""Characters or bytes: far above a million partitions with racks and lags."""
+
 MAX_REPEAT = 10_000
-STREAMS = "streams"  # tasks over processes: a problem of its own kind
+
+STREAMS = "streams"
+"""Strategy of Kafka Streams problems: tasks and processes instead of topics and members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonProblem:
-    """A line, understood."""
+    """Problem of one line, with the strategies that are to solve it."""
 
     id: Any
+    """Identity that the answers repeat; None without one."""
     strategies: tuple[Any, ...]
+    """Names of strategies as given, not yet checked."""
     topics: dict[str, Topic]
+    """Topics by name."""
     members: list[Member]
+    """Members in the order of the line, which the answers keep."""
     repeat: int
+    """Number of runs, for timing."""
     options: dict[str, Any]
+    """Options of the strategies, not yet checked; each strategy takes those that it knows."""
 
 
 def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
-    """Answer each problem; blank lines are passed over."""
+    """Solve the problem of each line and yield its answers as JSON; blank lines are skipped."""
     for line in lines:
         if line.strip():
             for answer in _answers(line):
@@ -79,10 +88,10 @@ def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
 
 
 def parse_line(line: str | bytes) -> dict[str, Any]:
-    """A line's JSON object.
+    """Parse the JSON object of a line.
 
     Raises:
-        ProblemError: it is too long, no JSON, or no object.
+        ProblemError: the line is too long, not JSON, or not an object.
     """
     if len(line) > MAX_LINE_LENGTH:
         raise ProblemError(
@@ -98,10 +107,10 @@ def parse_line(line: str | bytes) -> dict[str, Any]:
 
 
 def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
-    """A problem from a line's fields.
+    """Read a problem from the fields of a line.
 
     Raises:
-        ProblemError: the message says whose field is wrong.
+        ProblemError: a field is invalid; the message names it and its topic or member.
     """
     lags = _object("lags", fields.get("lags") or {})
     rates = _object("rates", fields.get("rates") or {})
@@ -123,7 +132,7 @@ def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
 
 
 def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str, Any]:
-    """The answer of one strategy, with the time that it took."""
+    """Solve a problem by one strategy; the answer has the plan, its score and the time it took."""
     plan_micros: list[float] = []
     total_micros: list[float] = []
     for _ in range(problem.repeat):
@@ -177,7 +186,7 @@ def _repeat(fields: Mapping[str, Any]) -> int:
 
 
 def _identity(fields: Mapping[str, Any]) -> str | float | None:
-    """What a line calls itself; anything but a string or a finite number is not repeated back."""
+    """Identity of a line, None unless it is a string or a finite number, which JSON can repeat."""
     identity = fields.get("id")
     valid = isinstance(identity, str | int) or (
         isinstance(identity, float) and math.isfinite(identity)

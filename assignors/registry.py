@@ -1,4 +1,4 @@
-"""The table of strategies: a name, and the function from a problem to its answer."""
+"""Registry of strategies and their options, by the names that users write."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -27,6 +27,7 @@ from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
 from assignors.strategies.uniform import uniform_strategy
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
+"""Pure function from a group to an assignment."""
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
@@ -46,11 +47,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-Check: TypeAlias = Callable[
-    [str, Any], Any
-]  # an option's sound value, from its name and what was given
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Valid value of an option, from the option's name and the given value; raises `ProblemError`."""
 
-# By strategy: the options that it takes, each with what makes a sound value of it or says what is wrong.
 OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
     {
         "lag-global": {
@@ -60,19 +59,24 @@ OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
         "optimal": OPTION_CHECKS,
     }
 )
+"""Options of each strategy that takes any, with the check of each option."""
 
 
 def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({})) -> Strategy:
-    """The strategy of a name, with those of the options that it knows.
+    """Look up a strategy and apply those of the options that it takes.
+
+    Options of other strategies are ignored, so that one set of options serves several strategies.
 
     Raises:
-        ProblemError: there is none, and the message names the nearest one; or an option is out of its range.
+        ProblemError: the name is unknown, and the message names the nearest one; or an option is
+            out of its range.
     """
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
         nearest = get_close_matches(str(name), STRATEGIES, n=1, cutoff=0.0)
         raise ProblemError(
-            f"strategy {name!r} is unknown; the nearest is {nearest[0]!r}, all are {', '.join(STRATEGIES)}"
+            f"strategy {name!r} is unknown; the nearest is {nearest[0]!r}, "
+            f"all are {', '.join(STRATEGIES)}"
         )
     accepted = {
         option: check(option, options[option])
@@ -83,12 +87,13 @@ def strategy_named(name: object, options: Mapping[str, Any] = MappingProxyType({
 
 
 CertifiedStrategy: TypeAlias = Callable[[Group], tuple[Assignment, Certificate | None]]
+"""Strategy that also gives a certificate; None for every strategy but `optimal`."""
 
 
 def certified_strategy(
     name: object, options: Mapping[str, Any] = MappingProxyType({})
 ) -> CertifiedStrategy:
-    """The strategy of a name, giving its certificate too where it has one.
+    """Look up a strategy like `strategy_named`, with its certificate where it has one.
 
     Raises:
         ProblemError: as `strategy_named`.

@@ -21,8 +21,8 @@ def fair_strategy(group: Group) -> Assignment:
     """Give each partition to the reader with the fewest partitions over all topics.
 
     Guarantees: topics with the fewest readers go first, so that the remaining choices stay wide; of
-    topics with equally many readers, the largest goes first. A partition goes to the reader that has the
-    fewest partitions, counted over all topics.
+    topics with the same number of readers, the largest goes first. A partition goes to the reader
+    that has the fewest partitions, counted over all topics.
     Ties: topics by name, partitions by number, members by id.
     Cost: O(S log M + P log P).
     """
