@@ -53,6 +53,10 @@ bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdka
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
+.PHONY: docs
+docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
+	@$(BIN)/python -m daemon.config.reference > docs/configuration.md
+
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages
 	@uv=$$($(BIN)/python -c 'from deploy.bootstrap import installer; print(installer())'); \

@@ -1,7 +1,7 @@
-"""What one group wants otherwise: the `[groups.NAME]` tables of the configuration.
+"""Settings of single groups: the `[groups.NAME]` tables of the configuration.
 
-Law: an option that the group's strategy does not take is refused, and so is one that the strategy would refuse: at the start,
-not at the first plan.
+Guarantees: an option that the group's strategy does not take, or would refuse, is refused at the
+start and not at the first plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _listed(value: object) -> object:
-    """The command line gives a list as one text."""
+    """Split a list that the command line gives as one text with commas."""
     return (
         [name.strip() for name in value.split(",") if name.strip()]
         if isinstance(value, str)
@@ -39,42 +39,46 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSection:
-    """What one group wants otherwise, from its next plan on: `levelwind rebalance` asks for one.
+    """Settings of one group, in effect from its next plan on; None: not set.
 
-    Members are named by instance; who is not there is passed over.
+    Members are named by instance, and a name that is not there is ignored. The defaults of the
+    options are those of the strategy `optimal`.
     """
 
     strategy: str | None = None
+    """The group's strategy; by default that of `control.strategy`."""
     pins: dict[str, dict[str, str]] | None = None
-    """By topic and partition: the member that has it while it reads the topic."""
+    """By topic and partition, the member that owns it while that member reads the topic."""
     drain: Names | None = None
-    """Members that get nothing where another reads it."""
+    """Members that get nothing that another member can read."""
     evacuate: Names | None = None
-    """Racks whose members get nothing where a member elsewhere reads it."""
+    """Racks whose members get nothing that a member in another rack can read."""
     count_slack: Count | None = None
-    """How much further from even a member's count may be, for the sake of load."""
+    """How many partitions further from even a member's count may be, for the sake of load."""
     load_tolerance: Figure | None = None
-    """How much longer than the best found, as a share, the longest time to drain may be."""
+    """How much longer than the best found the longest time to drain may be, as a share."""
     load_floor: Figure | None = None
-    """Records over capacity that are no reason to cross racks, nor to move anything."""
+    """Records over capacity that justify neither crossing racks nor a move."""
     cross_tolerance: Figure | None = None
-    """How much more than the least found, as a share, may cross racks."""
+    """How much more than the least found may cross racks, as a share; 0.05 where `record_bytes` is
+    set."""
     max_moves: Count | None = None
-    """Moves that a plan may make beyond those that cannot wait; the next plan goes on."""
+    """The most moves of one plan beyond those that cannot wait; the next plan goes on."""
     time_budget: Figure | None = None
     """Seconds after which a plan is refined no further."""
     horizon: Figure | None = None
     """Seconds of arrivals that count as load beside the lag."""
     record_bytes: Size | dict[str, Size] | None = None
-    """Of all topics, or by topic with `*` for the others: what crosses racks is then weighed by the bytes that arrive."""
+    """Bytes of a record, of all topics or by topic with `*` for the others: traffic across racks is
+    then weighed by the bytes that arrive, and not by the number of partitions."""
 
     def options(self) -> dict[str, Any]:
-        """The strategy's options that are set."""
-        named = {name: getattr(self, name) for name in OPTION_NAMES}
-        return {name: value for name, value in named.items() if value is not None}
+        """Return the options of the strategy that are set."""
+        values = {name: getattr(self, name) for name in OPTION_NAMES}
+        return {name: value for name, value in values.items() if value is not None}
 
     def sizes(self) -> dict[str, float]:
-        """Bytes of a record by topic; none: partitions are counted."""
+        """Return the bytes of a record by topic; empty: partitions are counted."""
         given = self.record_bytes
         return given if isinstance(given, dict) else {} if given is None else {EVERY: given}
 

@@ -1,8 +1,10 @@
-"""The configuration: read once, checked whole, handed out in slices.
+"""The configuration: read once, checked as a whole, handed out in sections.
 
-Sources, the first wins: the command line's options, the environment (`LEVELWIND_CONTROL__MIN_GAIN=0.2`), the TOML file.
-A key that is not a setting ends the start and names the nearest that is. Settings of Kafka's and Spark's clients pass
-through verbatim under their own names (`[kafka]`, `[pipeline.kafka]`, `[pipeline.spark]`).
+Of the sources the first wins: the options of the command line, the environment
+(`LEVELWIND_CONTROL__MIN_GAIN=0.2`), the TOML file. A key that is not a setting ends the start with
+the name of the nearest setting. Settings of the clients of Kafka and Spark pass through verbatim
+under their own names (`[kafka]`, `[pipeline.kafka]`, `[pipeline.spark]`). The docstrings of the
+settings are their reference: docs/configuration.md is generated from them.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "LEVELWIND_"
 FOR_SETUP = frozenset({"LEVELWIND_JAVA_HOME"})
-"""Read when the machine is set up, not by the daemon."""
+"""Variables that the set-up of a machine reads, not the daemon."""
 
 PASSED_THROUGH = re.compile(r"(kafka|pipeline\.kafka|pipeline\.spark)(\.|$)")
-"""Tables whose keys are others' settings, dots and all."""
+"""Tables whose keys are settings of third-party clients, dots included."""
 
 
 def _as_text(table: object) -> object:
-    """What TOML writes as a number or a truth, in the clients' own words."""
+    """Write the numbers and booleans of a table as the clients expect them: as text."""
     if not isinstance(table, dict):
         return table
     return {
@@ -59,70 +61,103 @@ def _as_text(table: object) -> object:
 
 
 ClientSettings = Annotated[dict[str, str], BeforeValidator(_as_text)]
-"""Of others: passed through verbatim."""
+"""Settings of third-party clients, passed through verbatim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSection:
-    """The pipeline and its rules; times in seconds."""
+    """The pipeline, and the rules of lag and skew."""
 
     end_kind: Literal["stable", "high"] = "stable"
+    """The log end that lag is measured against: `stable` (what a `read_committed` consumer can
+    reach) or `high` (the high watermark)."""
     reset_policy: Literal["latest", "earliest"] = "earliest"
+    """What a group without a commit still has to read: `earliest` the whole log, `latest`
+    nothing."""
     skew_threshold: Annotated[float, Field(ge=1)] = 1.5
+    """The skew from which the skew rule counts; at least 1."""
     skew_floor: Count = 10_000
-    """Skew counts while a group lags by so many records, or …"""
+    """The skew rule counts while the group is at least this many records behind, or while
+    `skew_floor_seconds` holds."""
     skew_floor_seconds: Seconds = 30.0
-    """… while a record has waited for so long."""
+    """The skew rule also counts while a record has waited for this many seconds."""
     skew_duration: Seconds = 30.0
+    """Seconds of event time for which the skew rule must count without a break before the trigger
+    is raised."""
     trigger_interval: Seconds = 0.0
+    """Seconds between the starts of two batches; 0: a batch begins when the last one ends."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    """The most records of one batch."""
     restarts: Count = 5
-    """How often in a row it may die within `restart_window` before the daemon gives up, loudly."""
+    """How many times the pipeline may die within `restart_window` before the daemon gives up with
+    exit code 5."""
     restart_window: Seconds = 600.0
+    """The window of `restarts`, in seconds."""
     kafka: ClientSettings = field(default_factory=dict)
+    """Settings of the Java client that Spark uses. Not all have librdkafka's names; `[kafka]` is
+    not copied to it."""
     spark: ClientSettings = field(default_factory=dict)
+    """Settings of Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSection:
-    """Where the least severe line is drawn, and the form of the lines."""
+    """The log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe level that is written: `debug`, `info`, `warning` or `error`."""
     format: Literal["auto", "json", "console"] = "auto"
+    """`json` (one object a line), `console`, or `auto`: `json` where the output is no terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSection:
-    """Where metrics are served, for Prometheus."""
+    """Metrics for Prometheus."""
 
     listen: str = ""
-    """ADDRESS:PORT, as in `127.0.0.1:9464` or `[::]:9464`; empty: nowhere. Port 0 takes a free one, which is logged."""
+    """`ADDRESS:PORT` of the metrics endpoint, as in `127.0.0.1:9464` or `[::]:9464`; empty: no
+    endpoint. Port 0 takes a free port, which is logged."""
 
 
 class Settings(BaseModel):
-    """Everything that can be set."""
+    """All settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
+    """The Kafka cluster: `HOST:PORT`, with commas between several brokers."""
     prefix: str = "levelwind."
+    """The names of levelwind's topics begin with it. Installations with prefixes of their own can
+    share a cluster."""
     state_dir: Path = Path(".levelwind")
+    """Directory of the pipeline's checkpoint. Without its content the state is rebuilt from the
+    topics."""
     kafka: ClientSettings = {}
+    """Settings of librdkafka, for the daemon's clients. The daemon overrides those that its
+    correctness depends on."""
     observer: ObserverSettings = ObserverSettings()
+    """How the cluster is observed."""
     pipeline: PipelineSection = PipelineSection()
+    """The pipeline, and the rules of lag and skew."""
     control: ControlSettings = ControlSettings()
+    """When groups are planned."""
     groups: dict[str, GroupSection] = {}
+    """Settings of single groups, by name."""
     topic: TopicSettings = TopicSettings()
+    """levelwind's own topics."""
     timers: Timers = Timers()
+    """The timers of the hand-over."""
     log: LogSection = LogSection()
+    """The log."""
     metrics: MetricsSection = MetricsSection()
+    """Metrics for Prometheus."""
 
     def client(self) -> dict[str, Any]:
         """Return the configuration that every Kafka client of the daemon starts from."""
         return {**self.kafka, "bootstrap.servers": self.bootstrap}
 
     def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
-        """Return the pipeline's own slice."""
+        """Return the settings of the pipeline's process."""
         from streaming.spark.settings import PipelineSettings  # noqa: PLC0415 - it imports NumPy
 
         section = self.pipeline
@@ -145,7 +180,7 @@ class Settings(BaseModel):
 
     @property
     def topics(self) -> Topics:
-        """The names of our topics."""
+        """The names of levelwind's topics."""
         return Topics(self.prefix)
 
     def strategy_of(self, group: str) -> str:
@@ -171,7 +206,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         overrides: a tree of settings that win over all others (the command line's options).
 
     Raises:
-        ConfigurationError: the file cannot be read, a key is unknown or a value does not fit; says which and why.
+        ConfigurationError: the file cannot be read, a key is unknown or a value does not fit; the
+            text says which and why.
     """
     tree: dict[str, Any] = {}
     for origin, layer in (
@@ -188,7 +224,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        # What passes through to the clients may be a secret, and is never repeated; nor is what it is in.
+        # A client's setting may be a secret: neither it nor the table around it is repeated.
         shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
         raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
     planned = {group: settings.planning_of(group) for group in settings.groups}
@@ -200,7 +236,13 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
 def unknown_keys(
     tree: Mapping[str, Any], shape: Any, path: str = ""
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each key of a tree that its shape (a settings class or dataclass) lacks, with the nearest that it has."""
+    """Yield each key of a tree that is not a setting, with the nearest key that is.
+
+    Args:
+        tree: settings as read from a source.
+        shape: the settings class or dataclass that the tree is for.
+        path: the path of the tree, with a dot at its end.
+    """
     known = _fields(shape)
     for key, value in tree.items():
         if key not in known:
@@ -210,9 +252,8 @@ def unknown_keys(
             inner = known[key]
             if _is_section(inner):
                 yield from unknown_keys(value, inner, f"{path}{key}.")
-            elif (args := get_args(inner)) and _is_section(
-                args[-1]
-            ):  # a table of sections, one for each name
+            elif (args := get_args(inner)) and _is_section(args[-1]):
+                # A table of sections, one for each name.
                 for name, section in value.items():
                     yield from unknown_keys(section, args[-1], f"{path}{key}.{name}.")
 
@@ -241,7 +282,7 @@ def _file(path: Path | None) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, Any]:
-    """Read our variables; one whose first part is no setting is passed on, to be refused by name."""
+    """Read the LEVELWIND_ variables; one that begins with no setting stays in, to be refused by name."""
     if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
         return {}
     # Here, because the library takes as long to import as all other modules of a command together.

@@ -1,4 +1,4 @@
-"""What the control is told: when it plans, what holds its plans back, and how a group is planned."""
+"""Settings of the control: when it plans, how plans are limited, and how a group is planned."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 EVERY = "*"
-"""All topics that are not named."""
+"""Stands for all topics without an entry of their own."""
 
 
 class Cause(StrEnum):
-    """Why a group is planned anew."""
+    """Cause of a plan."""
 
     MEMBERSHIP = "membership"
     TOPICS = "topics"
@@ -29,33 +29,43 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CooldownSettings:
-    """Seconds, and moves an hour for each cause (no entry: no limit)."""
+    """The cooldown after a plan, and budgets of moves."""
 
     duration: Seconds = 60.0
+    """Seconds after a plan before a trigger gets the next one. The pause doubles each time a plan
+    achieves less than half of its expected gain."""
     max_duration: Seconds = 1800.0
+    """The longest pause, in seconds."""
     moves_per_hour: Mapping[Cause, Count] = field(default_factory=dict)
+    """The most moves an hour by cause: `membership`, `topics`, `operator`, `racks` or `skew`. A
+    cause without an entry has no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """How a group is planned."""
+    """How one group is planned."""
 
     strategy: str
+    """A name of `STRATEGIES`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The strategy's own."""
+    """Options of the strategy."""
     record_bytes: Mapping[str, float] = field(default_factory=dict)
-    """By topic, `*` for all others: with any of them, traffic across racks is weighed by arrivals; else partitions are counted."""
+    """Bytes of a record by topic, `EVERY` for the others: with any of them, traffic across racks is
+    weighed by the bytes that arrive; without, partitions are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
-    """When the control plans, and what a plan must bring; times in seconds."""
+    """When groups are planned, and what a plan must gain."""
 
     strategy: str = "optimal"
+    """The strategy of groups that name none."""
     settle: Seconds = 1.0
-    """A plan for changed membership waits until it has stood still for so long, …"""
+    """A plan for changed members or topics waits until nothing has changed for this many seconds,
+    but no longer than `settle_max`."""
     settle_max: Seconds = 5.0
-    """… but no longer than this."""
+    """The most seconds that a plan waits for changes to settle."""
     min_gain: Share = 0.1
-    """The share by which a triggered plan must lower the skew, or the cross-rack share."""
+    """The share by which a triggered plan must lower the skew or the cross-rack share."""
     cooldown: CooldownSettings = field(default_factory=CooldownSettings)
+    """The cooldown after a plan, and budgets of moves."""

@@ -33,12 +33,13 @@ KEPT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """How our topics are made."""
+    """levelwind's own topics."""
 
     partitions: Annotated[int, Field(ge=1)] = 4
-    """Of each topic but `control`, which has one; a topic that exists keeps its number."""
+    """Partitions of each of levelwind's topics except `control`, which has one. A topic that exists
+    keeps its number."""
     replication: Annotated[int, Field(ge=1)] | None = None
-    """None: three, or as many as there are brokers."""
+    """Replicas of each topic; none: three, or as many as there are brokers."""
     timeout: Annotated[float, Field(gt=0)] = 30.0
     """Seconds until a cluster that does not answer ends the start."""
 

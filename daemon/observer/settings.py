@@ -16,7 +16,8 @@ class ObserverSettings:
     unchanged_sample_every: int = 10
     """Publish an unchanged sample only every Nth tick, so that an idle cluster stays cheap."""
     max_cpu_share: float = 0.05
-    """Share of a core that either tick may take; beyond it the ticks come less often."""
+    """Share of a core that either tick may take; a tick that takes longer comes less often, at most
+    10 s apart."""
     full_describe_every: int = 10
     """Describe every topic on each Nth probe; in between, only topics whose layout changed."""
     begin_offsets_every: int = 10
