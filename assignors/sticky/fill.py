@@ -17,11 +17,11 @@ from assignors.problem.columns import (
     within,
 )
 from assignors.problem.group import Group
-from assignors.problem.water_filling import (
+from assignors.sticky.transfer_graph import TransferGraph
+from assignors.sticky.water_filling import (
     scarcest_first,
     water_fill,
 )
-from assignors.sticky.transfer_graph import TransferGraph
 
 
 def fill_least_loaded(group: Group, owner: Ints) -> Longs:

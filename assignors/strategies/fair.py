@@ -10,7 +10,7 @@ from assignors.problem.assignment import (
     Assignment,
 )
 from assignors.problem.group import Group
-from assignors.problem.water_filling import (
+from assignors.sticky.water_filling import (
     scarcest_first,
     water_fill,
     water_fill_order,

@@ -26,7 +26,7 @@ from assignors.protocol.records import (
     TriggerRecord,
     decode,
 )
-from streaming.group import event_order, ownership, rack_changes, skew_trigger, topics
+from streaming.group import event_order, ownership, rack_changes, read_topics, skew_trigger
 from streaming.group.state import (
     GroupState,
     PartitionOwners,
@@ -127,7 +127,7 @@ class GroupUpdate:
         self._evaluate_sample_before(at)
         match event:
             case LagSample():
-                self._state = topics.with_sample(self._state, event, self.owners)
+                self._state = read_topics.with_sample(self._state, event, self.owners)
                 return
             case RacksRow(committed=committed, topic=topic):
                 if committed or topic in self._state.planned_topics:
@@ -163,7 +163,7 @@ class GroupUpdate:
             finished_replays: the replayed records that were applied.
             keys_to_verify: keys of published records that an earlier checkpoint's state wrote.
         """
-        self._state = topics.with_lag_rows(self._state, lags)
+        self._state = read_topics.with_lag_rows(self._state, lags)
         self._drop_topics_without_commits()
         self._drop_unread_topics()
         read = {
@@ -179,7 +179,8 @@ class GroupUpdate:
             state=None if self._state.blank else self._state,
             triggers=tuple(self._triggers),
             lags=tuple(
-                (row, topics.owners_at_sample(self._state, row)) for _, row in sorted(read.items())
+                (row, read_topics.owners_at_sample(self._state, row))
+                for _, row in sorted(read.items())
             ),
             ended_topics=tuple(sorted(self._ended_topics - read.keys())),
             finished_replays=tuple(finished_replays),
@@ -289,12 +290,12 @@ class GroupUpdate:
             self._drop_topic(topic)
 
     def _drop_unread_topics(self) -> None:
-        for topic in topics.unread_topics(self._state):
+        for topic in read_topics.unread_topics(self._state):
             self._drop_topic(topic)
 
     def _drop_topic(self, topic: str) -> None:
         self._ended_topics.add(topic)
-        self._state = topics.without_topic(self._state, topic)
+        self._state = read_topics.without_topic(self._state, topic)
         if not self._state.lags:  # no sample will come that ends the run
             self._set_skew_run(SkewRun())
 
