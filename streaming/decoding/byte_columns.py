@@ -28,7 +28,7 @@ VARINT_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bytes:
+class ByteRows:
     """Rows of bytes; every column is indexed by row."""
 
     data: npt.NDArray[np.uint8]
@@ -41,12 +41,12 @@ class Bytes:
         return self.start + np.maximum(self.size, 0)
 
     @property
-    def null(self) -> Mask:
+    def is_null(self) -> Mask:
         return self.size < 0
 
-    def take(self, rows: Int64) -> Bytes:
+    def take(self, rows: Int64) -> ByteRows:
         """Some rows, in their order."""
-        return Bytes(data=self.data, start=self.start[rows], size=self.size[rows])
+        return ByteRows(data=self.data, start=self.start[rows], size=self.size[rows])
 
     def at(self, row: int) -> bytes | None:
         """One row's bytes."""
@@ -56,31 +56,31 @@ class Bytes:
         """One row's bytes from a place on."""
         return self.data[start : int(self.end[row])].tobytes()
 
-    def uint8(self, places: Int64) -> Int64:
-        return self._read("|u1", 1, places)
+    def uint8(self, positions: Int64) -> Int64:
+        return self._read("|u1", 1, positions)
 
-    def int16(self, places: Int64) -> Int64:
-        return self._read(">i2", 2, places)
+    def int16(self, positions: Int64) -> Int64:
+        return self._read(">i2", 2, positions)
 
-    def int32(self, places: Int64) -> Int64:
-        return self._read(">i4", 4, places)
+    def int32(self, positions: Int64) -> Int64:
+        return self._read(">i4", 4, positions)
 
-    def int64(self, places: Int64) -> Int64:
-        return self._read(">i8", 8, places)
+    def int64(self, positions: Int64) -> Int64:
+        return self._read(">i8", 8, positions)
 
-    def _read(self, dtype: str, width: int, places: Int64) -> Int64:
+    def _read(self, dtype: str, width: int, positions: Int64) -> Int64:
         # A view with an item at every byte, so that one gather reads what stands at any place.
-        every = np.ndarray((self.data.size - width + 1,), dtype, self.data, strides=(1,))
-        return every[np.clip(places, 0, every.size - 1)].astype(np.int64)
+        at_every_byte = np.ndarray((self.data.size - width + 1,), dtype, self.data, strides=(1,))
+        return at_every_byte[np.clip(positions, 0, at_every_byte.size - 1)].astype(np.int64)
 
-    def uvarint(self, places: Int64) -> tuple[Int64, Int64]:
+    def uvarint(self, positions: Int64) -> tuple[Int64, Int64]:
         """The numbers at some places and how many bytes each takes; -1 and 0 where one is too long."""
-        value = np.zeros(places.size, np.int64)
-        width = np.zeros(places.size, np.int64)
-        more = np.ones(places.size, np.bool_)
-        for place in range(VARINT_BYTES):
-            byte = self.uint8(places + place)
-            value = np.where(more, value | (byte & 0x7F) << (7 * place), value)
+        value = np.zeros(positions.size, np.int64)
+        width = np.zeros(positions.size, np.int64)
+        more = np.ones(positions.size, np.bool_)
+        for position in range(VARINT_BYTES):
+            byte = self.uint8(positions + position)
+            value = np.where(more, value | (byte & 0x7F) << (7 * position), value)
             width += more
             more = more & (byte >= 0x80)
             if not more.any():
@@ -91,10 +91,10 @@ class Bytes:
         """The distinct texts among slices, and of each slice the index of its text: -1 if it is not UTF-8."""
         found, index = self.intern_bytes(start, size)
         texts = [_text(name) for name in found]
-        good = np.array([text is not None for text in texts], np.bool_)
-        if good.all():
+        is_utf8 = np.array([text is not None for text in texts], np.bool_)
+        if is_utf8.all():
             return tuple(text or "" for text in texts), index
-        return tuple(text or "" for text in texts), np.where(good[index], index, -1)
+        return tuple(text or "" for text in texts), np.where(is_utf8[index], index, -1)
 
     def intern_bytes(self, start: Int64, size: Int64) -> tuple[tuple[bytes, ...], Int64]:
         """The distinct byte strings among slices, and of each slice the index of its string."""
@@ -102,18 +102,18 @@ class Bytes:
             return (), np.zeros(0, np.int64)
         ends = np.cumsum(size)
         # Of each byte gathered: its place here is its slice's start, plus how far into the slice it stands.
-        places = np.repeat(start - (ends - size), size) + np.arange(int(ends[-1]))
+        positions = np.repeat(start - (ends - size), size) + np.arange(int(ends[-1]))
         offsets = np.concatenate([[0], ends]).astype(np.int64)
         gathered = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(),
             start.size,
-            [None, pa.py_buffer(offsets), pa.py_buffer(self.data[places])],
+            [None, pa.py_buffer(offsets), pa.py_buffer(self.data[positions])],
         )
         distinct = gathered.dictionary_encode()
         return tuple(distinct.dictionary.to_pylist()), np.asarray(distinct.indices, dtype=np.int64)
 
 
-def from_arrow(array: Any) -> Bytes:
+def from_arrow(array: Any) -> ByteRows:
     """The rows of a binary (or large binary) Arrow array, without copying its data."""
     validity, offsets, data = array.buffers()
     width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
@@ -129,7 +129,7 @@ def from_arrow(array: Any) -> Bytes:
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     if raw.size < WIDEST:  # so that the widest read has a place
         raw = np.concatenate([raw, np.zeros(WIDEST - raw.size, np.uint8)])
-    return Bytes(data=raw, start=bounds[:-1], size=size)
+    return ByteRows(data=raw, start=bounds[:-1], size=size)
 
 
 def _text(name: bytes) -> str | None:

@@ -20,8 +20,8 @@ from streaming.errors import UnknownVersion
 if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import Partitions
 
-NEWEST = 4
-FLEXIBLE = 4
+NEWEST_VERSION = 4
+FLEXIBLE_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Membership:
     members: tuple[ClassicMember, ...]
 
 
-def read(value: bytes) -> Membership:
+def decode(value: bytes) -> Membership:
     """The generation in a group metadata value; raises `WireError` or `UnknownVersion`."""
     reader = Reader(value)
     version = reader.int16()
-    if not 0 <= version <= NEWEST:
+    if not 0 <= version <= NEWEST_VERSION:
         raise UnknownVersion(f"group metadata version {version}")
-    flexible = version >= FLEXIBLE
+    flexible = version >= FLEXIBLE_VERSION
     protocol_type = reader.string(compact=flexible)
     generation = reader.int32()
     protocol = reader.nullable_string(compact=flexible)
@@ -70,7 +70,7 @@ def read(value: bytes) -> Membership:
 
 
 def _member(reader: Reader, version: int, *, consumer: bool) -> ClassicMember:
-    flexible = version >= FLEXIBLE
+    flexible = version >= FLEXIBLE_VERSION
     member_id = reader.string(compact=flexible)
     instance_id = reader.nullable_string(compact=flexible) if version >= 3 else None
     client_id = reader.string(compact=flexible)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 EPOCH, PARTITIONS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 KEYS = (EPOCH, PARTITIONS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
 OF_MEMBERS = (MEMBER, TARGET, CURRENT)
-NEWEST = 0
+NEWEST_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class GroupRecordKey:
     """Whose record it is."""
 
     version: int
@@ -83,14 +83,14 @@ class TargetEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetAssignment:
     """What a member is to own in the end."""
 
     partitions: ById
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Current:
+class CurrentAssignment:
     """What a member owns now."""
 
     epoch: int
@@ -111,35 +111,41 @@ class Current:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class ResolvedRegex:
     """The topics that a regular expression stands for."""
 
     topics: tuple[str, ...]
 
 
 Value: TypeAlias = (
-    GroupEpoch | GroupPartitions | MemberMetadata | TargetEpoch | Target | Current | Resolved
+    GroupEpoch
+    | GroupPartitions
+    | MemberMetadata
+    | TargetEpoch
+    | TargetAssignment
+    | CurrentAssignment
+    | ResolvedRegex
 )
 
 
-def read_key(key: bytes) -> Key:
+def decode_key(key: bytes) -> GroupRecordKey:
     """The key of a version in `KEYS`; raises `WireError`."""
     reader = Reader(key)
     version = reader.int16()
     group = reader.string()
     name = reader.string() if version in OF_MEMBERS or version == REGEX else None
     reader.end()
-    return Key(version=version, group=group, name=name)
+    return GroupRecordKey(version=version, group=group, name=name)
 
 
-def read(version: int, value: bytes) -> Value:
+def decode_value(version: int, value: bytes) -> Value:
     """The value under a key of that version; raises `WireError` or `UnknownVersion`."""
     reader = Reader(value)
-    if (found := reader.int16()) != NEWEST:
+    if (found := reader.int16()) != NEWEST_VERSION:
         raise UnknownVersion(f"version {found} of a value under key version {version}")
-    said = READERS[version](reader)
+    decoded = READERS[version](reader)
     reader.end()
-    return said
+    return decoded
 
 
 def _epoch(reader: Reader) -> GroupEpoch:
@@ -211,27 +217,27 @@ def _target_epoch(reader: Reader) -> TargetEpoch:
     return TargetEpoch(epoch=_epoch(reader).epoch)
 
 
-def _target(reader: Reader) -> Target:
+def _target(reader: Reader) -> TargetAssignment:
     partitions = _by_id(reader)
     reader.tags()
-    return Target(partitions=partitions)
+    return TargetAssignment(partitions=partitions)
 
 
-def _current(reader: Reader) -> Current:
+def _current(reader: Reader) -> CurrentAssignment:
     epoch = reader.int32()
     reader.int32()  # previous epoch
     state = reader.int8()
     assigned, revoking = _by_id(reader), _by_id(reader)
     reader.tags()
-    return Current(epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+    return CurrentAssignment(epoch=epoch, state=state, assigned=assigned, revoking=revoking)
 
 
-def _resolved(reader: Reader) -> Resolved:
+def _resolved(reader: Reader) -> ResolvedRegex:
     topics = _strings(reader)
     reader.int64()  # version of the metadata
     reader.int64()  # time
     reader.tags()
-    return Resolved(topics=topics)
+    return ResolvedRegex(topics=topics)
 
 
 READERS: Mapping[int, Callable[[Reader], Value]] = {

@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     from streaming.rules.event_time import Int64
 
 
-BUCKET = 250
+BUCKET_MS = 250
 """Milliseconds."""
-MALFORMED_RECORD = "malformed record of ours"
+MALFORMED_RECORD = "malformed levelwind record"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
-REPLAYABLE: tuple[TopicKind, ...] = ("metadata", "assignments")
-PUBLISHED: tuple[TopicKind, ...] = ("lag", "triggers")
-ONLY_COUNTED = ("broker", "planner")
-NAMELESS = "group without a name"
+REPLAYABLE_KINDS: tuple[TopicKind, ...] = ("metadata", "assignments")
+PUBLISHED_KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
+COUNTED_KINDS = ("broker", "planner")
+NAMELESS_GROUP = "group without a name"
 """Brokers take commits of such a group, but nobody can ask for its lag, and no record of ours can name it."""
-SKIPPED = (*offsets_topic.SKIPPED.values(), *ONLY_COUNTED, NAMELESS)
+SKIPPED = (*offsets_topic.SKIPPED.values(), *COUNTED_KINDS, NAMELESS_GROUP)
 
 
 @dataclass(slots=True)
@@ -152,51 +152,55 @@ def pack_batch(records: RecordColumns, topics: Topics) -> PackedRows:
     """The rows of one batch."""
     packed = PackedRows()
     named = records.topic.dictionary_encode()
-    of_topic = np.asarray(named.indices, dtype=np.int64)
+    topic_index = np.asarray(named.indices, dtype=np.int64)
     for index, name in enumerate(named.dictionary.to_pylist()):
-        some = records.take(np.flatnonzero(of_topic == index))
+        of_name = records.take(np.flatnonzero(topic_index == index))
         if name == offsets_topic.TOPIC:
-            _pack_offsets(packed, some)
+            _pack_offsets(packed, of_name)
         elif (kind := topics.kind(name)) is not None:
-            for row in range(some.offset.size):
-                _pack_ours(packed, some.raw(row), kind, topics)
+            for row in range(of_name.offset.size):
+                _pack_record(packed, of_name.raw(row), kind, topics)
     return packed
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:
     """Why this version cannot read a record; None: it can."""
     packed = PackedRows()
-    _pack_again(packed, raw, topics)
-    rejected = [Raw.unpack(payload) for kind, payload in _rows(packed) if kind == Kind.REJECTED]
+    _pack_replay(packed, raw, topics)
+    rejected = [
+        Raw.unpack(payload)
+        for kind, payload in _kinds_and_payloads(packed)
+        if kind == Kind.REJECTED
+    ]
     return rejected[0].reason if rejected else None
 
 
-def _rows(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
+def _kinds_and_payloads(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
     return zip(packed.kind, packed.payload, strict=True)
 
 
-def _pack_again(packed: PackedRows, raw: Raw, topics: Topics) -> None:
+def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
     """The rows of a record that is replayed; what nothing is made of has had its due."""
     alone = PackedRows()
     if raw.topic == offsets_topic.TOPIC:
         _pack_offsets(alone, RecordColumns.of(raw), raw.until)
-    elif (kind := topics.kind(raw.topic)) in REPLAYABLE:
-        _pack_ours(alone, raw, kind, topics)
-    elif kind in PUBLISHED:
-        _pack_doubted(packed, raw, kind)
+    elif (kind := topics.kind(raw.topic)) in REPLAYABLE_KINDS:
+        _pack_record(alone, raw, kind, topics)
+    elif kind in PUBLISHED_KINDS:
+        _pack_key_to_verify(packed, raw, kind)
         return
     else:
-        _reject(alone, raw, MALFORMED_RECORD, detail=f"{raw.topic} is not read here")
+        _reject(alone, raw, MALFORMED_RECORD, detail=f"the pipeline does not read {raw.topic}")
     if all(kind == Kind.SKIPPED for kind in alone.kind):
         packed.add(f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REPLAY_DONE, raw.pack())
     packed.extend(alone)
 
 
-def _pack_doubted(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
+def _pack_key_to_verify(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
     """What we have published ourselves, and may not stand by any more: its key is all that counts."""
     key = decode(kind, raw.key, None)
     if raw.key is None or isinstance(key, Rejection):
-        _reject(packed, raw, MALFORMED_RECORD, detail="no key of ours")
+        _reject(packed, raw, MALFORMED_RECORD, detail="the key is none that levelwind publishes")
     else:
         packed.add(GROUP_KEY_PREFIX + str(partition_key(key.key)), Kind.VERIFY_KEY, raw.key)
 
@@ -217,16 +221,16 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
 def _pack_commits(
     packed: PackedRows, records: RecordColumns, commits: offsets_topic.DecodedCommits, until: int
 ) -> None:
-    sort = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
-    gone = commits.offset == offset_commits.TOMBSTONE
+    kind = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
+    tombstone = commits.offset == offset_commits.TOMBSTONE
     at = np.where(
-        gone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
+        tombstone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
     )
-    kept = latest(topic=commits.topic, key=commits.key, bucket=at // BUCKET)
+    kept = last_in_bucket(topic=commits.topic, key=commits.key, bucket=at // BUCKET_MS)
     if "" in commits.groups:
         nameless = commits.group == commits.groups.index("")
         if count := int(np.count_nonzero(nameless)):
-            packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=NAMELESS, n=count)
+            packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=NAMELESS_GROUP, n=count)
             kept = kept[~nameless[kept]]
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
     topic = commits.topic[kept]
@@ -235,23 +239,23 @@ def _pack_commits(
         rows = kept[first:last]
         groups, group = np.unique(commits.group[rows], return_inverse=True)
         ids, topic_id = np.unique(commits.topic_id[rows], return_inverse=True)
-        unsaid = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
+        without_id = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
         payload = TopicCommits(
             groups=tuple(commits.groups[index] for index in groups.tolist()),
-            topic_ids=tuple(topic_ids[index] for index in ids[unsaid:].tolist()),
+            topic_ids=tuple(topic_ids[index] for index in ids[without_id:].tolist()),
             group=group,
             partition=commits.partition[rows],
             offset=commits.offset[rows],
             at=at[rows],
-            topic_id=topic_id - unsaid,
+            topic_id=topic_id - without_id,
             source=records.partition[commits.row[rows]],
             position=records.offset[commits.row[rows]],
             until=until,
         )
-        packed.add(TOPIC_KEY_PREFIX + commits.topics[int(topic[first])], sort, payload.pack())
+        packed.add(TOPIC_KEY_PREFIX + commits.topics[int(topic[first])], kind, payload.pack())
 
 
-def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
+def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
     """Which commits are the last of their key and bucket, ordered by topic, key, bucket; the input is in log order."""
     order = np.lexsort((bucket, key, topic))  # stable: log order within
     last = np.ones(order.size, np.bool_)
@@ -260,13 +264,13 @@ def latest(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
     return order[last]
 
 
-def _pack_ours(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) -> None:
+def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) -> None:
     record = decode(kind, raw.key, raw.value)
     if isinstance(record, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail=record.reason)
         return
     if isinstance(record, ReplayRecord):
-        _pack_again(packed, _replayed(record), topics)
+        _pack_replay(packed, _replayed_record(record), topics)
         return
     if isinstance(record, GroupRecord):
         for topic in record.topics:
@@ -278,8 +282,10 @@ def _pack_ours(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) ->
     state_key = _state_key(record)
     if state_key is None:
         kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND
-        _reject(packed, raw, MALFORMED_RECORD, detail=f"a {kind_of} record has no place here")
-    elif state_key in ONLY_COUNTED:
+        _reject(
+            packed, raw, MALFORMED_RECORD, detail=f"the pipeline does not read {kind_of} records"
+        )
+    elif state_key in COUNTED_KINDS:
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
     else:
         packed.add(state_key, Kind.RECORD, raw.pack())
@@ -304,7 +310,7 @@ def _state_key(record: Record | Tombstone) -> str | None:
             return None
 
 
-def _replayed(record: ReplayRecord) -> Raw:
+def _replayed_record(record: ReplayRecord) -> Raw:
     return Raw(
         topic=record.topic,
         partition=record.partition,
@@ -317,7 +323,7 @@ def _replayed(record: ReplayRecord) -> Raw:
 
 
 def _reject(packed: PackedRows, raw: Raw, reason: str, *, detail: str = "") -> None:
-    said = Raw(
+    rejected = Raw(
         topic=raw.topic,
         partition=raw.partition,
         offset=raw.offset,
@@ -327,5 +333,5 @@ def _reject(packed: PackedRows, raw: Raw, reason: str, *, detail: str = "") -> N
         reason=f"{reason}: {detail}" if detail else reason,
     )
     packed.add(
-        f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REJECTED, said.pack(), reason=reason, n=1
+        f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REJECTED, rejected.pack(), reason=reason, n=1
     )

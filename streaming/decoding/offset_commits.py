@@ -19,15 +19,15 @@ from assignors.protocol.kafka.types import Reader
 from assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from streaming.decoding.byte_columns import Bytes
+    from streaming.decoding.byte_columns import ByteRows
     from streaming.rules.event_time import (
         Int64,
         Mask,
     )
 
 
-NEWEST = 4
-FLEXIBLE = 4
+NEWEST_VERSION = 4
+FLEXIBLE_VERSION = 4
 TOMBSTONE = -1
 """The offset of a commit that is gone, or was taken back."""
 MAX_TIME = 2**52
@@ -35,7 +35,7 @@ MAX_TIME = 2**52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class CommitValues:
     """Every column is indexed by commit."""
 
     offset: Int64
@@ -49,11 +49,11 @@ class Values:
     """Of a newer version."""
 
 
-def read(values: Bytes) -> Values:
+def decode_values(values: ByteRows) -> CommitValues:
     """All of them; a null is a tombstone."""
-    tombstone = values.null
+    tombstone = values.is_null
     version = np.where(values.size >= 2, values.int16(values.start), -1)
-    flexible = version >= FLEXIBLE
+    flexible = version >= FLEXIBLE_VERSION
     offset = values.int64(values.start + 2)
     metadata_at = values.start + 10 + np.where(version >= 3, 4, 0)  # leader epoch
     compact, compact_width = values.uvarint(metadata_at)
@@ -62,14 +62,14 @@ def read(values: Bytes) -> Values:
     at = values.int64(time_at)
     after_time = time_at + 8 + np.where(version == 1, 8, 0)  # expiry
     fits = (metadata_size >= 0) & (at >= -1) & (at <= MAX_TIME)
-    known = (version >= 0) & (version <= NEWEST)
+    known = (version >= 0) & (version <= NEWEST_VERSION)
 
     plain = fits & known & ~flexible & (after_time == values.end)
     tagged = fits & known & flexible & (after_time < values.end)
     ids = _TopicIds(values, tagged, after_time)
     good = plain | ids.fits | tombstone
     unknown = ~known & (values.size >= 2)
-    return Values(
+    return CommitValues(
         offset=np.where(tombstone, TOMBSTONE, np.maximum(offset, TOMBSTONE)),
         at=np.where(tombstone, -1, at),
         topic_id=ids.index,
@@ -84,7 +84,7 @@ class _TopicIds:
 
     __slots__ = ("fits", "index", "names")
 
-    def __init__(self, values: Bytes, tagged: Mask, start: Int64) -> None:
+    def __init__(self, values: ByteRows, tagged: Mask, start: Int64) -> None:
         none = tagged & (start + 1 == values.end) & (values.uint8(start) == 0)
         # One tag, number 0, of 16 bytes: what brokers write.
         one = tagged & (start + 19 == values.end) & (values.uint8(start) == 1)

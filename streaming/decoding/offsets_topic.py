@@ -22,7 +22,7 @@ import numpy as np
 from assignors.protocol.partition_ranges import WireError
 from streaming.decoding import classic_group, consumer_group, offset_commits
 from streaming.decoding.byte_columns import (
-    Bytes,
+    ByteRows,
     from_arrow,
 )
 from streaming.errors import UnknownVersion
@@ -106,12 +106,12 @@ class DecodedCommits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class DecodedBatch:
     """What a batch of the offsets topic holds."""
 
     commits: DecodedCommits
     memberships: dict[int, str]
-    """By row, the group that it says something of: `classic_group.read` or `consumer_group.read` can read its value."""
+    """By row, the group that it says something of: `classic_group.decode` or `consumer_group.decode_value` can read its value."""
     skipped: dict[str, int]
     """By kind, how many records nothing is made of."""
     rejected: dict[int, str]
@@ -135,13 +135,13 @@ class _Keys:
 
 
 @dataclass(slots=True)
-class _Out:
+class _Collected:
     memberships: dict[int, str] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
 
 
-def decode(keys: pa.Array, values: pa.Array) -> Decoded:
+def decode(keys: pa.Array, values: pa.Array) -> DecodedBatch:
     """The records whose keys and values stand side by side in two binary Arrow arrays."""
     distinct = keys.dictionary_encode()
     of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
@@ -151,7 +151,7 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         of_key < 0, -1, known.version[of_key] if known.version.size else -1
     )  # by row
 
-    out = _Out()
+    out = _Collected()
     out.rejected.update(dict.fromkeys(np.flatnonzero(of_key < 0).tolist(), NO_KEY))
     bad = np.isin(of_key, np.fromiter(known.reason, np.int64, len(known.reason))) & (of_key >= 0)
     out.rejected.update(
@@ -170,7 +170,7 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
 
     rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
-    read = offset_commits.read(values_bytes.take(rows))
+    read = offset_commits.decode_values(values_bytes.take(rows))
     out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
     out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
     fits = ~(read.unknown | read.malformed)
@@ -189,18 +189,18 @@ def decode(keys: pa.Array, values: pa.Array) -> Decoded:
         topics=known.topics,
         topic_ids=read.topic_ids,
     )
-    return Decoded(
+    return DecodedBatch(
         commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected
     )
 
 
-def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) -> None:
+def _read_group(out: _Collected, row: int, version: int, group: str, values: ByteRows) -> None:
     value = values.at(row)
     try:
         if value is not None and version == GROUP_METADATA:
-            classic_group.read(value)
+            classic_group.decode(value)
         elif value is not None:
-            consumer_group.read(version, value)
+            consumer_group.decode_value(version, value)
         if version in KEPT:
             out.memberships[row] = group
         else:
@@ -211,7 +211,7 @@ def _read_group(out: _Out, row: int, version: int, group: str, values: Bytes) ->
         out.rejected[row] = MALFORMED_GROUP
 
 
-def _read_keys(keys: Bytes) -> _Keys:
+def _read_keys(keys: ByteRows) -> _Keys:
     version = np.where(keys.size >= 2, keys.int16(keys.start), -1)
     commit = (version >= 0) & (version < GROUP_METADATA)
     grouped = commit | (version == GROUP_METADATA)
@@ -246,11 +246,11 @@ def _read_keys(keys: Bytes) -> _Keys:
     return _Keys(version, group, topic, partition, consumer, reason, groups, topics)
 
 
-def _read_consumer_keys(keys: Bytes, rows: Int64, reason: dict[int, str]) -> dict[int, str]:
+def _read_consumer_keys(keys: ByteRows, rows: Int64, reason: dict[int, str]) -> dict[int, str]:
     groups: dict[int, str] = {}
     for row in rows.tolist():
         try:
-            groups[row] = consumer_group.read_key(keys.slice(row, int(keys.start[row]))).group
+            groups[row] = consumer_group.decode_key(keys.slice(row, int(keys.start[row]))).group
         except WireError:
             reason[row] = MALFORMED_KEY
     return groups

@@ -20,7 +20,7 @@ from streaming.decoding.consumer_group import (
     CURRENT,
     EPOCH,
     MEMBER,
-    Current,
+    CurrentAssignment,
     MemberMetadata,
 )
 from streaming.decoding.offsets_topic import GROUP_METADATA
@@ -113,10 +113,10 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
     key = raw.key or b""
     if Reader(key).int16() == GROUP_METADATA:
         return _with_classic_metadata(state, raw.value)
-    subject = consumer_group.read_key(key)
+    subject = consumer_group.decode_key(key)
     if raw.value is None:
         return _with_tombstone(state, subject)
-    value = consumer_group.read(subject.version, raw.value)
+    value = consumer_group.decode_value(subject.version, raw.value)
     member_id = subject.name or ""
     member = state.consumer_members.get(member_id, ConsumerMember())
     members = dict(state.consumer_members)
@@ -124,12 +124,12 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
         members[member_id] = replace(
             member, has_metadata=True, instance_id=value.instance_id, rack=value.rack
         )
-    elif isinstance(value, Current):
+    elif isinstance(value, CurrentAssignment):
         members[member_id] = replace(member, owned=value.owned)
     return replace(state, consumer_members=members, classic_members=())
 
 
-def _with_tombstone(state: GroupState, subject: consumer_group.Key) -> GroupState:
+def _with_tombstone(state: GroupState, subject: consumer_group.GroupRecordKey) -> GroupState:
     """Drop what a record of a KIP-848 group held; a member without any record left is dropped."""
     if subject.version == EPOCH:  # the group itself was deleted
         return replace(state, consumer_members={})
@@ -155,7 +155,7 @@ def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState
     """Apply the metadata record of a classic group, which holds all of its members."""
     if value is None:
         return replace(state, classic_members=())
-    members = classic_group.read(value).members
+    members = classic_group.decode(value).members
     owners = tuple(
         Owner(
             name=member.instance_id or member.member_id,

@@ -1,4 +1,4 @@
-"""What a topic's groups lag behind, many groups at once: rows are groups, columns are partitions. Pure.
+"""Lag of a topic's groups, many groups at once: rows are groups, columns are partitions. Pure functions of its state.
 
 Cost: a few dozen calls of NumPy whatever the number of groups, and for each group what it takes to write its row.
 """
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """Where the entries of a topic's commits stand in a matrix of some groups."""
+    """The cells of a matrix, groups by partitions, that entries of the topic's commits fill."""
 
     shape: tuple[int, int]
     entry: Int64
-    """The entries that have a place in it, and"""
-    place: Int64
-    """their places, counted row after row."""
+    """The entries of the commits that have a cell in the matrix."""
+    cell: Int64
+    """The cell of each of these entries, counted row after row."""
 
     @classmethod
     def of(cls, state: TopicState, numbers: Int64) -> Cells:
-        """Those of some groups, by their numbers, ascending."""
+        """The cells of some groups, given by their numbers, ascending."""
         commits = state.commits
         partitions = state.stable.size
         group, partition = commits.group, commits.partition
@@ -62,39 +62,41 @@ class Cells:
         return cls(
             shape=(numbers.size, partitions),
             entry=entry,
-            place=row[entry] * partitions + partition[entry],
+            cell=row[entry] * partitions + partition[entry],
         )
 
     def fill(self, column: Int64) -> Int64:
         """A column of the commits as a matrix, `UNKNOWN` where there is no commit."""
         matrix = np.full(self.shape, UNKNOWN, np.int64)
-        matrix.reshape(-1)[self.place] = column[self.entry]
+        matrix.reshape(-1)[self.cell] = column[self.entry]
         return matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lags:
-    """The lag of some groups with the commits that a state counts."""
+    """The lag of some groups with the commits that a state counts; matrices are groups by partitions."""
 
     state: TopicState
     numbers: list[int]
-    """By row, the group's number."""
+    """The number of each row's group."""
     cells: Cells
     committed: Int64
+    """The committed offsets; `UNKNOWN`: no commit."""
     committed_at: Int64
+    """The times of the commits; `UNKNOWN`: no commit."""
     lag: Lag
     seconds: Floats
-    """For how long the next record has been there, NaN where no end is known."""
-    at_least: Mask
-    """Where it is so many seconds at least."""
+    """The age of the next record to read, in seconds; NaN: the partition's end is not known."""
+    lower_bound: Mask
+    """Whether `seconds` is only a lower bound of that age."""
     source: list[dict[str, int]]
-    """By row, up to where the input was read."""
+    """For each row, by "topic/partition" of the input, the offset up to which it was read."""
 
     @classmethod
     def of(cls, state: TopicState, rule: LagRule, numbers: Sequence[int]) -> Lags:
-        """Of some groups, by their numbers, ascending; at least one."""
-        wanted = np.array(numbers, np.int64)
-        cells = Cells.of(state, wanted)
+        """The lag of some groups, given by their numbers, ascending; at least one."""
+        groups = np.array(numbers, np.int64)
+        cells = Cells.of(state, groups)
         committed = cells.fill(state.commits.offset)
         lag = lag_of(
             committed=committed,
@@ -103,7 +105,7 @@ class Lags:
             reset=rule.reset,
             data_end=state.data_end if rule.end_kind == "stable" else None,
         )
-        seconds, at_least = _seconds(state, rule, committed, lag.lag)
+        seconds, lower_bound = _seconds(state, rule, committed, lag.lag)
         return cls(
             state=state,
             numbers=list(numbers),
@@ -112,12 +114,12 @@ class Lags:
             committed_at=cells.fill(state.commits.at),
             lag=lag,
             seconds=seconds,
-            at_least=at_least,
-            source=_sources(state, wanted),
+            lower_bound=lower_bound,
+            source=_sources(state, groups),
         )
 
     def reused_for(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
-        """These lags as of a later state; None: not these groups, or commits or samples have come in between."""
+        """These lags as of a later state; None: they are of other groups, or commits or samples have come in between."""
         before = self.state
         same = (
             before.commits is state.commits
@@ -128,11 +130,11 @@ class Lags:
 
 
 def lag_samples(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
-    """By number, what each group is judged by."""
+    """The number of each group, and its lag at the state's sample: the input of the skew rule."""
     longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
     for row, number in enumerate(lags.numbers):
-        moment = LagSample(
+        sample = LagSample(
             topic=topic,
             at=lags.state.at,
             lag=lags.lag.lag[row],
@@ -140,34 +142,68 @@ def lag_samples(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
             committed_at=committed_at[row],
             source=lags.source[row],
         )
-        yield number, moment
+        yield number, sample
 
 
 def lag_rows(
     topic: str, lags: Lags, sampled: TopicState, rule: LagRule
 ) -> Iterator[tuple[int, LagRow]]:
-    """By number, each group's lag as it is published; its velocity is as of the sample, with the commits counted then."""
-    state, wanted = lags.state, np.array(lags.numbers, np.int64)
-    cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, wanted)
+    """The number of each group, and its lag as it is published.
+
+    Args:
+        topic: the topic's name.
+        lags: the lag with all commits that were read.
+        sampled: the state that counts the commits of the last sample alone: velocities are as of then.
+        rule: the settings of lag.
+    """
+    state, groups = lags.state, np.array(lags.numbers, np.int64)
+    cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, groups)
     rate, velocity = _speeds(sampled, rule, cells)
+    shared = _shared_fields(state, sampled, rule, rate)
+    own = _own_columns(lags, velocity)
+    newest = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
+    for row, number in enumerate(lags.numbers):
+        fields = [
+            lag_json.field(name, value)
+            for name, column in own.items()
+            if (value := column[row]) is not None
+        ]
+        lag_row = LagRow(
+            topic=topic,
+            at=state.at,
+            partitions=state.stable.size,
+            committed=newest[row] != UNKNOWN,
+            committed_at=newest[row],
+            fields=(*shared, *fields),
+        )
+        yield number, lag_row
+
+
+def _shared_fields(
+    state: TopicState, sampled: TopicState, rule: LagRule, rate: Floats
+) -> list[str]:
+    """The fields of a lag record that are the same for all groups, as JSON."""
     (rates,) = lag_json.decimals(rate[None, :])
-    shared: dict[str, str | None] = {
+    end_read_earlier = bool((state.end_read_at != state.at).any())
+    values: dict[str, str | None] = {
         "at": str(state.at),
         "begin": lag_json.column(state.begin),
         "data_end": lag_json.column(state.data_end) if (state.data_end >= 0).any() else None,
         "end": lag_json.column(sampled_end(state, rule)),
         "end_kind": lag_json.text(rule.end_kind),
-        "end_read_at": lag_json.column(state.end_read_at)
-        if (state.end_read_at != state.at).any()
-        else None,
+        "end_read_at": lag_json.column(state.end_read_at) if end_read_earlier else None,
         "id": lag_json.text(state.id),
         "racks": lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
         "rate": rates,
     }
-    own: dict[str, Sequence[str | None]] = {
-        "seconds_lower_bound": [
-            None if none == "[]" else none for none in lag_json.set_indices(lags.at_least)
-        ],
+    return [lag_json.field(name, value) for name, value in values.items() if value is not None]
+
+
+def _own_columns(lags: Lags, velocity: Floats) -> dict[str, Sequence[str | None]]:
+    """The fields of a lag record that each group has its own of: by name, the JSON of each row; None: no field."""
+    lower_bounds = lag_json.set_indices(lags.lower_bound)
+    return {
+        "seconds_lower_bound": [None if text == "[]" else text for text in lower_bounds],
         "committed": lag_json.integers(lags.committed),
         "committed_at": lag_json.integers(lags.committed_at),
         "lag": lag_json.integers(lags.lag.lag),
@@ -177,27 +213,10 @@ def lag_rows(
         "stale": lag_json.set_indices(lags.lag.stale),
         "velocity": lag_json.decimals(velocity),
     }
-    common = [lag_json.field(name, value) for name, value in shared.items() if value is not None]
-    newest = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
-    for row, number in enumerate(lags.numbers):
-        mine = [
-            lag_json.field(name, value)
-            for name, of in own.items()
-            if (value := of[row]) is not None
-        ]
-        told = LagRow(
-            topic=topic,
-            at=state.at,
-            partitions=state.stable.size,
-            committed=newest[row] != UNKNOWN,
-            committed_at=newest[row],
-            fields=(*common, *mine),
-        )
-        yield number, told
 
 
 def sampled_end(state: TopicState, rule: LagRule) -> Int64:
-    """The end of each partition, as the rule has it."""
+    """The end of each partition at the last sample, of the kind that the rule chooses."""
     return state.stable if rule.end_kind == "stable" else state.high
 
 
@@ -210,14 +229,14 @@ def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> 
 
 
 def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
-    """Records that arrive a second, by partition; offsets that groups commit their way forward; NaN: not known."""
+    """The records that arrive a second, by partition, and the offsets a second by which groups advance; NaN: not known."""
     end = sampled_end(state, rule)
     if not state.baselines or state.baselines[0].at >= state.at:
         return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
-    mark = state.baselines[0]
-    seconds = (state.at - mark.at) / 1000
+    baseline = state.baselines[0]
+    seconds = (state.at - baseline.at) / 1000
     then = np.full(end.size, UNKNOWN, np.int64)
-    then[: mark.end.size] = mark.end[: end.size]
+    then[: baseline.end.size] = baseline.end[: end.size]
     rate: Floats = np.where((then < 0) | (end < 0), np.nan, np.maximum(end - then, 0) / seconds)
     commits = state.commits
     committed = cells.fill(commits.offset)
@@ -228,15 +247,16 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
 
 
 def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
-    """By group, the newest of its commits in the offsets topic, and the sample."""
-    commits, sampled = state.commits, dict([state.sample_position] if state.sample_position else [])
+    """For each group, the position of its newest commit in the offsets topic, and that of the sample."""
+    commits = state.commits
+    sample = dict([state.sample_position] if state.sample_position else [])
     first, last = np.searchsorted(commits.group, [numbers, numbers + 1])
     newest = np.lexsort((commits.position, commits.group))  # of each group's entries the last
-    sources = [sampled] * numbers.size
+    sources = [sample] * numbers.size
     for row in np.flatnonzero(first < last).tolist():
         entry = newest[last[row] - 1]
         sources[row] = {
             f"{OFFSETS_TOPIC}/{commits.source[entry]}": int(commits.position[entry]),
-            **sampled,
+            **sample,
         }
     return sources

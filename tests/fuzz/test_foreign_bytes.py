@@ -103,7 +103,7 @@ def read_joiner(raw):
 
 def read_membership(raw):
     try:
-        read = classic_group.read(raw)
+        read = classic_group.decode(raw)
     except (WireError, UnknownVersion):
         return False
     assert all(

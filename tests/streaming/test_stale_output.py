@@ -103,4 +103,4 @@ def test_a_key_that_was_never_ours_is_a_dead_letter(key: bytes | None) -> None:
     ask(story, 1000, TOPICS.lag, 7, key)
     (letter,) = run(story)
     assert json.loads(letter.key) == [TOPICS.lag, 0, 7]
-    assert "no key of ours" in json.loads(letter.value or b"")["reason"]
+    assert "the key is none that levelwind publishes" in json.loads(letter.value or b"")["reason"]

@@ -20,7 +20,7 @@ from streaming.errors import UnknownVersion
 
 
 def test_two_members_in_racks_own_what_their_leader_gave_them(golden: Mapping[str, Golden]) -> None:
-    read = classic_group.read(golden["classic_group_with_two_members"].value or b"")
+    read = classic_group.decode(golden["classic_group_with_two_members"].value or b"")
     assert (read.generation, read.protocol) == (1, "range")
     dynamic, static = read.members
     assert (dynamic.client_id, dynamic.instance_id, dynamic.rack) == ("c1", None, "a")
@@ -29,7 +29,7 @@ def test_two_members_in_racks_own_what_their_leader_gave_them(golden: Mapping[st
 
 
 def test_an_empty_group_has_no_members(golden: Mapping[str, Golden]) -> None:
-    read = classic_group.read(golden["classic_group_without_members"].value or b"")
+    read = classic_group.decode(golden["classic_group_without_members"].value or b"")
     assert (read.generation, read.members) == (0, ())
 
 
@@ -81,7 +81,7 @@ def value(
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_is_read(version: int) -> None:
-    read = classic_group.read(value(version))
+    read = classic_group.decode(value(version))
     assert read.generation == 8
     (member,) = read.members
     assert (member.member_id, member.client_id, member.rack) == ("id", "client", None)
@@ -89,12 +89,12 @@ def test_every_version_is_read(version: int) -> None:
 
 
 def test_members_of_other_protocol_types_own_nothing_that_we_know() -> None:
-    assert classic_group.read(value(3, "connect", b"its own bytes")).members == ()
+    assert classic_group.decode(value(3, "connect", b"its own bytes")).members == ()
 
 
 def test_a_newer_version_is_told_apart_from_garbage() -> None:
     with pytest.raises(UnknownVersion):
-        classic_group.read(b"\x00\x05rest")
+        classic_group.decode(b"\x00\x05rest")
 
 
 def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Golden]) -> None:
@@ -106,14 +106,14 @@ def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Go
         + struct.pack(">iii", 1, 1, 0)
     )
     assert assignment in raw
-    _, static = classic_group.read(raw.replace(assignment, struct.pack(">i", 0))).members
+    _, static = classic_group.decode(raw.replace(assignment, struct.pack(">i", 0))).members
     assert static.assigned == {}
 
 
 def test_a_subscription_that_says_v1_and_leaves_the_owned_partitions_out_costs_a_rack_and_nothing_else() -> (
     None
 ):
-    (member,) = classic_group.read(value(3, subscription=SUBSCRIPTION[:-4])).members
+    (member,) = classic_group.decode(value(3, subscription=SUBSCRIPTION[:-4])).members
     assert (member.rack, member.assigned) == (None, {"t": (1, 3), "u": (0,)})
 
 
@@ -124,7 +124,7 @@ def test_a_subscription_that_says_v1_and_leaves_the_owned_partitions_out_costs_a
 )
 def test_random_bytes_are_malformed_or_read_but_never_crash(raw: bytes) -> None:
     with contextlib.suppress(WireError, UnknownVersion):
-        classic_group.read(raw)
+        classic_group.decode(raw)
 
 
 @given(st.integers(0, 4), st.data())
@@ -134,16 +134,16 @@ def test_a_damaged_record_never_crashes_and_a_cut_one_is_malformed(
     raw = value(version)
     cut = data.draw(st.integers(0, len(raw) - 1))
     with pytest.raises(WireError):
-        classic_group.read(raw[:cut])
+        classic_group.decode(raw[:cut])
     changed = bytearray(raw)
     changed[cut] = data.draw(st.integers(0, 255))
     with contextlib.suppress(WireError, UnknownVersion):
-        classic_group.read(bytes(changed))
+        classic_group.decode(bytes(changed))
 
 
 def test_a_huge_array_length_takes_no_memory() -> None:
     with pytest.raises(WireError, match="an array of 2147483647"):
-        classic_group.read(
+        classic_group.decode(
             struct.pack(">h", 0)
             + string("consumer")
             + struct.pack(">i", 1)

@@ -23,10 +23,10 @@ from levelwind_testing.pipeline.group_records import (
 from levelwind_testing.pipeline.offsets_reference_codec import Golden
 from streaming.decoding import classic_group, consumer_group
 from streaming.decoding.consumer_group import (
-    Current,
+    CurrentAssignment,
     GroupEpoch,
     MemberMetadata,
-    Target,
+    TargetAssignment,
     TargetEpoch,
 )
 from streaming.errors import UnknownVersion
@@ -40,7 +40,7 @@ RECORDS = [
 
 
 def read(kind: int, value: bytes) -> Any:
-    return classic_group.read(value) if kind == 2 else consumer_group.read(kind, value)
+    return classic_group.decode(value) if kind == 2 else consumer_group.decode_value(kind, value)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) ->
     said = Written(kind=line["kind"], version=line["version"], key=key, value=value)
     assert read(said.kind, bytes.fromhex(line["value"])) == expected(said)
     if said.kind != 2:
-        who = consumer_group.read_key(bytes.fromhex(line["key"]))
+        who = consumer_group.decode_key(bytes.fromhex(line["key"]))
         assert (who.version, who.group) == (said.kind, group_of(said))
         assert [who.name] == [*[name for field, name in key.items() if field != "groupId"], None][
             :1
@@ -69,14 +69,14 @@ def test_any_record_of_the_coordinators_classes_is_read(kind: int) -> None:
                 key, value = classes.encode(said)
                 assert read(kind, value) == expected(said)
                 if kind != 2:
-                    assert consumer_group.read_key(key).group == group_of(said)
+                    assert consumer_group.decode_key(key).group == group_of(said)
 
 
 def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
     def said(name: str) -> Any:
-        key = consumer_group.read_key(golden[name].key)
+        key = consumer_group.decode_key(golden[name].key)
         assert key.group == "golden-848"
-        return consumer_group.read(key.version, golden[name].value or b"")
+        return consumer_group.decode_value(key.version, golden[name].value or b"")
 
     assert said("kip848_group_epoch") == GroupEpoch(epoch=2)
     assert said("kip848_target_epoch") == TargetEpoch(epoch=2)
@@ -90,23 +90,25 @@ def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
         protocols=None,
     )
     (topic,) = (target := said("kip848_target_of_a_member")).partitions
-    assert target == Target(partitions={topic: (0, 1, 2)})
-    assert said("kip848_current_assignment") == Current(
+    assert target == TargetAssignment(partitions={topic: (0, 1, 2)})
+    assert said("kip848_current_assignment") == CurrentAssignment(
         epoch=2, state=0, assigned={topic: (0, 1, 2)}, revoking={}
     )
     assert len(topic) == 22
 
 
 def test_a_member_owns_what_it_has_yet_to_give_up() -> None:
-    current = Current(epoch=1, state=1, assigned={"t": (0, 2)}, revoking={"t": (1,), "u": (5,)})
+    current = CurrentAssignment(
+        epoch=1, state=1, assigned={"t": (0, 2)}, revoking={"t": (1,), "u": (5,)}
+    )
     assert current.owned == {"t": (0, 1, 2), "u": (5,)}
 
 
 def test_a_newer_version_is_told_apart_from_garbage() -> None:
     with pytest.raises(UnknownVersion):
-        consumer_group.read(8, b"\x00\x01anything")
+        consumer_group.decode_value(8, b"\x00\x01anything")
     with pytest.raises(WireError):
-        consumer_group.read(8, b"\x00\x00anything")
+        consumer_group.decode_value(8, b"\x00\x00anything")
 
 
 @given(st.sampled_from([line for line in RECORDS if line["kind"] != 2]), st.data())
@@ -116,17 +118,17 @@ def test_a_cut_record_is_malformed_and_a_damaged_one_never_crashes(
     raw = bytes.fromhex(line["value"])
     cut = data.draw(st.integers(0, len(raw) - 1))
     with pytest.raises(WireError):
-        consumer_group.read(line["kind"], raw[:cut])
+        consumer_group.decode_value(line["kind"], raw[:cut])
     changed = bytearray(raw)
     changed[cut] = data.draw(st.integers(0, 255))
     with contextlib.suppress(WireError, UnknownVersion):
-        consumer_group.read(line["kind"], bytes(changed))
+        consumer_group.decode_value(line["kind"], bytes(changed))
     key = bytes.fromhex(line["key"])
     with contextlib.suppress(WireError):
-        consumer_group.read_key(key[: cut % len(key)])
+        consumer_group.decode_key(key[: cut % len(key)])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != 2])
 def test_a_huge_length_takes_no_memory(kind: int) -> None:
     with pytest.raises(WireError):
-        consumer_group.read(kind, b"\x00\x00" + b"\xff\xff\xff\xff\x07" * 3)
+        consumer_group.decode_value(kind, b"\x00\x00" + b"\xff\xff\xff\xff\x07" * 3)

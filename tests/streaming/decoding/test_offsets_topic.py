@@ -18,19 +18,19 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
     string,
 )
 from streaming.decoding import consumer_group, offset_commits, offsets_topic
-from streaming.decoding.offsets_topic import Decoded
+from streaming.decoding.offsets_topic import DecodedBatch
 
 Record = tuple[bytes | None, bytes | None]
 
 TOPIC_ID = bytes.fromhex("3980" + "5e79650d4658a0851a703a4c1220")
 
 
-def decode(records: Sequence[Record]) -> Decoded:
+def decode(records: Sequence[Record]) -> DecodedBatch:
     keys, values = ([record[side] for record in records] for side in (0, 1))
     return offsets_topic.decode(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
 
 
-def commits(decoded: Decoded) -> dict[int, tuple[Any, ...]]:
+def commits(decoded: DecodedBatch) -> dict[int, tuple[Any, ...]]:
     """By row: group, topic, partition, and offset, time and topic id, as the twin says them."""
     columns = decoded.commits
     read = {}
@@ -54,7 +54,7 @@ def commits(decoded: Decoded) -> dict[int, tuple[Any, ...]]:
     return read
 
 
-def one(golden: Mapping[str, Golden], name: str) -> Decoded:
+def one(golden: Mapping[str, Golden], name: str) -> DecodedBatch:
     return decode([(golden[name].key, golden[name].value)])
 
 

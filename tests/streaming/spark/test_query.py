@@ -215,7 +215,7 @@ def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
         assert lw.eventually(lambda: lag_of(lw, group, topic))["lag"] == [11]
         lw.eventually(
             lambda: (
-                running.counted("rejected") == {"malformed key": 1, "malformed record of ours": 1}
+                running.counted("rejected") == {"malformed key": 1, "malformed levelwind record": 1}
             )
         )
         assert running.query.isActive
@@ -223,7 +223,7 @@ def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_nothing_stops(
     by_topic = {key[0]: value for key, value in letters.items()}
     assert by_topic[OFFSETS]["reason"] == "malformed key"
     assert base64.b64decode(by_topic[OFFSETS]["key"]) == b"\x00\x01garbage"
-    assert by_topic[lw.topics.metadata]["reason"].startswith("malformed record of ours: not JSON")
+    assert by_topic[lw.topics.metadata]["reason"].startswith("malformed levelwind record: not JSON")
 
 
 def test_an_unreachable_cluster_ends_the_start(spark: SparkSession, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def of_version(newest_commit: int) -> SimpleNamespace:
         from streaming.decoding import ingest as worker_ingest  # noqa: PLC0415
         from streaming.decoding import offset_commits  # noqa: PLC0415
 
-        offset_commits.NEWEST = newest_commit
+        offset_commits.NEWEST_VERSION = newest_commit
         return worker_ingest.pack_batch(records, topics)
 
     return SimpleNamespace(read_batch=ingest.read_batch, pack_batch=pack_batch)

@@ -59,7 +59,7 @@ class Installed:
         self._read = 0
 
     def reads_commits_up_to(self, version: int) -> None:
-        self._patch.setattr(offset_commits, "NEWEST", version)
+        self._patch.setattr(offset_commits, "NEWEST_VERSION", version)
 
     def run(self) -> None:
         """One batch of what was written since the last."""
@@ -267,7 +267,7 @@ def test_a_groups_record_counts_after_an_upgrade(
 ) -> None:
     installed = Installed(monkeypatch)
     group = "golden-classic"
-    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 2)
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST_VERSION", 2)
     installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
     installed.log.commits(1, group, "golden", {0: 1})
     installed.log.add(
@@ -276,7 +276,7 @@ def test_a_groups_record_counts_after_an_upgrade(
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
     assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
-    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST", 4)
+    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST_VERSION", 4)
     stale = [one.replay for one in installed.classified()]
     installed.log.add(
         OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None
@@ -368,8 +368,11 @@ def test_what_nothing_is_made_of_has_had_its_due() -> None:
 @pytest.mark.parametrize(
     ("topic", "reason"),
     [
-        (TOPICS.replays, "malformed record of ours: levelwind.replays is not read here"),
-        ("orders", "malformed record of ours: orders is not read here"),
+        (
+            TOPICS.replays,
+            "malformed levelwind record: the pipeline does not read levelwind.replays",
+        ),
+        ("orders", "malformed levelwind record: the pipeline does not read orders"),
     ],
 )
 def test_a_record_of_a_topic_that_is_not_read_is_unreadable(topic: str, reason: str) -> None:

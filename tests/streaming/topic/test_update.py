@@ -575,15 +575,15 @@ def test_a_topics_state_is_as_large_as_is_documented(groups: int) -> None:
     [
         (OFFSETS, b"\x00\x01garbage", b"zz", "malformed key"),
         (OFFSETS, None, b"zz", "no key"),
-        (TOPICS.metadata, b'["offsets","t"]', b"{", "malformed record of ours: not JSON"),
-        (TOPICS.metadata, b"garbage", b"{}", "malformed record of ours: not JSON"),
+        (TOPICS.metadata, b'["offsets","t"]', b"{", "malformed levelwind record: not JSON"),
+        (TOPICS.metadata, b"garbage", b"{}", "malformed levelwind record: not JSON"),
         (
             TOPICS.assignments,
             b'["m","g"]',
             b"{}",
-            "malformed record of ours: key: expected 4 parts",
+            "malformed levelwind record: key: expected 4 parts",
         ),
-        (TOPICS.metadata, b'["topic","t"]', b'{"v":2}', "malformed record of ours: unknown v 2"),
+        (TOPICS.metadata, b'["topic","t"]', b'{"v":2}', "malformed levelwind record: unknown v 2"),
     ],
 )
 def test_garbage_becomes_a_dead_letter_and_nothing_else_stops(

@@ -26,12 +26,12 @@ from streaming.decoding.classic_group import (
     Membership,
 )
 from streaming.decoding.consumer_group import (
-    Current,
+    CurrentAssignment,
     GroupEpoch,
     GroupPartitions,
     MemberMetadata,
-    Resolved,
-    Target,
+    ResolvedRegex,
+    TargetAssignment,
     TargetEpoch,
 )
 
@@ -301,16 +301,16 @@ def expected(record: Written) -> Any:
         case 6:
             return TargetEpoch(epoch=said["assignmentEpoch"])
         case 7:
-            return Target(partitions=_by_id(said["topicPartitions"]))
+            return TargetAssignment(partitions=_by_id(said["topicPartitions"]))
         case 8:
-            return Current(
+            return CurrentAssignment(
                 epoch=said["memberEpoch"],
                 state=said["state"],
                 assigned=_by_id(said["assignedPartitions"]),
                 revoking=_by_id(said["partitionsPendingRevocation"]),
             )
         case _:
-            return Resolved(topics=tuple(said["topics"]))
+            return ResolvedRegex(topics=tuple(said["topics"]))
 
 
 def _by_id(listed: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
