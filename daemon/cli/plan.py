@@ -284,7 +284,7 @@ def simulate(
 
     if chart:
         check_chart_path(chart)
-    asked = command.Asked(
+    asked = command.SimulationRequest(
         strategies=command.wanted(names),
         scenario=scenario,
         seed=seed,

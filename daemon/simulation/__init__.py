@@ -1,1 +1,1 @@
-"""A fleet of consumers on paper: what each strategy would make of the same day. Pure: no Kafka, no Spark, no clock."""
+"""Simulation of a fleet under several strategies; pure: it knows no Kafka, Spark or clock."""

@@ -1,7 +1,10 @@
-"""What is played against each other: a strategy by its name, or with options, `optimal:count_slack=2:horizon=30`.
+"""Candidates: the strategies of a simulation, by name or with options.
 
-Law: without options a strategy plans as the daemon would let it, but for the limit of time: a plan that is cut short where the
-machine is slow would make the day depend on the machine, so its work alone limits it here.
+An example with options is `optimal:count_slack=2:horizon=30`.
+
+Guarantees: without options a strategy plans as the daemon lets it plan, except for the time budget:
+a plan cut short on a slow machine would make the result depend on the machine, so only the work
+budget limits a plan here.
 """
 
 from __future__ import annotations
@@ -23,47 +26,53 @@ if TYPE_CHECKING:
 
     from assignors.registry import Strategy
 
-PATIENT: Mapping[str, Any] = {"time_budget": 3600.0}
-EAGER = frozenset(
+UNHURRIED: Mapping[str, Any] = {"time_budget": 3600.0}
+"""Options that keep a plan independent of the machine's speed."""
+EAGER_STRATEGIES = frozenset(
     {"fair", "failover", "lag", "lag-global", "range", "roundrobin", "sticky", "topic-roundrobin"}
 )
-"""What classic consumers run by the eager protocol: they give up everything before they are told what they get."""
+"""Strategies of the eager protocol: classic consumers revoke everything before they are assigned
+anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class Candidate:
     """A strategy that is ready to plan."""
 
     name: str
-    """As it was asked for, options and all."""
+    """The requested text with all options."""
     eager: bool
+    """Whether classic consumers run the strategy by the eager protocol."""
     plan: Strategy
 
 
-def contender(text: str) -> Contender:
-    """The one that is asked for.
+def candidate(text: str) -> Candidate:
+    """Parse a candidate.
 
     Raises:
-        ProblemError: there is no such strategy or option, or an option has the wrong shape.
+        ProblemError: the strategy or an option is unknown, or an option has the wrong type.
     """
     name, *pairs = (part.strip() for part in text.split(":"))
     strategy_named(name)
     known = OPTIONS.get(name, {})
-    usual = {**options_of(PlanSettings(strategy=name)), **PATIENT}
+    usual = {**options_of(PlanSettings(strategy=name)), **UNHURRIED}
     options = {option: value for option, value in usual.items() if option in known}
     for pair in pairs:
         option, equals, value = pair.partition("=")
         if not equals or option not in known:
-            there = ", ".join(known) or "none"
+            options_known = ", ".join(known) or "none"
             raise ProblemError(
-                f"strategy {text!r}: {option!r} is no option of {name}; there are {there}"
+                f"strategy {text!r}: {option!r} is not an option of {name};"
+                f" its options: {options_known}"
             )
         options[option] = _value(value)
-    return Contender(name=text.strip(), eager=name in EAGER, plan=strategy_named(name, options))
+    return Candidate(
+        name=text.strip(), eager=name in EAGER_STRATEGIES, plan=strategy_named(name, options)
+    )
 
 
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text  # the option's own check says what it should be
+        return text  # the option's own check reports what is expected

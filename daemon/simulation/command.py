@@ -1,4 +1,4 @@
-"""`levelwind simulate`: from what was asked for to a world, and from the figures to text, JSON and a chart."""
+"""`levelwind simulate`: from a request to a world, and from the figures to text and JSON."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from assignors.json_problems import MAX_LINE_LENGTH
 from assignors.problem.inputs import ProblemError
 from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
-from daemon.simulation.candidates import contender
+from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import (
-    Course,
+    PlayRules,
     simulate,
 )
 from daemon.simulation.group_control import Rules
 from daemon.simulation.results import (
-    Figures,
+    StrategyFigures,
     table,
 )
 from daemon.simulation.scenario import Size, made
 from daemon.simulation.trace import read_trace
 from daemon.simulation.trace_replay import (
-    readers_alike,
-    readers_of,
+    readers_of_problem,
     replayed,
+    uniform_readers,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from daemon.config.settings import Settings
     from daemon.simulation.fleet import World
 
-USUAL = (
+DEFAULT_STRATEGIES = (
     "optimal",
     "lag",
     "lag-global",
@@ -45,14 +45,15 @@ USUAL = (
     "range",
     "roundrobin",
 )
-"""What is compared where nothing is named; `failover`, which gives one member everything, is no rival."""
-MOST = 100_000_000
-"""Partitions times ticks; an hour of it has to be in memory, and somebody waits for it."""
+"""Strategies compared by default; `failover`, which gives everything to one member, is left out."""
+MAX_CELLS = 100_000_000
+"""Most partitions times ticks of a simulation: an hour of them is in memory, and a person waits for
+the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The options of the command."""
+class SimulationRequest:
+    """Options of the command."""
 
     strategies: tuple[str, ...]
     scenario: str = "day"
@@ -68,24 +69,25 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
-    """What was simulated, and what it came to."""
+class SimulationResult:
+    """A simulated world and the figures of each strategy."""
 
-    asked: Asked
+    request: SimulationRequest
     world: World
-    rows: tuple[Figures, ...]
+    rows: tuple[StrategyFigures, ...]
 
     @property
     def title(self) -> str:
-        """What was simulated, in a line."""
+        """The simulated world in one line."""
         fleet = self.world.fleet
         return (
-            f"{self.world.name}: {fleet.partitions:,} partitions, {len(fleet.consumers):,} members, "
+            f"{self.world.name}: {fleet.partitions:,} partitions, "
+            f"{len(fleet.consumers):,} members, "
             f"{_lasting(self.world.seconds)}, {self.rows[0].arrived:,} records"
         )
 
     def as_json(self) -> dict[str, object]:
-        """By name; all but `timing` is the same at each run."""
+        """Fields by name; all but `timing` are the same in every run."""
         fleet = self.world.fleet
         return {
             "id": self.world.name,
@@ -94,26 +96,27 @@ class Simulated:
             "seconds": self.world.seconds,
             "tick": self.world.tick,
             "speed": round(fleet.speed, 6),
-            "lag_target_seconds": self.asked.target,
-            "pause_seconds": self.asked.pause,
-            "rebalance": "classic" if self.asked.classic else "levelwind",
+            "lag_target_seconds": self.request.target,
+            "pause_seconds": self.request.pause,
+            "rebalance": "classic" if self.request.classic else "levelwind",
             "strategies": [row.as_json() for row in self.rows],
         }
 
     def as_text(self) -> str:
-        """As people read it."""
+        """Title, conditions and table for a terminal."""
         stops = (
             "eager strategies stop the group"
-            if self.asked.classic
-            else "only what moves stands still"
+            if self.request.classic
+            else "only partitions that move pause"
         )
+        target, pause = self.request.target, self.request.pause
         return (
             f"{self.title}\n"
-            f"target: no record waits for longer than {self.asked.target:g} s; a member of capacity 1 reads "
-            f"{self.world.fleet.speed:,.1f} records/s; a hand-over takes {self.asked.pause:g} s, {stops}\n"
+            f"target: no record waits longer than {target:g} s; a member of capacity 1 reads "
+            f"{self.world.fleet.speed:,.1f} records/s; a hand-over takes {pause:g} s, {stops}\n"
             f"{table(self.rows)}\n"
-            "time above: share of the partitions' time beyond the target; group above: of time in which any partition was; "
-            "* the least\n"
+            "time above: share of the partitions' time above the target; group above: share of time"
+            " with any partition above it; * the least\n"
         )
 
 
@@ -122,24 +125,24 @@ def _lasting(seconds: float) -> str:
 
 
 def wanted(names: str | None) -> tuple[str, ...]:
-    """The strategies of a comma-separated list, `all` of them, or the usual ones.
+    """Strategies of a comma-separated list, `all` of them, or the default ones.
 
     Raises:
-        ConfigurationError: one of them, or an option of one, is unknown.
+        ConfigurationError: a strategy or an option is unknown.
     """
     if names is None:
-        return USUAL
+        return DEFAULT_STRATEGIES
     if names.strip() == "all":
         return tuple(STRATEGIES)
     listed = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
     with _as_configuration():
         for name in listed:
-            contender(name)
+            candidate(name)
     return listed
 
 
 def rules_of(settings: Settings) -> Rules:
-    """What the daemon would go by under these settings."""
+    """Rules of the daemon under these settings."""
     return Rules(
         control=settings.control,
         skew=settings.pipeline_settings(jars=()).skew,
@@ -148,63 +151,70 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def world_of(asked: Asked) -> World:
-    """The day that is asked for.
+def world_of(request: SimulationRequest) -> World:
+    """World of a request.
 
     Raises:
-        ConfigurationError: it cannot be had; the message says whose the fault is.
+        ConfigurationError: the request cannot be met; the message says whose fault it is.
     """
     with _as_configuration():
-        if not asked.trace:
-            return _made(asked)
-        world = _replayed(asked, asked.trace)
+        if not request.trace:
+            return _made(request)
+        world = _replayed(request, request.trace)
     _check_fits(world.fleet.partitions, world.ticks, world.tick)
     return world
 
 
-def run(asked: Asked, settings: Settings, progress: Callable[[float], None]) -> Simulated:
-    """Simulate what is asked for.
+def run(
+    request: SimulationRequest, settings: Settings, progress: Callable[[float], None]
+) -> SimulationResult:
+    """Simulate a request.
 
     Raises:
         ConfigurationError: as `world_of`.
     """
-    world = world_of(asked)
-    course = Course(
-        rules=rules_of(settings), target=asked.target, pause=asked.pause, classic=asked.classic
+    world = world_of(request)
+    course = PlayRules(
+        rules=rules_of(settings),
+        target=request.target,
+        pause=request.pause,
+        classic=request.classic,
     )
-    return Simulated(
-        asked=asked, world=world, rows=simulate(world, asked.strategies, course, progress=progress)
+    return SimulationResult(
+        request=request,
+        world=world,
+        rows=simulate(world, request.strategies, course, progress=progress),
     )
 
 
-def _made(asked: Asked) -> World:
-    if asked.problem or asked.group:
+def _made(request: SimulationRequest) -> World:
+    if request.problem or request.group:
         raise ConfigurationError("simulate: --problem and --group belong to a --trace")
-    if asked.speed is not None:
+    if request.speed is not None:
         raise ConfigurationError(
             "simulate: --speed belongs to a --trace; --utilisation says how loaded a scenario is"
         )
-    size = asked.size
+    size = request.size
     _check_fits(size.partitions, size.ticks, size.tick)
-    return made(asked.scenario, size, asked.seed)
+    return made(request.scenario, size, request.seed)
 
 
 def _check_fits(partitions: int, ticks: int, tick: float) -> None:
-    if partitions * ticks > MOST:
+    if partitions * ticks > MAX_CELLS:
         raise ConfigurationError(
-            f"simulate: {partitions:,} partitions for {ticks:,} ticks are more than can be played at once; "
-            f"a --tick of {tick * partitions * ticks / MOST:.3g} s or more makes them fit"
+            f"simulate: {partitions:,} partitions for {ticks:,} ticks are too many to simulate; "
+            f"a --tick of {tick * partitions * ticks / MAX_CELLS:.3g} s or more makes them fit"
         )
 
 
-def _replayed(asked: Asked, path: Path) -> World:
+def _replayed(request: SimulationRequest, path: Path) -> World:
     with _readable(path), path.open("rb") as lines:
-        trace = read_trace(lines, asked.group)
-    if asked.problem is None:
-        readers = readers_alike(asked.size.members, trace)
+        trace = read_trace(lines, request.group)
+    if request.problem is None:
+        readers = uniform_readers(request.size.members, trace)
     else:
-        with _readable(asked.problem), asked.problem.open("rb") as lines:
-            readers = readers_of(
+        with _readable(request.problem), request.problem.open("rb") as lines:
+            readers = readers_of_problem(
                 next(
                     (
                         line
@@ -218,9 +228,9 @@ def _replayed(asked: Asked, path: Path) -> World:
         trace,
         readers,
         name=path.name,
-        tick=asked.size.tick,
-        speed=asked.speed,
-        utilisation=asked.size.utilisation,
+        tick=request.size.tick,
+        speed=request.speed,
+        utilisation=request.size.utilisation,
     )
 
 
@@ -228,8 +238,8 @@ def _replayed(asked: Asked, path: Path) -> World:
 def _as_configuration() -> Iterator[None]:
     try:
         yield
-    except ProblemError as wrong:
-        raise ConfigurationError(f"simulate: {wrong}") from wrong
+    except ProblemError as error:
+        raise ConfigurationError(f"simulate: {error}") from error
 
 
 @contextmanager
@@ -238,5 +248,5 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ProblemError as wrong:
-        raise ConfigurationError(f"{path}: {wrong}") from wrong
+    except ProblemError as error:
+        raise ConfigurationError(f"{path}: {error}") from error

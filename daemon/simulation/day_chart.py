@@ -1,4 +1,4 @@
-"""The chart of `simulate`: a line for each strategy, with its lag over time and its figures as bars."""
+"""Chart of `simulate`: one row a strategy, with its lag over time and its figures as bars."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from daemon.simulation.results import Figures
+    from daemon.simulation.results import StrategyFigures
 
 COURSE, BAR, LINE, ENDS = 4.6, 1.45, 0.5, 1.35
-"""Inches: the width of the courses and of a panel of bars, a strategy's height, and what stands above and below."""
-POINTS = 600
-"""Of a course; each is the most of its stretch, so that no peak is lost."""
+"""Inches: width of the lag curves, width of a panel of bars, height of a strategy, height of title
+and legend."""
+CHART_POINTS = 600
+"""Points of a lag curve; each is the maximum of its stretch, so that no peak is lost."""
 
 
 def _short(value: float) -> str:
@@ -39,7 +40,7 @@ def _short(value: float) -> str:
     return f"{value:,.3g}T"
 
 
-BARS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float], str]], ...] = (
+BARS: tuple[tuple[str, Callable[[StrategyFigures], float | None], Callable[[float], str]], ...] = (
     ("time above target", lambda row: row.above, lambda value: f"{value:.2%}"),
     ("mean wait", lambda row: row.wait, lambda value: f"{value:,.1f} s"),
     ("p99 lag", lambda row: row.lag["p99"], _short),
@@ -52,11 +53,13 @@ BARS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float], str]
 )
 
 
-def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: Path) -> None:
-    """Draw the days of all strategies, on one scale.
+def draw_simulation(
+    title: str, rows: Sequence[StrategyFigures], seconds: float, path: Path
+) -> None:
+    """Draw the results of all strategies on one scale.
 
     Raises:
-        ConfigurationError: the file's name has another ending than .svg or .png, or it cannot be written.
+        ConfigurationError: the file does not end in .svg or .png, or cannot be written.
     """
     width = 1.5 + COURSE + BAR * len(BARS)
     with chart_file(path, width=width, height=ENDS + LINE * len(rows)) as figure:
@@ -88,8 +91,8 @@ def draw_simulation(title: str, rows: Sequence[Figures], seconds: float, path: P
         figure.legend(handles=known, loc="outside lower right", ncols=2, fontsize=8)
 
 
-def _course(axes: Axes, row: Figures, seconds: float, top: float, *, best: bool) -> None:
-    size = max(len(row.course) // POINTS, 1)
+def _course(axes: Axes, row: StrategyFigures, seconds: float, top: float, *, best: bool) -> None:
+    size = max(len(row.course) // CHART_POINTS, 1)
     peaks = np.maximum.reduceat(row.course, np.arange(0, len(row.course), size)).astype(float)
     _, scale = _unit(seconds)
     time = np.linspace(0, seconds / scale, len(peaks))
@@ -145,8 +148,8 @@ def _bars(
             fontweight="bold" if best else "normal",
         )
     axes.set_title(name, loc="left", fontweight="normal")
-    axes.set_xlim(0, most * 1.75)  # the longest bar's figure stands beside it
-    axes.set_ylim(len(values) - 0.5, -0.5)  # the first one on top
+    axes.set_xlim(0, most * 1.75)  # room for the figure beside the longest bar
+    axes.set_ylim(len(values) - 0.5, -0.5)  # the first strategy on top
     axes.set_yticks([])
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(bottom=False, labelbottom=False)

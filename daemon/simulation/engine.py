@@ -1,20 +1,20 @@
-"""All strategies through one world, in step: the same records arrive at the same time for each of them."""
+"""Engine: plays one world with every strategy in step, so that each gets the same records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.simulation.candidates import contender
+from daemon.simulation.candidates import candidate
 from daemon.simulation.results import (
-    Figures,
+    StrategyFigures,
     figures,
 )
 from daemon.simulation.strategy_run import (
     HandOver,
-    Run,
+    StrategyRun,
 )
-from daemon.simulation.traffic import Recent
+from daemon.simulation.traffic import RecentArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,54 +22,57 @@ if TYPE_CHECKING:
     from daemon.simulation.fleet import World
     from daemon.simulation.group_control import Rules
 
-BLOCK = 720
-"""Ticks whose arrivals are in memory at once: an hour of the usual ones."""
+BLOCK_TICKS = 720
+"""Ticks whose arrivals are in memory at once: an hour of default ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """How the day is played."""
+class PlayRules:
+    """Conditions that all strategies share."""
 
     rules: Rules
+    """Triggers, cooldown and timers of the daemon."""
     target: float = 60.0
-    """Seconds: a record that waits for longer is one too many."""
+    """Seconds that a record may wait."""
     pause: float = 5.0
+    """Seconds for which nobody reads a partition that moves."""
     classic: bool = False
-    """Eager strategies stop the whole group, as they do without levelwind, whose hand-over is gradual for all."""
+    """Whether eager strategies stop the whole group, as they do without levelwind. levelwind's
+    hand-over is gradual for every strategy."""
 
 
 def simulate(
     world: World,
     strategies: Sequence[str],
-    course: Course,
+    course: PlayRules,
     progress: Callable[[float], None] = lambda _: None,
-) -> tuple[Figures, ...]:
+) -> tuple[StrategyFigures, ...]:
     """Play the world with each strategy.
 
     Args:
-        world: what all have in common.
-        strategies: names of `STRATEGIES`, with options or without.
-        course: the rules.
-        progress: is told the share that is done, block by block.
+        world: fleet, arrivals and events, the same for all strategies.
+        strategies: candidates, with options or without.
+        course: the conditions.
+        progress: called with the finished share, block by block.
 
     Raises:
         ProblemError: a name or an option is unknown.
     """
     runs = [
-        Run(
+        StrategyRun(
             world,
-            one.plan,
+            entry.plan,
             course.rules,
-            HandOver(pause=course.pause, eager=course.classic and one.eager),
+            HandOver(pause=course.pause, eager=course.classic and entry.eager),
             course.target,
         )
-        for one in map(contender, strategies)
+        for entry in map(candidate, strategies)
     ]
     longest = max(course.target, course.rules.skew.floor_seconds)
-    recent = Recent(world.fleet.partitions, world.tick, longest)
+    recent = RecentArrivals(world.fleet.partitions, world.tick, longest)
     arrived = int(world.fleet.backlog.sum())
-    for first in range(0, world.ticks, BLOCK):
-        block = world.arrivals.block(first, min(BLOCK, world.ticks - first))
+    for first in range(0, world.ticks, BLOCK_TICKS):
+        block = world.arrivals.block(first, min(BLOCK_TICKS, world.ticks - first))
         arrived += int(block.sum())
         for offset, records in enumerate(block):
             recent.arrive(records)

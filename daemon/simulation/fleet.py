@@ -1,7 +1,8 @@
-"""What is simulated: the consumers and partitions at the start, what arrives, and what happens when.
+"""Fleet and world of a simulation: consumers and partitions at the start, arrivals, and events.
 
-Law: partitions are numbered as `assignors.group.Group` numbers them (topics in Kafka's order, then by number), consumers in
-the order of their ids; all strategies get the same `World`, and nothing in it depends on what any of them does.
+Guarantees: partitions are numbered as in `Group` (topics in Kafka's order, then by partition),
+consumers in the order of their ids. All strategies get the same `World`, and nothing in it depends
+on what any of them does.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Racks: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""By partition, the racks of its replicas; none where they are not known."""
+"""Racks of the replicas by partition; empty where they are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """A member of the group, there or still to come."""
+    """A member of the group, present from the start or joining later."""
 
     id: str
     topics: tuple[str, ...] | Literal["*"]
     rack: str | None = None
     capacity: float = 1.0
-    """What it says of its own speed."""
+    """Announced relative speed."""
     priority: int = 2**31 - 1
 
 
@@ -44,18 +45,26 @@ class Fleet:
     """P partitions and M consumers at the start."""
 
     topics: tuple[str, ...]
-    topic_start: Longs  # T+1, as the group's
-    consumers: tuple[Consumer, ...]  # M
-    present: Bools  # M: there at the start
-    racks: Racks  # P
-    owner: Ints  # P: before the first plan, -1 nobody
-    backlog: Longs  # P: records behind at the start
-    record_bytes: Floats  # P: bytes of one record
-    speed: float  # records a second that a consumer of capacity 1 reads
+    topic_start: Longs
+    """T+1, as in `Group`."""
+    consumers: tuple[Consumer, ...]
+    """M: by id."""
+    present: Bools
+    """M: whether the consumer runs at the start."""
+    racks: Racks
+    """P."""
+    owner: Ints
+    """P: owner before the first plan; -1 for nobody."""
+    backlog: Longs
+    """P: records behind at the start."""
+    record_bytes: Floats
+    """P: bytes of one record."""
+    speed: float
+    """Records that a consumer of capacity 1 reads per second."""
 
     @property
     def partitions(self) -> int:
-        """P."""
+        """P, the number of partitions."""
         return int(self.topic_start[-1])
 
     @classmethod
@@ -71,13 +80,13 @@ class Fleet:
         backlog: Mapping[str, Sequence[int]] | None = None,
         record_bytes: Mapping[str, float] | None = None,
     ) -> Fleet:
-        """Lay a fleet out: everything by topic, or by consumer's id, may leave out what is not known."""
+        """Lay out a fleet; mappings by topic or consumer id may leave out what is unknown."""
         names = in_java_order(topics)
-        of = {consumer.id: consumer for consumer in consumers}
-        people = [of[name] for name in in_java_order(of)]
+        by_id = {consumer.id: consumer for consumer in consumers}
+        ordered = [by_id[name] for name in in_java_order(by_id)]
         bounds = starts([topics[name] for name in names])
         owner = np.full(int(bounds[-1]), -1, dtype=np.int32)
-        for member, consumer in enumerate(people):
+        for member, consumer in enumerate(ordered):
             for topic, numbers in (owned or {}).get(consumer.id, {}).items():
                 if topic in topics:
                     owner[bounds[names.index(topic)] + np.array(numbers, dtype=np.int64)] = member
@@ -85,16 +94,16 @@ class Fleet:
         behind = np.zeros(int(bounds[-1]), dtype=np.int64)
         size = np.ones(int(bounds[-1]))
         for name, begin, end in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            said = list((racks or {}).get(name) or ())[: end - begin]
-            sets += [tuple(sorted(set(one))) for one in said] + [()] * (end - begin - len(said))
+            rows = list((racks or {}).get(name) or ())[: end - begin]
+            sets += [tuple(sorted(set(row))) for row in rows] + [()] * (end - begin - len(rows))
             lags = list((backlog or {}).get(name) or ())[: end - begin]
             behind[begin : begin + len(lags)] = lags
             size[begin:end] = (record_bytes or {}).get(name, 1.0)
         return cls(
             topics=tuple(names),
             topic_start=bounds,
-            consumers=tuple(people),
-            present=np.array([consumer.id not in absent for consumer in people], dtype=np.bool_),
+            consumers=tuple(ordered),
+            present=np.array([consumer.id not in absent for consumer in ordered], dtype=np.bool_),
             racks=tuple(sets),
             owner=owner,
             backlog=behind,
@@ -117,13 +126,13 @@ class Left:
 
     at: float
     member: int
-    told: bool = True
-    """It said so; otherwise it is missed only when it was silent for too long."""
+    announced: bool = True
+    """Whether the consumer announced its end; otherwise only its silence shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowed:
-    """A consumer reads at this share of its speed from now on, and nobody is told."""
+    """A consumer reads at this share of its speed from now on, unannounced."""
 
     at: float
     member: int
@@ -132,35 +141,42 @@ class Slowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Replicas stand in other racks from now on."""
+    """Replicas are in other racks from now on."""
 
     at: float
-    racks: Mapping[int, tuple[str, ...]]  # by partition
+    racks: Mapping[int, tuple[str, ...]]
+    """New racks by partition."""
 
 
 Event: TypeAlias = Joined | Left | Slowed | Moved
 
 
 class Arrivals(Protocol):
-    """What is written to the partitions."""
+    """Records written to the partitions."""
 
     def block(self, first: int, ticks: int) -> Longs:
-        """Ticks x P: the records that arrive in each tick from `first` on; asked for in order, from 0, once each."""
+        """Records that arrive in each tick from `first` on, ticks x P.
+
+        Blocks are requested in order, from tick 0 on, once each.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class World:
-    """All that the strategies have in common."""
+    """Everything that the strategies share."""
 
     name: str
     fleet: Fleet
     arrivals: Arrivals
-    events: tuple[Event, ...]  # by time
+    events: tuple[Event, ...]
+    """Events by time."""
     ticks: int
-    tick: float  # seconds
+    """Number of ticks."""
+    tick: float
+    """Seconds of one tick."""
 
     @property
     def seconds(self) -> float:
-        """How long it lasts."""
+        """Duration in seconds."""
         return self.ticks * self.tick

@@ -1,6 +1,7 @@
-"""What the day came to under each strategy: figures, a table, JSON.
+"""Results of a simulation: figures by strategy, as a table and as JSON.
 
-Law: less is better throughout, but for what was processed. Everything but `timing` is the same at each run of the same input.
+Guarantees: less is better in every figure but the processed records. Everything but `timing` is the
+same in every run of the same input.
 """
 
 from __future__ import annotations
@@ -14,39 +15,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from assignors.problem.columns import Longs
-    from daemon.simulation.strategy_run import Run
+    from daemon.simulation.strategy_run import StrategyRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Figures:
-    """One strategy's."""
+class StrategyFigures:
+    """Figures of one strategy."""
 
     strategy: str
     above: float
-    """The share of partitions' time in which a record waited for longer than the target."""
+    """Share of the partitions' time in which a record waited longer than the target."""
     group_above: float
-    """The share of time in which a record waited for longer than that in any partition."""
+    """Share of time in which a record of any partition waited longer than the target."""
     wait: float
-    """Seconds that a record waited on average."""
+    """Mean seconds that a record waited."""
     lag: Mapping[str, float]
-    """The group's: p50, p99, max; records."""
+    """Lag of the group in records: p50, p99, max."""
     drain: Mapping[str, float]
-    """The most loaded consumer's time to read what is left: p50, p99, max; seconds."""
+    """Time to drain of the most loaded consumer in seconds: p50, p99, max."""
     cross_bytes: float
+    """Bytes read from another rack."""
     cross_share: float | None
+    """Share of the bytes with known racks that were read from another rack."""
     moves: int
+    """Partitions that changed owner."""
     plans: Mapping[str, int]
+    """Plans after the first by cause."""
     suppressed: int
-    """How often a standing trigger was turned down: cooling, too little to gain, or over its budget."""
+    """Times that an active trigger was suppressed: cooldown, too little gain, or over its
+    budget."""
     arrived: int
     processed: int
     left: int
     plan_seconds: Mapping[str, float]
     course: Longs
-    """The group's lag after each tick."""
+    """Lag of the group after each tick."""
 
     def as_json(self) -> dict[str, object]:
-        """By name, without the course."""
+        """Fields by name, without the lag of each tick."""
         return {
             "strategy": self.strategy,
             "above_target": self.above,
@@ -66,19 +72,19 @@ class Figures:
         }
 
 
-def figures(strategy: str, run: Run, arrived: int, tick: float) -> Figures:
-    """Reckon up a run.
+def figures(strategy: str, run: StrategyRun, arrived: int, tick: float) -> StrategyFigures:
+    """Compute the figures of a run.
 
     Raises:
-        RuntimeError: records were lost or made up; a bug.
+        RuntimeError: records were lost or invented, which is a bug.
     """
     tally, left = run.tally, int(run.lag.sum())
     if arrived != tally.processed + left:
         raise RuntimeError(
-            f"{strategy}: {arrived} records arrived, {tally.processed} were read and {left} are left"
+            f"{strategy}: {arrived} records arrived, {tally.processed} were read, {left} are left"
         )
     ticks, partitions = len(tally.lag), len(run.lag)
-    return Figures(
+    return StrategyFigures(
         strategy=strategy,
         above=round(float(tally.above.sum()) / (ticks * max(partitions, 1)), 8),
         group_above=round(float(np.count_nonzero(tally.above)) / ticks, 8),
@@ -102,7 +108,7 @@ def figures(strategy: str, run: Run, arrived: int, tick: float) -> Figures:
 
 
 def _of(column: np.ndarray) -> dict[str, float]:
-    # Values that were there, none in between.
+    # Percentiles are values that occurred, without interpolation.
     p50, p99 = np.percentile(column, [50, 99], method="higher").tolist()
     return {
         name: round(float(v), 6) for name, v in (("p50", p50), ("p99", p99), ("max", column.max()))
@@ -125,8 +131,8 @@ COLUMNS = (
 )
 
 
-def table(rows: Sequence[Figures]) -> str:
-    """The figures in aligned columns; the least of each column is starred where they differ."""
+def table(rows: Sequence[StrategyFigures]) -> str:
+    """Figures in aligned columns; the least value of a column is starred if the values differ."""
     values = [_values(row) for row in rows]
     best = [
         min(known) if len(known := {v for v in column if v is not None}) > 1 else None
@@ -151,7 +157,7 @@ def table(rows: Sequence[Figures]) -> str:
     )
 
 
-def _values(row: Figures) -> list[float | None]:
+def _values(row: StrategyFigures) -> list[float | None]:
     return [
         row.above,
         row.group_above,
@@ -164,11 +170,11 @@ def _values(row: Figures) -> list[float | None]:
         row.cross_share,
         row.moves,
         sum(row.plans.values()),
-        None,  # no contest: it depends on the machine
+        None,  # not compared: it depends on the machine
     ]
 
 
-def _cells(row: Figures) -> list[str]:
+def _cells(row: StrategyFigures) -> list[str]:
     return [
         f"{row.above:.3%}",
         f"{row.group_above:.1%}",
@@ -186,7 +192,7 @@ def _cells(row: Figures) -> list[str]:
 
 
 def in_bytes(figure: float) -> str:
-    """Bytes as people read them."""
+    """Bytes in the largest fitting unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if figure < 1000:
             return f"{figure:,.0f} {unit}" if unit == "B" else f"{figure:,.1f} {unit}"

@@ -1,8 +1,10 @@
-"""Days that are made up from a seed: the same seed and sizes give the same day, to the record.
+"""Scenarios: worlds generated from a seed.
 
-Every scenario has five topics, replicas in two of three racks, and consumers dealt to the racks. Load on average is what
-`utilisation` says; the rest of a scenario is its `Mix`. What is random of the rates is drawn at the start, and of each hour's
-records by a generator of that hour's own.
+The same seed and sizes give the same world, to the record.
+
+Every scenario has five topics, replicas in two of three racks, and consumers spread over the racks.
+The mean load is `utilisation`; everything else of a scenario is its `Mix`. Random rates are drawn
+at the start, and the records of each hour by a generator of that hour's own.
 """
 
 from __future__ import annotations
@@ -27,26 +29,32 @@ if TYPE_CHECKING:
 
 RACKS = ("a", "b", "c")
 TOPICS = 5
-HOUR = 3600.0
-STEP = 600.0
-"""Seconds between two points of a partition's drift; between them it goes straight."""
+HOUR_SECONDS = 3600.0
+STEP_SECONDS = 600.0
+"""Seconds between two points of a partition's rate, which is linear between them."""
 RECORD_BYTES = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """What a day is made of."""
+    """Ingredients of a scenario."""
 
-    spread: float = 0.0  # of the partitions' mean rates, as sigma of their logarithms
-    drift: float = 0.0  # sigma of the logarithm's random walk over a day
-    daily: float = 0.0  # how far the day's course swings about its mean
-    bursts: float = 0.0  # an hour, of one topic
-    hot: float = 0.0  # the share of all records that goes to a few partitions, which change
-    slow: float = (
-        0.0  # of the consumers, the share that has half the capacity; as many slow down unannounced
-    )
-    churn: float = 0.0  # consumers an hour that stop and come back
-    racks: int = 0  # how often replicas are moved
+    spread: float = 0.0
+    """Sigma of the logarithms of the partitions' mean rates."""
+    drift: float = 0.0
+    """Sigma of the logarithm's random walk over a day."""
+    daily: float = 0.0
+    """Amplitude of the daily cycle as a share of the mean."""
+    bursts: float = 0.0
+    """Bursts per hour, each of one topic."""
+    hot: float = 0.0
+    """Share of all records that goes to a few partitions, which change over time."""
+    slow: float = 0.0
+    """Share of the consumers with half the capacity; as many slow down unannounced."""
+    churn: float = 0.0
+    """Consumers per hour that stop and come back."""
+    racks: int = 0
+    """Number of times that replicas move to other racks."""
 
 
 SCENARIOS: Mapping[str, Mix] = {
@@ -65,32 +73,33 @@ SCENARIOS: Mapping[str, Mix] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large, how long, and how loaded."""
+    """Size, duration and load of a scenario."""
 
     partitions: int = 1000
     members: int = 50
     hours: float = 24.0
     tick: float = 5.0
+    """Seconds of one tick."""
     utilisation: float = 0.6
-    """The share of all consumers' speed that arrivals take on average."""
+    """Mean arrivals as a share of all consumers' speed."""
     rate: float = 100.0
-    """Records a second of a partition, on average."""
+    """Mean records that arrive per second in a partition."""
 
     @property
     def ticks(self) -> int:
-        """How many make up the hours."""
-        return round(self.hours * HOUR / self.tick)
+        """Number of ticks."""
+        return round(self.hours * HOUR_SECONDS / self.tick)
 
 
-class Drawn:
-    """Arrivals about rates that are given at the points of a grid of `STEP` seconds."""
+class DrawnArrivals:
+    """Poisson arrivals around rates given at points `STEP_SECONDS` apart."""
 
     def __init__(self, rates: Floats, tick: float, seed: int) -> None:
         self._rates, self._tick, self._seed = rates, tick, seed
 
     def block(self, first: int, ticks: int) -> Longs:
-        """Draw as many records as the rates make likely."""
-        at = (np.arange(first, first + ticks) + 0.5) * self._tick / STEP
+        """Draw the records of a block of ticks, ticks x P."""
+        at = (np.arange(first, first + ticks) + 0.5) * self._tick / STEP_SECONDS
         low = np.minimum(at.astype(np.int64), len(self._rates) - 2)
         share = (at - low)[:, None]
         mean = self._rates[low] * (1 - share) + self._rates[low + 1] * share
@@ -99,10 +108,10 @@ class Drawn:
 
 
 def made(name: str, size: Size, seed: int) -> World:
-    """The scenario of a name.
+    """World of a named scenario.
 
     Raises:
-        ProblemError: there is none of that name, or the sizes fit nothing.
+        ProblemError: the name is unknown, or the duration is shorter than a tick.
     """
     if name not in SCENARIOS:
         raise ProblemError(f"scenario {name!r} is unknown; there are {', '.join(SCENARIOS)}")
@@ -116,7 +125,7 @@ def made(name: str, size: Size, seed: int) -> World:
     return World(
         name=f"{name}, seed {seed}",
         fleet=fleet,
-        arrivals=Drawn(rates, size.tick, seed),
+        arrivals=DrawnArrivals(rates, size.tick, seed),
         events=tuple(sorted(events, key=lambda event: event.at)),
         ticks=size.ticks,
         tick=size.tick,
@@ -152,16 +161,20 @@ def _two(draw: np.random.Generator) -> tuple[str, ...]:
 
 
 def _rates(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> Floats:
-    """Points x P: records a second."""
+    """Rates in records per second, points x P."""
     count = fleet.partitions
-    points = ceil(size.hours * HOUR / STEP) + 2
-    time = np.arange(points, dtype=np.float64) * STEP
+    points = ceil(size.hours * HOUR_SECONDS / STEP_SECONDS) + 2
+    time = np.arange(points, dtype=np.float64) * STEP_SECONDS
     weight = np.exp(draw.normal(0, 1, count) * mix.spread)
-    steps = draw.normal(0, 1, (points, count)) * mix.drift * np.sqrt(STEP / (24 * HOUR))
+    steps = (
+        draw.normal(0, 1, (points, count)) * mix.drift * np.sqrt(STEP_SECONDS / (24 * HOUR_SECONDS))
+    )
     rates = weight * np.exp(np.cumsum(steps, axis=0))
     topic = np.repeat(np.arange(len(fleet.topics)), np.diff(fleet.topic_start))
     phase = draw.uniform(0, 0.25, len(fleet.topics))
-    rates *= 1 - mix.daily * np.cos(2 * np.pi * (time[:, None] / (24 * HOUR) - phase[topic]))
+    rates *= 1 - mix.daily * np.cos(
+        2 * np.pi * (time[:, None] / (24 * HOUR_SECONDS) - phase[topic])
+    )
     rates *= size.rate * count / rates.sum(axis=1).mean()
     for _ in range(draw.poisson(mix.bursts * size.hours)):
         _burst(rates, time, topic == draw.integers(len(fleet.topics)), draw)
@@ -170,26 +183,29 @@ def _rates(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> Flo
     return np.asarray(rates, dtype=np.float64)
 
 
-def _burst(rates: Floats, time: Floats, whose: Bools, draw: np.random.Generator) -> None:
+def _burst(rates: Floats, time: Floats, of_topic: Bools, draw: np.random.Generator) -> None:
     begin = draw.uniform(0, time[-1])
     lasting = draw.uniform(600, 1800)
     during = (time >= begin) & (time < begin + lasting)
-    rates[np.ix_(during, whose)] *= draw.uniform(2, 4)
+    rates[np.ix_(during, of_topic)] *= draw.uniform(2, 4)
 
 
 def _heat(rates: Floats, mix: Mix, size: Size, draw: np.random.Generator) -> None:
-    """Every four hours others are hot: one partition for ten members, none of them more than half a member can read."""
+    """Add hot partitions, which change every four hours.
+
+    There is one hot partition for ten members, and none takes more than half a member's speed.
+    """
     few = max(size.members // 10, 1)
     speed = size.rate * size.partitions / size.members / size.utilisation
     extra = min(mix.hot * size.rate * size.partitions / few, speed / 2)
-    period = round(4 * HOUR / STEP)
+    period = round(4 * HOUR_SECONDS / STEP_SECONDS)
     for begin in range(0, len(rates), period):
         hot = draw.permutation(rates.shape[1])[:few]
         rates[begin : begin + period, hot] += extra
 
 
 def _events(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> list[Event]:
-    length, members = size.hours * HOUR, len(fleet.consumers)
+    length, members = size.hours * HOUR_SECONDS, len(fleet.consumers)
     events: list[Event] = []
     for member in draw.permutation(members)[: round(mix.slow * members)].tolist():
         begin = float(draw.uniform(0, length))
@@ -197,13 +213,16 @@ def _events(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> li
             Slowed(at=begin, member=member, factor=float(draw.uniform(0.4, 0.8))),
             Slowed(at=begin + float(draw.uniform(1800, 7200)), member=member, factor=1.0),
         ]
-    back = np.zeros(members)  # when each is there again
+    back = np.zeros(members)  # when each member is back
     for begin in np.sort(draw.uniform(0, length, draw.poisson(mix.churn * size.hours))).tolist():
-        member, told = int(draw.integers(members)), bool(draw.random() < 0.75)
+        member, announced = int(draw.integers(members)), bool(draw.random() < 0.75)
         returns = begin + float(draw.uniform(120, 3600))
         if members > 1 and begin > back[member]:
             back[member] = returns
-            events += [Left(at=begin, member=member, told=told), Joined(at=returns, member=member)]
+            events += [
+                Left(at=begin, member=member, announced=announced),
+                Joined(at=returns, member=member),
+            ]
     for number in range(mix.racks):
         some = draw.permutation(fleet.partitions)[: fleet.partitions // 4].tolist()
         at = length * (number + 1) / (mix.racks + 1)

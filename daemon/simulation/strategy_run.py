@@ -1,8 +1,9 @@
-"""One strategy's day: the fleet as that strategy leaves it, tick by tick.
+"""Strategy run: the fleet under one strategy, tick by tick.
 
-Law: in each tick, first what happens happens, then records arrive, then lag is sampled, as the product samples it: commits are
-those of the last tick; then the group is planned if anything asks for it, and last the consumers read. Nothing is read of a
-partition that is being handed over, nor by a consumer that is not there. What arrived is what was read and what is left.
+Guarantees: in each tick, first the due events are applied, then records arrive, then lag is sampled
+as the product samples it (commits are those of the last tick), then the group is planned if the
+policy asks for a plan, and last the consumers read. Nothing is read from a partition that is being
+handed over, nor by a consumer that does not run. Arrived records are those read and those left.
 """
 
 from __future__ import annotations
@@ -42,36 +43,45 @@ if TYPE_CHECKING:
     )
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
-    from daemon.simulation.traffic import Recent
+    from daemon.simulation.traffic import RecentArrivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """How partitions change hands."""
+    """Conditions of a hand-over."""
 
     pause: float = 5.0
     """Seconds for which nobody reads a partition that moves."""
     eager: bool = False
-    """The whole group stands still meanwhile, not only what moves."""
+    """Whether the whole group pauses, not only the partitions that move."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What is counted; the columns are indexed by tick."""
+    """Counters of a run; the columns are indexed by tick."""
 
-    lag: Longs  # of the group
-    drain: Floats  # seconds that the most loaded consumer needs to read what is left
-    above: Ints  # partitions in which a record waits for longer than the target
+    lag: Longs
+    """Lag of the group in records."""
+    drain: Floats
+    """Time to drain of the most loaded consumer, in seconds."""
+    above: Ints
+    """Partitions in which a record waits longer than the target."""
     processed: int = 0
-    crossed: float = 0.0  # bytes read from another rack
-    located: float = 0.0  # bytes of which it is known whether they were
+    """Records read."""
+    crossed: float = 0.0
+    """Bytes read from another rack."""
+    located: float = 0.0
+    """Bytes read whose racks are known on both sides."""
     plans: dict[Cause, int] = field(default_factory=dict)
+    """Plans after the first, by cause."""
     moves: int = 0
+    """Partitions that changed owner."""
     plan_seconds: list[float] = field(default_factory=list)
+    """Seconds of each plan."""
 
 
-class Run:
-    """A strategy at work. Own state: everything here changes from tick to tick."""
+class StrategyRun:
+    """A strategy at work; its state changes from tick to tick."""
 
     def __init__(
         self, world: World, strategy: Strategy, rules: Rules, hand_over: HandOver, target: float
@@ -81,22 +91,23 @@ class Run:
         self._hand_over, self._target = hand_over, target
         self.lag = fleet.backlog.copy()
         self.owner = fleet.owner.copy()
-        self.up = fleet.present.copy()  # M: it runs
-        self.known = fleet.present.copy()  # M: the control believes that it runs
-        self._silent: dict[int, float] = {}  # since when, of members that stopped without a word
-        self._capacity = np.array([one.capacity for one in fleet.consumers])
+        self.running_members = fleet.present.copy()  # M
+        self.known = fleet.present.copy()  # M: members that the control takes for live
+        self._silent: dict[int, float] = {}  # time of the last sign of unannounced ends
+        self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])
         self._factor = np.ones(len(fleet.consumers))
-        self.free_at = np.zeros(fleet.partitions)  # P: nobody reads it before
-        self._barred_until = np.zeros(fleet.partitions)  # P: its owner died, and may still read
+        self.free_at = np.zeros(fleet.partitions)  # P: nobody reads the partition before
+        self._barred_until = np.zeros(fleet.partitions)  # P: a dead owner may still read until then
         names = sorted(
-            {rack for one in fleet.racks for rack in one} | {c.rack or "" for c in fleet.consumers}
+            {rack for consumer in fleet.racks for rack in consumer}
+            | {c.rack or "" for c in fleet.consumers}
         )
         self._rack_number = {name: number for number, name in enumerate(names)}
         self._member_rack = np.array([self._rack_number[c.rack or ""] for c in fleet.consumers])
         self._racked = np.array([c.rack is not None for c in fleet.consumers], dtype=np.bool_)
         self._racks = list(fleet.racks)
-        self._near = np.zeros((fleet.partitions, len(names)), dtype=np.bool_)  # P x racks
-        self._place(dict(enumerate(fleet.racks)))
+        self._rack_local = np.zeros((fleet.partitions, len(names)), dtype=np.bool_)  # P x racks
+        self._set_racks(dict(enumerate(fleet.racks)))
         self.control = Control(rules=rules, members=frozenset(), racks=tuple(self._racks))
         self._rules = rules
         ticks = world.ticks
@@ -104,28 +115,28 @@ class Run:
             lag=np.zeros(ticks, np.int64), drain=np.zeros(ticks), above=np.zeros(ticks, np.int32)
         )
         self._upcoming = list(world.events)
-        self._speeds()
+        self._update_speeds()
         self._cross: Bools | None = None
 
     # -- a tick
 
-    def tick(self, number: int, arrived: Longs, recent: Recent) -> Longs:
-        """Play one tick; what was read in it, by partition."""
+    def tick(self, number: int, arrived: Longs, recent: RecentArrivals) -> Longs:
+        """Play one tick; return the records read, by partition."""
         now = number * self._world.tick
-        self._happen(now)
+        self._apply_due_events(now)
         self.lag += arrived
         self._sample(now, recent)
         if number == 0:
             self._plan(Cause.MEMBERSHIP, now, recent, first=True)
         elif (cause := self.control.due(now)) is not None:
             self._plan(cause, now, recent)
-        running = np.append(self.up, False)[self.owner]  # nobody is the last one
+        running = np.append(self.running_members, False)[self.owner]  # NOBODY, -1, indexes the last
         done = read(self.lag, self.owner, self._budget, running & (self.free_at <= now))
         self.lag -= done
         self._count(number, done, recent)
         return done
 
-    def _count(self, number: int, done: Longs, recent: Recent) -> None:
+    def _count(self, number: int, done: Longs, recent: RecentArrivals) -> None:
         tally = self.tally
         tally.processed += int(done.sum())
         tally.lag[number] = self.lag.sum()
@@ -140,19 +151,19 @@ class Run:
         tally.located += float(weight[self._located].sum())
 
     def _crossing(self) -> tuple[Bools, Bools]:
-        """P: whether it is read from another rack, and whether that is known."""
-        known = self._near.any(axis=1) & (self.owner >= 0)
+        """Whether each partition (P) is read from another rack, and whether that is known."""
+        known = self._rack_local.any(axis=1) & (self.owner >= 0)
         known[known] = self._racked[self.owner[known]]
         cross = known.copy()
-        places = np.flatnonzero(known)
-        cross[places] = ~self._near[places, self._member_rack[self.owner[places]]]
+        partitions = np.flatnonzero(known)
+        cross[partitions] = ~self._rack_local[partitions, self._member_rack[self.owner[partitions]]]
         return cross, known
 
-    # -- what happens
+    # -- events
 
-    def _happen(self, now: float) -> None:
+    def _apply_due_events(self, now: float) -> None:
         while self._upcoming and self._upcoming[0].at <= now:
-            self._take(self._upcoming.pop(0), now)
+            self._apply(self._upcoming.pop(0), now)
         for member, since in list(self._silent.items()):
             if now - since >= self._rules.dead_after:
                 del self._silent[member]
@@ -160,47 +171,47 @@ class Run:
                 self._barred_until[self.owner == member] = now + self._rules.grant
         self.control.membership(frozenset(np.flatnonzero(self.known).tolist()), now)
 
-    def _take(self, event: Event, now: float) -> None:
+    def _apply(self, event: Event, now: float) -> None:
         match event:
             case Joined(member=member):
-                self.up[member] = self.known[member] = True
+                self.running_members[member] = self.known[member] = True
                 self._silent.pop(member, None)
-            case Left(member=member, told=True):
-                self.up[member] = self.known[member] = False
+            case Left(member=member, announced=True):
+                self.running_members[member] = self.known[member] = False
             case Left(member=member):
-                self.up[member] = False
+                self.running_members[member] = False
                 self._silent[member] = now
             case Slowed(member=member, factor=factor):
                 self._factor[member] = factor
-                self._speeds()
+                self._update_speeds()
             case Moved(racks=racks):
-                self._place(racks)
+                self._set_racks(racks)
                 self.control.laid_out(
                     tuple(self._racks), known=bool(self._racked[self.known].any())
                 )
                 self._cross = None
 
-    def _place(self, racks: Mapping[int, tuple[str, ...]]) -> None:
+    def _set_racks(self, racks: Mapping[int, tuple[str, ...]]) -> None:
         for partition, names in racks.items():
             self._racks[partition] = tuple(sorted(set(names)))
             numbers = [self._rack_of(name) for name in names]
-            self._near[partition] = False
-            self._near[partition, numbers] = True
+            self._rack_local[partition] = False
+            self._rack_local[partition, numbers] = True
 
     def _rack_of(self, name: str) -> int:
         if name not in self._rack_number:
             self._rack_number[name] = len(self._rack_number)
-            self._near = np.pad(self._near, ((0, 0), (0, 1)))
+            self._rack_local = np.pad(self._rack_local, ((0, 0), (0, 1)))
         return self._rack_number[name]
 
-    def _speeds(self) -> None:
+    def _update_speeds(self) -> None:
         self._speed = self._capacity * self._factor * self._fleet.speed
         self._budget = np.rint(self._speed * self._world.tick).astype(np.int64)
         self._speed = np.maximum(self._speed, 1e-9)
 
-    # -- lag, and what follows from it
+    # -- lag and plans
 
-    def _sample(self, now: float, recent: Recent) -> None:
+    def _sample(self, now: float, recent: RecentArrivals) -> None:
         lag = int(self.lag.sum())
         rule, seconds = self._rules.skew, 0.0
         if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
@@ -209,7 +220,9 @@ class Run:
         skew = skew_of(load[self.known]) or EVEN
         self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
 
-    def _plan(self, cause: Cause, now: float, recent: Recent, *, first: bool = False) -> None:
+    def _plan(
+        self, cause: Cause, now: float, recent: RecentArrivals, *, first: bool = False
+    ) -> None:
         group, members = self._problem(recent)
         begun = perf_counter()
         answer = self._strategy(group)
@@ -234,8 +247,8 @@ class Run:
         if not first:
             self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
 
-    def _problem(self, recent: Recent) -> tuple[Group, Longs]:
-        """The group as the control states it where no record sizes are set, and by its members who they are here."""
+    def _problem(self, recent: RecentArrivals) -> tuple[Group, Longs]:
+        """Group as the control states it without record sizes, and its members' fleet numbers."""
         fleet = self._fleet
         rates = recent.rates()
         topics = {}
@@ -257,24 +270,26 @@ class Run:
         ), members
 
     def _member(self, number: int, owned: dict[str, list[int]]) -> Member:
-        one = self._fleet.consumers[number]
+        consumer = self._fleet.consumers[number]
         return Member(
-            id=one.id,
-            topics=one.topics,
-            rack=one.rack,
-            capacity=one.capacity,
-            priority=one.priority,
+            id=consumer.id,
+            topics=consumer.topics,
+            rack=consumer.rack,
+            capacity=consumer.capacity,
+            priority=consumer.priority,
             owned=owned,
         )
 
     def _owned(self, member: int) -> dict[str, list[int]]:
         owned: dict[str, list[int]] = {}
         fleet = self._fleet
-        places = np.flatnonzero(self.owner == member)
-        for topic, place in zip(
-            (np.searchsorted(fleet.topic_start, places, side="right") - 1).tolist(),
-            places.tolist(),
+        partitions = np.flatnonzero(self.owner == member)
+        for topic, partition in zip(
+            (np.searchsorted(fleet.topic_start, partitions, side="right") - 1).tolist(),
+            partitions.tolist(),
             strict=True,
         ):
-            owned.setdefault(fleet.topics[topic], []).append(place - int(fleet.topic_start[topic]))
+            owned.setdefault(fleet.topics[topic], []).append(
+                partition - int(fleet.topic_start[topic])
+            )
         return owned

@@ -1,14 +1,16 @@
-"""A trace: samples of the ends of a group's partitions, as JSON lines or CSV, and the world that they make.
+"""Trace: samples of the ends of a group's partitions, as JSON lines or CSV.
 
-Three forms, by line, also mixed:
-- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}` (`levelwind record` writes that), where
-  `payload` may stand for `value` and each of the two may be the record's own text (`kcat -J` prints that), or key, tab, value
-  (`kafka-console-consumer` with `print.key=true`). It tells ends, lag at the start, where replicas stand, and when they moved.
+Three forms of a line, which may be mixed:
+- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}` (`levelwind record`
+  writes that), where `payload` may stand for `value` and each of the two may be the record's own
+  text (`kcat -J` prints that), or key, tab, value (`kafka-console-consumer` with `print.key=true`).
+  The record gives ends, lag at the start, replica racks and their changes.
 - `{"at": ms, "topic": name, "partition": n, "end": offset}`, with `lag` where it is known.
-- CSV: the same names in the first line, then a line a sample.
+- CSV: the same names in the first line, then one line a sample.
 
-Law: records arrive evenly between two samples of a partition, and not before its first nor after its last. An end that has
-gone back (the topic was made anew) is where counting begins again. Tombstones are passed over.
+Guarantees: records arrive evenly between two samples of a partition, none before its first and none
+after its last. At an end that went back (the topic was re-created) counting begins again.
+Tombstones are skipped.
 """
 
 from __future__ import annotations
@@ -38,31 +40,35 @@ if TYPE_CHECKING:
         Longs,
     )
 
-NEEDED = ("at", "topic", "partition", "end")
+REQUIRED_COLUMNS = ("at", "topic", "partition", "end")
 NEVER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What the samples tell; times are milliseconds."""
+    """The samples of a trace; times are milliseconds since the epoch."""
 
     ends: Mapping[str, Mapping[int, list[tuple[int, int]]]]
-    """By topic and partition: time and end, ascending in time; an end never goes back."""
+    """Time and end by topic and partition, ascending in time; an end never goes back."""
     lags: Mapping[str, Mapping[int, int]]
-    """By topic and partition: the lag at its first sample, where that is told."""
+    """Lag at the first sample that has one, by topic and partition."""
     racks: Mapping[str, list[tuple[int, tuple[tuple[str, ...], ...]]]]
-    """By topic: since when its replicas stand where, by partition; only changes."""
-    went_back: int
-    """How often an end was below the one before."""
+    """Layouts by topic: the time of each change, and the replica racks by partition from then
+    on."""
+    ends_regressed: int
+    """Number of samples whose end was below the previous one."""
 
     @property
     def begin(self) -> int:
-        """The first sample of a partition that anything arrives in: that of an idle one may be weeks older."""
+        """Time of the first sample of a partition with arrivals.
+
+        The first sample of an idle partition may be weeks older.
+        """
         return min(samples[0][0] for samples in self._busy())
 
     @property
     def end(self) -> int:
-        """The last one of such a partition."""
+        """Time of the last sample of a partition with arrivals."""
         return max(samples[-1][0] for samples in self._busy())
 
     def _busy(self) -> list[list[tuple[int, int]]]:
@@ -70,17 +76,17 @@ class Trace:
 
     @property
     def arrived(self) -> int:
-        """How many records it tells of."""
-        return sum(s[-1][1] - s[0][1] for one in self.ends.values() for s in one.values())
+        """Number of records that arrive."""
+        return sum(s[-1][1] - s[0][1] for samples in self.ends.values() for s in samples.values())
 
     def partitions(self) -> dict[str, int]:
-        """By topic, how many partitions it tells of."""
+        """Number of partitions by topic."""
         return {topic: max(numbers) + 1 for topic, numbers in self.ends.items()}
 
 
 @dataclass(slots=True, kw_only=True)
-class _Reader:
-    """What was read so far."""
+class _TraceReader:
+    """Samples read so far."""
 
     group: str | None
     ends: dict[str, dict[int, dict[int, int]]] = field(default_factory=lambda: defaultdict(dict))
@@ -100,7 +106,7 @@ class _Reader:
                 self.sample(at, record.topic, partition, end, lag)
         if any(record.racks):
             self.racks[record.topic][record.at] = tuple(
-                tuple(sorted(set(one))) for one in record.racks
+                tuple(sorted(set(racks))) for racks in record.racks
             )
 
     def sample(self, at: int, topic: str, partition: int, end: int, lag: int | None) -> None:
@@ -114,13 +120,14 @@ def read_trace(lines: Iterable[bytes], group: str | None = None) -> Trace:
     """Read a trace.
 
     Args:
-        lines: the file's.
-        group: whose samples of lag count; may be left out where they are of one group.
+        lines: lines of the file.
+        group: the group whose lag samples count; may be None if the trace has one group.
 
     Raises:
-        ProblemError: a line is none of the forms (the message has its number), or the trace tells too little.
+        ProblemError: a line has none of the forms (the message has its number), or the trace has
+            too few samples.
     """
-    reader = _Reader(group=group)
+    reader = _TraceReader(group=group)
     columns: list[str] | None = None
     for number, raw in enumerate(lines, start=1):
         try:
@@ -133,8 +140,8 @@ def read_trace(lines: Iterable[bytes], group: str | None = None) -> Trace:
                 columns = _header(text)
             else:
                 _sample(reader, _row(columns, text))
-        except (WireError, UnicodeDecodeError) as wrong:
-            raise ProblemError(f"trace, line {number}: {wrong}") from wrong
+        except (WireError, UnicodeDecodeError) as error:
+            raise ProblemError(f"trace, line {number}: {error}") from error
     if group is None and len(reader.groups) > 1:
         raise ProblemError(
             f"trace: it has the lag of {len(reader.groups)} groups; choose one with --group: "
@@ -142,12 +149,13 @@ def read_trace(lines: Iterable[bytes], group: str | None = None) -> Trace:
         )
     if group is not None and not reader.ends:
         raise ProblemError(
-            f"trace: no lag of group {group!r}; it has {', '.join(sorted(reader.groups)) or 'no group'}"
+            f"trace: no lag of group {group!r};"
+            f" it has {', '.join(sorted(reader.groups)) or 'no group'}"
         )
     return _checked(reader)
 
 
-def _json_line(reader: _Reader, text: str) -> None:
+def _json_line(reader: _TraceReader, text: str) -> None:
     key, tab, value = text.partition("\t")
     if tab and text[0] == "[":
         _lag(reader, key.encode(), None if value == "null" else value.encode())
@@ -161,7 +169,7 @@ def _json_line(reader: _Reader, text: str) -> None:
         _sample(reader, fields)
 
 
-def _lag(reader: _Reader, key: bytes | None, value: bytes | None) -> None:
+def _lag(reader: _TraceReader, key: bytes | None, value: bytes | None) -> None:
     record = decode("lag", key, value)
     if isinstance(record, Rejection):
         raise WireError(f"no record of lag: {record.reason}")
@@ -174,18 +182,18 @@ def _lag(reader: _Reader, key: bytes | None, value: bytes | None) -> None:
 def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as wrong:
-        raise WireError(f"not JSON: {wrong}") from wrong
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not JSON: {error}") from error
 
 
-def _bytes(said: object) -> bytes | None:
-    """A key or value that is given as JSON, or as the text of JSON."""
-    if said is None:
+def _bytes(given: object) -> bytes | None:
+    """Bytes of a key or value given as JSON or as the text of JSON."""
+    if given is None:
         return None
-    return (said if isinstance(said, str) else json.dumps(said)).encode()
+    return (given if isinstance(given, str) else json.dumps(given)).encode()
 
 
-def _sample(reader: _Reader, fields: dict[str, Any]) -> None:
+def _sample(reader: _TraceReader, fields: dict[str, Any]) -> None:
     read = Fields(fields, "sample")
     reader.sample(
         read.integer("at"),
@@ -198,10 +206,11 @@ def _sample(reader: _Reader, fields: dict[str, Any]) -> None:
 
 def _header(text: str) -> list[str]:
     columns = [name.strip() for name in next(csv.reader(StringIO(text)))]
-    missing = [name for name in NEEDED if name not in columns]
+    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
     if missing:
         raise WireError(
-            f"neither JSON nor a CSV's first line with {', '.join(NEEDED)}: {', '.join(missing)} is missing"
+            f"neither JSON nor a CSV header with {', '.join(REQUIRED_COLUMNS)}:"
+            f" {', '.join(missing)} is missing"
         )
     return columns
 
@@ -221,8 +230,8 @@ def _row(columns: list[str], text: str) -> dict[str, Any]:
     return row
 
 
-def _checked(reader: _Reader) -> Trace:
-    went_back = 0
+def _checked(reader: _TraceReader) -> Trace:
+    ends_regressed = 0
     ends: dict[str, dict[int, list[tuple[int, int]]]] = {}
     for topic, partitions in sorted(reader.ends.items()):
         for partition, samples in sorted(partitions.items()):
@@ -230,7 +239,7 @@ def _checked(reader: _Reader) -> Trace:
             steps = np.diff(
                 np.array([samples[at] for at in times], dtype=np.int64), prepend=samples[times[0]]
             )
-            went_back += int(np.count_nonzero(steps < 0))
+            ends_regressed += int(np.count_nonzero(steps < 0))
             rising = np.cumsum(np.maximum(steps, 0)).tolist()
             ends.setdefault(topic, {})[partition] = list(zip(times, rising, strict=True))
     trace = Trace(
@@ -240,12 +249,12 @@ def _checked(reader: _Reader) -> Trace:
             for t, one in sorted(reader.lags.items())
         },
         racks={topic: _changes(sorted(one.items())) for topic, one in sorted(reader.racks.items())},
-        went_back=went_back,
+        ends_regressed=ends_regressed,
     )
     if all(len(samples) == 1 for _, _, samples in _all(trace)):
         raise ProblemError(
-            "trace: it needs samples of at least two moments of a partition; levelwind.lag keeps only the last one of each "
-            "topic for good: `levelwind record` writes down what is published from now on"
+            "trace: it needs samples of a partition at two times at least; levelwind.lag keeps only"
+            " the last one of each topic: `levelwind record` writes what is published from now on"
         )
     if not trace.arrived:
         raise ProblemError("trace: no record arrives between its first and its last sample")
@@ -262,11 +271,17 @@ def _changes(
     return found
 
 
-class Replayed:
-    """The arrivals of a trace."""
+class TraceArrivals:
+    """Arrivals of a trace."""
 
     def __init__(self, trace: Trace, topics: Mapping[str, tuple[int, int]], tick: float) -> None:
-        """`topics`: of each that counts, its first partition in the world, and how many it has."""
+        """Make the arrivals.
+
+        Args:
+            trace: the samples.
+            topics: first partition in the world and number of partitions, by topic that counts.
+            tick: seconds of one tick.
+        """
         self._tick = tick * 1000
         self._begin = trace.begin
         self._partitions = sum(count for _, count in topics.values())
@@ -281,11 +296,11 @@ class Replayed:
         ]
 
     def block(self, first: int, ticks: int) -> Longs:
-        """Take whole records: what has not fully arrived comes with a later tick."""
+        """Whole records of a block of ticks; a partly arrived record comes with a later tick."""
         edges = self._begin + np.arange(first, first + ticks + 1) * self._tick
         records = np.zeros((ticks, self._partitions), dtype=np.int64)
-        for place, at, end in self._samples:
-            records[:, place] = np.diff(np.floor(np.interp(edges, at, end)).astype(np.int64))
+        for partition, at, end in self._samples:
+            records[:, partition] = np.diff(np.floor(np.interp(edges, at, end)).astype(np.int64))
         return records
 
 

@@ -1,8 +1,9 @@
-"""From a trace and a problem to a world: whose partitions, who reads them, how fast, and what moves.
+"""Trace replay: a world from a trace and a problem.
 
-Members are those of the problem; without one there are so many alike, dealt to the racks that the trace tells of. Replicas
-stand where the trace says, and where it says nothing as the problem has it. Where no speed is given, consumers are as fast as
-makes the trace's records take the given share of what all of them can read.
+Members are those of the problem; without a problem, equal members are spread over the racks of the
+trace. Replica racks are those of the trace, and of the problem where the trace has none. Without a
+given speed, consumers are as fast as makes the trace's records take the given share of all
+consumers' speed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
 from daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
 from daemon.simulation.scenario import RECORD_BYTES
-from daemon.simulation.trace import Replayed, Trace
+from daemon.simulation.trace import Trace, TraceArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,25 +33,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readers:
-    """Who reads."""
+class TraceReaders:
+    """Consumers of a replay, with the topics and claims of their problem."""
 
     consumers: tuple[Consumer, ...]
     topics: Mapping[str, Topic]
     owned: Mapping[str, Mapping[str, Sequence[int]]]
 
 
-def readers_of(line: bytes) -> Readers:
-    """The members and topics of a problem, as `levelwind assign` reads it.
+def readers_of_problem(line: bytes) -> TraceReaders:
+    """Members and topics of a problem, as `levelwind assign` reads it.
 
     Raises:
-        ProblemError: it is no problem, or has no members.
+        ProblemError: the line is not a problem, or the problem has no members.
     """
     problem = parse_problem({"strategy": "range"} | parse_line(line))
     if not problem.members:
-        raise ProblemError("problem: it has no members, so nobody would read the trace")
-    Group.build(problem.topics, problem.members)  # says what is wrong with a field
-    return Readers(
+        raise ProblemError("problem: it has no members, so no consumer would read the trace")
+    Group.build(problem.topics, problem.members)  # raises for a wrong field
+    return TraceReaders(
         consumers=tuple(map(_consumer, problem.members)),
         topics=problem.topics,
         owned={member.id: member.owned for member in problem.members if member.owned},
@@ -67,18 +68,18 @@ def _consumer(member: Member) -> Consumer:
     )
 
 
-def readers_alike(count: int, trace: Trace) -> Readers:
-    """So many members that are alike, dealt to the trace's racks."""
+def uniform_readers(count: int, trace: Trace) -> TraceReaders:
+    """Equal members, spread over the racks of the trace."""
     names = sorted(
         {
-            r
+            rack
             for layouts in trace.racks.values()
-            for _, racks in layouts
-            for one in racks
-            for r in one
+            for _, partitions in layouts
+            for racks in partitions
+            for rack in racks
         }
     )
-    return Readers(
+    return TraceReaders(
         consumers=tuple(
             Consumer(
                 id=f"member-{number:04}",
@@ -94,17 +95,17 @@ def readers_alike(count: int, trace: Trace) -> Readers:
 
 def replayed(
     trace: Trace,
-    readers: Readers,
+    readers: TraceReaders,
     *,
     name: str,
     tick: float,
     speed: float | None,
     utilisation: float,
 ) -> World:
-    """The world of a trace.
+    """World of a trace.
 
     Raises:
-        ProblemError: nobody reads what the trace tells of, or what a member owns is not there.
+        ProblemError: no member reads a topic of the trace, or a member owns an unknown partition.
     """
     counts = _counts(trace, readers)
     seconds = (trace.end - trace.begin) / 1000
@@ -121,7 +122,7 @@ def replayed(
         for topic, numbers in owned.items():
             if topic in counts and any(not 0 <= number < counts[topic] for number in numbers):
                 raise ProblemError(
-                    f"member {member!r}: owns a partition of {topic!r} that is not there"
+                    f"member {member!r}: owns a partition of {topic!r} that does not exist"
                 )
     fleet = Fleet.made(
         topics=counts,
@@ -135,22 +136,22 @@ def replayed(
         },
         record_bytes=dict.fromkeys(counts, RECORD_BYTES),
     )
-    place = {
+    ranges = {
         topic: (int(begin), counts[topic])
         for topic, begin in zip(fleet.topics, fleet.topic_start[:-1].tolist(), strict=True)
     }
     return World(
         name=name,
         fleet=fleet,
-        arrivals=Replayed(trace, place, tick),
-        events=_moves(trace, place),
+        arrivals=TraceArrivals(trace, ranges, tick),
+        events=_moves(trace, ranges),
         ticks=max(ceil(seconds / tick), 1),
         tick=tick,
     )
 
 
-def _counts(trace: Trace, readers: Readers) -> dict[str, int]:
-    """By topic that anybody reads, how many partitions it has."""
+def _counts(trace: Trace, readers: TraceReaders) -> dict[str, int]:
+    """Number of partitions by topic that a consumer reads."""
     everything = any(consumer.topics == "*" for consumer in readers.consumers)
     read = {
         topic
@@ -158,30 +159,31 @@ def _counts(trace: Trace, readers: Readers) -> dict[str, int]:
         if consumer.topics != "*"
         for topic in consumer.topics
     }
-    counts = {topic: one.partitions for topic, one in readers.topics.items()}
+    counts = {name: topic.partitions for name, topic in readers.topics.items()}
     for topic, count in trace.partitions().items():
         if everything or topic in read:
             counts[topic] = max(count, counts.get(topic, 0))
     known = sum(topic in trace.ends for topic in counts)
     if not known:
         raise ProblemError(
-            f"trace: no member of the problem reads any of its topics ({', '.join(sorted(trace.ends))})"
+            f"trace: no member of the problem reads any of its topics"
+            f" ({', '.join(sorted(trace.ends))})"
         )
     return counts
 
 
-def _racks(topic: str, trace: Trace, readers: Readers) -> Sequence[Sequence[str]]:
+def _racks(topic: str, trace: Trace, readers: TraceReaders) -> Sequence[Sequence[str]]:
     if layouts := trace.racks.get(topic):
         return layouts[0][1]
     known = readers.topics.get(topic)
-    return [tuple(one) for one in known.replica_racks] if known and known.replica_racks else ()
+    return [tuple(racks) for racks in known.replica_racks] if known and known.replica_racks else ()
 
 
-def _moves(trace: Trace, place: Mapping[str, tuple[int, int]]) -> tuple[Event, ...]:
+def _moves(trace: Trace, ranges: Mapping[str, tuple[int, int]]) -> tuple[Event, ...]:
     events: list[Event] = []
     for topic, layouts in trace.racks.items():
-        if topic in place:
-            begin, count = place[topic]
+        if topic in ranges:
+            begin, count = ranges[topic]
             for (_, before), (at, after) in pairwise(layouts):
                 moved = {
                     begin + number: racks

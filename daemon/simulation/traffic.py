@@ -1,9 +1,10 @@
-"""How consumers read, and what arrived lately.
+"""Traffic: how consumers read, and the records that arrived recently.
 
-Each consumer shares its speed evenly among those of its partitions that have records left.
-Law: max-min fairness in whole records. Who cannot use its even share takes what it has, and the others share the rest; what
-does not divide goes, a record each, to those with the least left to read. Nobody reads more than its budget, nor more than
-is there, and a budget is left over only where nothing is left to read.
+Each consumer shares its speed evenly among its partitions with records left.
+Guarantees: max-min fairness in whole records. A partition that cannot use its even share is read to
+its end, and the others share the rest; an indivisible rest goes, one record each, to the partitions
+with the fewest records left. No consumer reads more than its budget, nor more than there is, and a
+budget is left over only if nothing is left to read.
 Ties: partitions by number.
 """
 
@@ -22,28 +23,31 @@ if TYPE_CHECKING:
         Longs,
     )
 
-MINUTE = 60.0
-"""Seconds over which the product reckons rates."""
+MINUTE_SECONDS = 60.0
+"""Seconds over which the product measures rates."""
 
 
-class Recent:
-    """The ends of the partitions at the last ticks, all counted from the start; nothing is younger than a backlog there."""
+class RecentArrivals:
+    """Ends of the partitions at the last ticks, counted from the start of the world.
+
+    A backlog at the start is older than every record that arrives.
+    """
 
     def __init__(self, partitions: int, tick: float, longest: float) -> None:
         self._tick = tick
         self._ends = np.zeros(
-            (max(ceil(longest / tick), ceil(MINUTE / tick)) + 1, partitions), np.int64
+            (max(ceil(longest / tick), ceil(MINUTE_SECONDS / tick)) + 1, partitions), np.int64
         )
         self.ticks = 0
 
     def arrive(self, records: Longs) -> None:
-        """One more tick."""
+        """Add the records (P) of one tick."""
         last = self._ends[self.ticks % len(self._ends)]
         self.ticks += 1
         self._ends[self.ticks % len(self._ends)] = last + records
 
     def younger(self, seconds: float) -> Longs | None:
-        """P: the records that arrived within so many seconds; None: it is not that long since the start."""
+        """Records that arrived in the last `seconds` (P); None if the start is more recent."""
         back = ceil(seconds / self._tick)
         if back > self.ticks:
             return None
@@ -51,54 +55,55 @@ class Recent:
         return np.asarray(now - self._ends[(self.ticks - back) % len(self._ends)])
 
     def rates(self) -> Floats:
-        """P: records a second over the last minute, or since the start."""
-        back = min(ceil(MINUTE / self._tick), self.ticks)
+        """Records per second (P) over the last minute, or since the start."""
+        back = min(ceil(MINUTE_SECONDS / self._tick), self.ticks)
         now = self._ends[self.ticks % len(self._ends)]
         then = self._ends[(self.ticks - back) % len(self._ends)]
         return np.asarray((now - then) / max(back * self._tick, self._tick))
 
 
 def read(lag: Longs, owner: Ints, budget: Longs, readable: Bools) -> Longs:
-    """P: what is read in one tick.
+    """Records read in one tick, by partition (P).
 
     Args:
-        lag: P: the records that are there.
-        owner: P: who reads a partition, -1 nobody.
-        budget: M: how many records each consumer can read in this tick.
-        readable: P: whether it can be read now at all.
+        lag: P: records left.
+        owner: P: consumer that reads a partition; -1 for nobody.
+        budget: M: records that each consumer can read in this tick.
+        readable: P: whether the partition can be read now.
     """
-    there = np.flatnonzero(readable & (owner >= 0) & (lag > 0))
+    ready = np.flatnonzero(readable & (owner >= 0) & (lag > 0))
     done = np.zeros_like(lag)
-    who, left = owner[there], lag[there]
-    wanted = _sums(who, left, len(budget))
-    done[there] = left
-    short = (wanted > budget)[who]
+    reader, left = owner[ready], lag[ready]
+    wanted = _sums(reader, left, len(budget))
+    done[ready] = left
+    short = (wanted > budget)[reader]
     if short.any():
-        done[there[short]] = _shares(left[short], who[short], budget)
+        done[ready[short]] = _shares(left[short], reader[short], budget)
     return done
 
 
 def _shares(lag: Longs, owner: Ints, budget: Longs) -> Longs:
-    """The shares of partitions whose owners cannot read all of them."""
+    """Records read of partitions whose owners cannot read all records left."""
     order = np.lexsort((lag, owner))
-    who, left = owner[order], lag[order]
-    begins = np.flatnonzero(np.diff(who, prepend=-1))
-    sizes = np.diff(begins, append=len(who))
-    place = np.arange(len(who)) - np.repeat(begins, sizes)
+    reader, left = owner[order], lag[order]
+    begins = np.flatnonzero(np.diff(reader, prepend=-1))
+    sizes = np.diff(begins, append=len(reader))
+    rank = np.arange(len(reader)) - np.repeat(begins, sizes)
     before = np.cumsum(left) - left
     before -= np.repeat(before[begins], sizes)
-    rest = budget[who] - before
-    others = np.repeat(sizes, sizes) - place
-    # From the first partition on that has more than its even share of what the smaller ones leave, all get that share.
+    rest = budget[reader] - before
+    others = np.repeat(sizes, sizes) - rank
+    # From the first partition on that has more than an even share of what the smaller ones leave,
+    # every partition gets that share.
     above = np.flatnonzero(left * others > rest)
     first = above[np.searchsorted(above, begins)]
     level, odd = np.divmod(rest[first], others[first])
-    shared = np.repeat(level, sizes) + (place < np.repeat(place[first] + odd, sizes))
+    shared = np.repeat(level, sizes) + (rank < np.repeat(rank[first] + odd, sizes))
     shares = np.empty_like(lag)
-    shares[order] = np.where(place < np.repeat(place[first], sizes), left, shared)
+    shares[order] = np.where(rank < np.repeat(rank[first], sizes), left, shared)
     return shares
 
 
-def _sums(places: Ints, figures: Longs, size: int) -> Longs:
-    """Sums of whole numbers by place; exact far beyond any day's records."""
-    return np.bincount(places, weights=figures, minlength=size).astype(np.int64)
+def _sums(readers: Ints, figures: Longs, size: int) -> Longs:
+    """Sums of whole numbers by reader; exact far beyond any day's records."""
+    return np.bincount(readers, weights=figures, minlength=size).astype(np.int64)

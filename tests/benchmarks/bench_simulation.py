@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 from daemon.config.settings import load
-from daemon.simulation.command import Asked, run
+from daemon.simulation.command import SimulationRequest, run
 from daemon.simulation.results import (
-    Figures,
+    StrategyFigures,
     in_bytes,
 )
 from daemon.simulation.scenario import SCENARIOS, Size
@@ -21,7 +21,7 @@ from daemon.simulation.scenario import SCENARIOS, Size
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")
 OURS = "optimal"
 
-FIGURES: Mapping[str, tuple[Callable[[Figures], float], Callable[[float], str]]] = {
+FIGURES: Mapping[str, tuple[Callable[[StrategyFigures], float], Callable[[float], str]]] = {
     "time above": (lambda row: row.above, lambda value: f"{value:.3%}"),
     "mean wait": (lambda row: row.wait, lambda value: f"{value:.2f} s"),
     "p99 lag": (lambda row: row.lag["p99"], lambda value: f"{value:,.0f}"),
@@ -51,7 +51,7 @@ def main() -> None:
                 hours=arguments.hours if scenario == "day" else arguments.others,
                 utilisation=arguments.utilisation,
             )
-            asked = Asked(
+            asked = SimulationRequest(
                 strategies=tuple(arguments.strategies.split(",")),
                 scenario=scenario,
                 seed=seed,
@@ -63,7 +63,7 @@ def main() -> None:
             print(f"({perf_counter() - begun:.0f} s)\n", flush=True)
 
 
-def beaten(rows: Sequence[Figures]) -> str:
+def beaten(rows: Sequence[StrategyFigures]) -> str:
     """Where `optimal` is not the least, and which baselines do no worse than it in everything."""
     ours = next((row for row in rows if row.strategy == OURS), None)
     if ours is None:

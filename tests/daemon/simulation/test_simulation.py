@@ -20,10 +20,10 @@ from daemon.control.settings import (
     CooldownSettings,
 )
 from daemon.simulation import engine as simulation
-from daemon.simulation.candidates import contender
+from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import (
-    BLOCK,
-    Course,
+    BLOCK_TICKS,
+    PlayRules,
     simulate,
 )
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
@@ -31,13 +31,13 @@ from daemon.simulation.group_control import Rules
 from daemon.simulation.scenario import SCENARIOS, Size, made
 from daemon.simulation.strategy_run import (
     HandOver,
-    Run,
+    StrategyRun,
 )
-from daemon.simulation.traffic import Recent
+from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import SkewRule
 
 RULES = Rules(control=ControlSettings(), skew=SkewRule(), dead_after=15.0, grant=36.0)
-COURSE = Course(rules=RULES)
+COURSE = PlayRules(rules=RULES)
 SMALL = Size(partitions=20, members=4, hours=0.25)
 
 
@@ -80,8 +80,8 @@ def consumer(name, **more):
 
 def played(a_world, strategy="sticky", *, hand_over=HandOver(), rules=RULES, target=10.0):  # noqa: B008 - frozen
     """Play tick by tick: the run after each, and what was read of each partition."""
-    run = Run(a_world, contender(strategy).plan, rules, hand_over, target)
-    recent = Recent(a_world.fleet.partitions, a_world.tick, 60.0)
+    run = StrategyRun(a_world, candidate(strategy).plan, rules, hand_over, target)
+    recent = RecentArrivals(a_world.fleet.partitions, a_world.tick, 60.0)
     done = []
     for number, records in enumerate(a_world.arrivals.block(0, a_world.ticks)):
         recent.arrive(records)
@@ -140,7 +140,7 @@ def test_who_falls_silent_is_missed_later_and_what_it_had_is_barred_for_as_long_
         [consumer("A"), consumer("B")],
         Steady(1, 1),
         ticks=16,
-        events=[Left(at=5.0, member=1, told=False)],
+        events=[Left(at=5.0, member=1, announced=False)],
         owned={"A": {"t": [0]}, "B": {"t": [1]}},
     )
     run, done = played(silent)
@@ -155,7 +155,7 @@ def test_who_comes_back_before_it_was_missed_goes_on_without_a_plan():
         [consumer("A"), consumer("B")],
         Steady(1, 1),
         ticks=6,
-        events=[Left(at=5.0, member=1, told=False), Joined(at=10.0, member=1)],
+        events=[Left(at=5.0, member=1, announced=False), Joined(at=10.0, member=1)],
         owned={"A": {"t": [0]}, "B": {"t": [1]}},
     )
     run, done = played(back)
@@ -260,8 +260,8 @@ def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "steady"])
 def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_another_ones(name):
     day = made(name, dataclasses.replace(SMALL, hours=1.0, rate=500.0), seed=3)
-    run = Run(day, contender("lag-global").plan, RULES, HandOver(), 60.0)
-    recent = Recent(day.fleet.partitions, day.tick, 60.0)
+    run = StrategyRun(day, candidate("lag-global").plan, RULES, HandOver(), 60.0)
+    recent = RecentArrivals(day.fleet.partitions, day.tick, 60.0)
     arrived = 0
     for number, records in enumerate(day.arrivals.block(0, day.ticks)):
         recent.arrive(records)
@@ -270,8 +270,10 @@ def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_a
         assert arrived == run.tally.processed + run.lag.sum()
         assert (run.lag >= 0).all()
         assert (done[run.free_at > number * day.tick] == 0).all()
-        assert (done[~np.append(run.up, False)[run.owner]] == 0).all()
-        by_member = np.bincount(run.owner[run.owner >= 0], done[run.owner >= 0], len(run.up))
+        assert (done[~np.append(run.running_members, False)[run.owner]] == 0).all()
+        by_member = np.bincount(
+            run.owner[run.owner >= 0], done[run.owner >= 0], len(run.running_members)
+        )
         most = np.rint(run._capacity * run._factor * day.fleet.speed * day.tick)
         assert (by_member <= most).all()
 
@@ -279,10 +281,10 @@ def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_a
 def test_all_strategies_meet_the_same_records_and_the_day_is_the_same_each_time():
     rows, again = (simulate(made("day", SMALL, seed=5), list(STRATEGIES), COURSE) for _ in range(2))
     assert len({row.arrived for row in rows}) == 1
-    said = [
+    error = [
         json.dumps([{**row.as_json(), "timing": None} for row in each]) for each in (rows, again)
     ]
-    assert said[0] == said[1]
+    assert error[0] == error[1]
     assert [row.course.tolist() for row in rows] == [row.course.tolist() for row in again]
     alone = simulate(made("day", SMALL, seed=5), ["lag"], COURSE)[0]
     assert {**alone.as_json(), "timing": None} == {
@@ -294,7 +296,7 @@ def test_all_strategies_meet_the_same_records_and_the_day_is_the_same_each_time(
 
 
 def test_records_that_were_lost_are_a_bug_and_no_figure(monkeypatch):
-    monkeypatch.setattr(Run, "tick", lambda *_: None)
+    monkeypatch.setattr(StrategyRun, "tick", lambda *_: None)
     with pytest.raises((RuntimeError, ValueError)):
         simulate(joining(), ["range"], COURSE)
 
@@ -310,21 +312,21 @@ def test_a_strategy_competes_with_options_of_its_own_under_the_name_it_was_asked
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("optmal", "the nearest is 'optimal'"),
-        ("range:count_slack=1", "'count_slack' is no option of range; there are none"),
-        ("optimal:count_slak=1", "'count_slak' is no option of optimal"),
-        ("optimal:count_slack", "'count_slack' is no option"),
+        ("range:count_slack=1", "'count_slack' is not an option of range; its options: none"),
+        ("optimal:count_slak=1", "'count_slak' is not an option of optimal"),
+        ("optimal:count_slack", "'count_slack' is not an option"),
         (
             "optimal:count_slack=much",
             "option count_slack: must be an integer from 0 up, not 'much'",
         ),
     ],
 )
-def test_a_contender_that_is_none_is_refused_by_what_is_wrong_with_it(text, said):
-    with pytest.raises(ProblemError, match=re.escape(said)):
-        contender(text)
+def test_a_contender_that_is_none_is_refused_by_what_is_wrong_with_it(text, error):
+    with pytest.raises(ProblemError, match=re.escape(error)):
+        candidate(text)
 
 
 def test_optimal_plans_here_as_in_the_daemon_and_leaves_little_lag_where_it_is():
@@ -338,13 +340,13 @@ def test_optimal_plans_here_as_in_the_daemon_and_leaves_little_lag_where_it_is()
             ],
         )
 
-    plan = contender("optimal").plan
+    plan = candidate("optimal").plan
     assert plan(group(400)).owner.tolist() == [0, 0, 1, 1]
     assert plan(group(4000)).owner.tolist() != [0, 0, 1, 1]
 
 
 def test_progress_is_told_block_by_block():
-    told = []
-    long = world(1, [consumer("A")], Steady(1), ticks=BLOCK + 5)
-    simulation.simulate(long, ["range"], COURSE, progress=told.append)
-    assert told == [BLOCK / (BLOCK + 5), 1.0]
+    announced = []
+    long = world(1, [consumer("A")], Steady(1), ticks=BLOCK_TICKS + 5)
+    simulation.simulate(long, ["range"], COURSE, progress=announced.append)
+    assert announced == [BLOCK_TICKS / (BLOCK_TICKS + 5), 1.0]

@@ -12,9 +12,9 @@ from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Moved
 from daemon.simulation.trace import read_trace
 from daemon.simulation.trace_replay import (
-    readers_alike,
-    readers_of,
+    readers_of_problem,
     replayed,
+    uniform_readers,
 )
 from streaming.rules.skew import SkewRule
 
@@ -71,19 +71,19 @@ PROBLEM = json.dumps(
 def world_of(trace, problem=PROBLEM, **more):
     return replayed(
         trace,
-        readers_of(problem),
+        readers_of_problem(problem),
         **({"name": "n", "tick": 5.0, "speed": 10.0, "utilisation": 0.6} | more),
     )
 
 
 @pytest.mark.parametrize("form", [as_line, as_kcat, as_console])
 def test_the_products_own_records_are_a_trace(form):
-    told = [
+    announced = [
         lag(1_000, 100, 50, behind=[7, 0], racks=(("a",), ("b",))),
         lag(11_000, 120, 50, racks=(("a",), ("b",))),
         lag(16_000, 121, 55, racks=(("b",), ("b",))),
     ]
-    world = world_of(read_trace(map(form, told)))
+    world = world_of(read_trace(map(form, announced)))
     assert world.ticks == 3
     assert world.arrivals.block(0, 3).tolist() == [[10, 0], [10, 0], [1, 5]]
     assert world.fleet.backlog.tolist() == [7, 0]
@@ -105,27 +105,27 @@ def test_plain_samples_are_a_trace_as_json_or_csv():
 
 def test_where_a_tombstone_or_an_end_that_is_not_known_stands_nothing_is_counted():
     gone = b'["lag","g","t"]\tnull'
-    told = [
+    announced = [
         as_line(lag(0, 0, 10)),
         gone,
         as_line(lag(5_000, 10, -1, behind=[0, 0])),
         as_line(lag(10_000, 20, 20)),
     ]
-    assert world_of(read_trace(told)).arrivals.block(0, 2).tolist() == [[10, 5], [10, 5]]
+    assert world_of(read_trace(announced)).arrivals.block(0, 2).tolist() == [[10, 5], [10, 5]]
 
 
 def test_each_end_counts_from_when_it_was_read():
-    told = [
+    announced = [
         lag(0, 0, 0),
         lag(10_000, 10, 10, end_read_at=(5_000, 10_000)),
         lag(15_000, 10, 10, end_read_at=(5_000, -1)),
     ]
-    assert read_trace(map(as_line, told)).ends["t"][0] == [(0, 0), (5_000, 10)]
+    assert read_trace(map(as_line, announced)).ends["t"][0] == [(0, 0), (5_000, 10)]
 
 
 def test_a_topic_that_was_made_anew_counts_from_there():
     trace = read_trace(map(as_line, [lag(0, 100), lag(5_000, 110), lag(10_000, 3), lag(15_000, 9)]))
-    assert trace.went_back == 1
+    assert trace.ends_regressed == 1
     assert trace.ends["t"][0] == [(0, 0), (5_000, 10), (10_000, 10), (15_000, 16)]
 
 
@@ -143,18 +143,18 @@ def test_blocks_may_be_cut_anywhere():
 
 
 def test_one_group_of_several_must_be_chosen():
-    told = [as_line(lag(at, at, group=group)) for group in ("g", "h") for at in (0, 5_000)]
+    announced = [as_line(lag(at, at, group=group)) for group in ("g", "h") for at in (0, 5_000)]
     with pytest.raises(ProblemError, match=r"2 groups; choose one with --group: g, h"):
-        read_trace(told)
-    assert read_trace(told, "h").arrived == 5_000
+        read_trace(announced)
+    assert read_trace(announced, "h").arrived == 5_000
     with pytest.raises(ProblemError, match=r"no lag of group 'x'; it has g, h"):
-        read_trace(told, "x")
+        read_trace(announced, "x")
 
 
 def test_without_a_problem_members_are_alike_and_stand_in_the_traces_racks():
-    told = [lag(at, at, racks=(("x", "y"),)) for at in (0, 5_000)]
-    trace = read_trace(map(as_line, told))
-    assert [one.rack for one in readers_alike(3, trace).consumers] == ["x", "y", "x"]
+    announced = [lag(at, at, racks=(("x", "y"),)) for at in (0, 5_000)]
+    trace = read_trace(map(as_line, announced))
+    assert [consumer.rack for consumer in uniform_readers(3, trace).consumers] == ["x", "y", "x"]
 
 
 def test_speed_follows_from_the_utilisation_where_none_is_given():
@@ -163,7 +163,7 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "error"),
     [
         ([b'{"at": 1'], "line 1: not JSON"),
         (
@@ -183,7 +183,7 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
         ),
         (
             [b"when,topic,partition,end"],
-            "line 1: neither JSON nor a CSV's first line .* at is missing",
+            "line 1: neither JSON nor a CSV header .* at is missing",
         ),
         ([b"at,topic,partition,end", b"1,t,0"], "line 2: 3 values for 4 columns"),
         ([b"at,topic,partition,end", b"1,t,0,x"], "line 2: sample.end: expected an integer"),
@@ -194,21 +194,21 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
         ),
         ([b"[1, 2]"], "line 1: neither an object"),
         ([b"\xff\xfe"], "line 1: "),
-        ([], "at least two moments"),
-        ([b'{"at": 0, "topic": "t", "partition": 0, "end": 5}'], "at least two moments"),
+        ([], "at two times at least"),
+        ([b'{"at": 0, "topic": "t", "partition": 0, "end": 5}'], "at two times at least"),
         (
             [b'{"at": %d, "topic": "t", "partition": 0, "end": 5}' % at for at in (0, 5)],
             "no record arrives",
         ),
     ],
 )
-def test_what_is_no_trace_is_refused_with_its_line(lines, says):
-    with pytest.raises(ProblemError, match=says):
+def test_what_is_no_trace_is_refused_with_its_line(lines, error):
+    with pytest.raises(ProblemError, match=error):
         read_trace(lines)
 
 
 @pytest.mark.parametrize(
-    ("problem", "says"),
+    ("problem", "error"),
     [
         (b'{"topics": {}, "members": {}}', "no members"),
         (
@@ -218,14 +218,14 @@ def test_what_is_no_trace_is_refused_with_its_line(lines, says):
         (b'{"topics": {}, "members": {"A": {"topics": "*", "capacity": 0}}}', "capacity"),
         (
             b'{"topics": {"t": {"partitions": 2}}, "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
-            "is not there",
+            "does not exist",
         ),
         (b"{", "JSON"),
     ],
 )
-def test_a_problem_that_does_not_fit_is_refused(problem, says):
+def test_a_problem_that_does_not_fit_is_refused(problem, error):
     trace = read_trace([as_line(lag(0, 0, 0)), as_line(lag(10_000, 600, 600))])
-    with pytest.raises(ProblemError, match=says):
+    with pytest.raises(ProblemError, match=error):
         world_of(trace, problem)
 
 
@@ -247,9 +247,9 @@ def test_a_made_up_day_is_told_as_text_and_as_json(tmp_path):
     assert "simulating" in text.stderr
     assert {"lag", "range"} <= {line.split()[0] for line in text.stdout.splitlines() if line}
     assert "read across racks" in chart.read_text()
-    said = json.loads(levelwind(*SMALL, "--strategy", "lag,range", "--format", "json").stdout)
-    assert [row["strategy"] for row in said["strategies"]] == ["lag", "range"]
-    assert {"above_target", "lag", "drain_seconds", "cross_rack_bytes", "moves", "plans"} <= said[
+    error = json.loads(levelwind(*SMALL, "--strategy", "lag,range", "--format", "json").stdout)
+    assert [row["strategy"] for row in error["strategies"]] == ["lag", "range"]
+    assert {"above_target", "lag", "drain_seconds", "cross_rack_bytes", "moves", "plans"} <= error[
         "strategies"
     ][0].keys()
 
@@ -259,7 +259,7 @@ def test_a_trace_with_a_problem_is_played(tmp_path):
         b"\n".join(as_line(lag(5_000 * n, 50 * n, 70 * n)) for n in range(5))
     )
     (tmp_path / "problem").write_bytes(b"\n" + PROBLEM + b"\n")
-    said = levelwind(
+    error = levelwind(
         "--trace",
         tmp_path / "trace",
         "--problem",
@@ -269,12 +269,12 @@ def test_a_trace_with_a_problem_is_played(tmp_path):
         "--format",
         "json",
     )
-    (row,) = json.loads(said.stdout)["strategies"]
+    (row,) = json.loads(error.stdout)["strategies"]
     assert row["arrived"] == 4 * 120
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (("--strategy", "lga"), "nearest is 'lag'"),
         (("--scenario", "dya"), "scenario 'dya' is unknown; there are day,"),
@@ -287,10 +287,10 @@ def test_a_trace_with_a_problem_is_played(tmp_path):
         (("--set", "control.min_gian=1"), "did you mean control.min_gain?"),
     ],
 )
-def test_what_cannot_be_simulated_ends_with_2_and_says_what_to_do(arguments, says):
+def test_what_cannot_be_simulated_ends_with_2_and_says_what_to_do(arguments, error):
     result = levelwind(*arguments)
     assert result.exit_code == 2
-    assert says in result.output
+    assert error in result.output
 
 
 def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
@@ -306,8 +306,8 @@ def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
 
 def test_a_topic_that_has_long_been_idle_does_not_make_the_trace_longer():
     day = 86_400_000
-    told = [lag(0, 5, topic="idle"), lag(20 * day, 100), lag(20 * day + 60_000, 160)]
-    trace = read_trace(map(as_line, told))
+    announced = [lag(0, 5, topic="idle"), lag(20 * day, 100), lag(20 * day + 60_000, 160)]
+    trace = read_trace(map(as_line, announced))
     assert (trace.begin, trace.end) == (20 * day, 20 * day + 60_000)
     everything = json.dumps({"topics": {}, "members": {"A": {"topics": "*"}}}).encode()
     assert world_of(trace, everything).seconds == 60

@@ -27,12 +27,12 @@ def by_records(lag, owner, budget, readable):
     """A twin: each consumer reads a record at a time of the partition of which it has read least."""
     done = [0] * len(lag)
     for member, left in enumerate(budget):
-        mine = [p for p in range(len(lag)) if owner[p] == member and readable[p]]
+        owned = [p for p in range(len(lag)) if owner[p] == member and readable[p]]
         for _ in range(left):
-            open_ones = [p for p in mine if done[p] < lag[p]]
-            if not open_ones:
+            unfinished = [p for p in owned if done[p] < lag[p]]
+            if not unfinished:
                 break
-            done[min(open_ones, key=lambda p: (done[p], lag[p], p))] += 1
+            done[min(unfinished, key=lambda p: (done[p], lag[p], p))] += 1
     return done
 
 
