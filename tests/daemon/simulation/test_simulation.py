@@ -90,7 +90,7 @@ def played(a_world, strategy="sticky", *, hand_over=HandOver(), rules=RULES, tar
 
 
 def test_a_tiny_day_number_by_number():
-    # Two consumers of 1 record/s (5 a tick); A reads partition 0 with 8 a tick, B partition 1 with 2.
+    # Two consumers of 1 record/s (5 a tick); partition 0 of A gets 8 a tick, partition 1 of B 2.
     tiny = world(
         2,
         [consumer("A", rack="a"), consumer("B", rack="b")],
@@ -128,13 +128,14 @@ def test_who_leaves_is_planned_for_once_it_has_settled_and_what_it_had_rests_for
         owned={"A": {"t": [0]}, "B": {"t": [1]}},
     )
     run, done = played(leaving)
-    # It leaves in tick 1, the plan is made in tick 2, and for 5 s nobody reads what has moved; then A reads all three.
+    # B leaves in tick 1, the plan is made in tick 2, and for 5 s nobody reads the moved partitions;
+    # then A reads all three.
     assert [of_b for _, of_b in done] == [1, 0, 0, 3, 1, 1, 1, 1]
     assert run.tally.moves == 1
     assert run.tally.plans == {Cause.MEMBERSHIP: 1}
 
 
-def test_who_falls_silent_is_missed_later_and_what_it_had_is_barred_for_as_long_as_it_might_still_read():
+def test_a_silent_member_is_missed_later_and_its_partitions_are_barred_while_it_might_read():
     silent = world(
         2,
         [consumer("A"), consumer("B")],
@@ -144,7 +145,7 @@ def test_who_falls_silent_is_missed_later_and_what_it_had_is_barred_for_as_long_
         owned={"A": {"t": [0]}, "B": {"t": [1]}},
     )
     run, done = played(silent)
-    # Silent from 5 s, missed at 20 s, granted 36 s later: the first tick from 56 s on is the twelfth.
+    # Silent from 5 s, missed at 20 s, granted 36 s later: the first tick from 56 s on is the 12th.
     assert [number for number, (_, of_b) in enumerate(done) if of_b] == [0, 12, 13, 14, 15]
     assert run.tally.moves == 1
 
@@ -232,8 +233,9 @@ def skewed(ticks=60):
 def test_skew_that_stands_for_long_enough_is_planned_for_and_the_cool_down_holds():
     run, done = played(skewed(), "optimal")
     assert run.tally.plans == {Cause.SKEW: 1}
-    # A gets 5,000 a tick and reads 4,000: before it reads, the group's lag is 5,020 in tick 2 and 10,020 in tick 7, at 35 s.
-    # 30 s later the trigger stands; that tick's plan has one of the two and one of B's change places, and they rest for it.
+    # A gets 5,000 a tick and reads 4,000: before it reads, the group's lag is 5,020 in tick 2 and
+    # 10,020 in tick 7, at 35 s. 30 s later the trigger is active; the plan of that tick exchanges one
+    # of A's two partitions for one of B's, and both pause for it.
     resting = [number for number, tick in enumerate(done) if 0 in tick]
     assert resting == [13]
     assert run.tally.moves == 2
@@ -302,7 +304,7 @@ def test_records_that_were_lost_are_a_bug_and_no_figure(monkeypatch):
 
 
 def test_a_strategy_competes_with_options_of_its_own_under_the_name_it_was_asked_for_by():
-    # One partition has all the arrivals; with counts apart, B may have the three that are nothing beside it.
+    # One partition has all arrivals; with uneven counts B may own the three idle ones.
     uneven = world(4, [consumer("A"), consumer("B")], Steady(40, 20, 20, 20), ticks=6, speed=10.0)
     for name, counts in (("optimal", [2, 2]), ("optimal:count_slack=1:horizon=30", [1, 3])):
         run, _ = played(uneven, name)

@@ -217,7 +217,8 @@ def test_what_is_no_trace_is_refused_with_its_line(lines, error):
         ),
         (b'{"topics": {}, "members": {"A": {"topics": "*", "capacity": 0}}}', "capacity"),
         (
-            b'{"topics": {"t": {"partitions": 2}}, "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
+            b'{"topics": {"t": {"partitions": 2}},'
+            b' "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
             "does not exist",
         ),
         (b"{", "JSON"),
@@ -295,7 +296,8 @@ def test_what_cannot_be_simulated_ends_with_2_and_says_what_to_do(arguments, err
 
 def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
     (tmp_path / "levelwind.toml").write_text(
-        "[control]\nmin_gain = 0.4\n[pipeline]\nskew_threshold = 3.5\nskew_floor = 7\nskew_floor_seconds = 90\nskew_duration = 12\n"
+        "[control]\nmin_gain = 0.4\n[pipeline]\nskew_threshold = 3.5\nskew_floor = 7\n"
+        "skew_floor_seconds = 90\nskew_duration = 12\n"
         "[timers]\ndead_after = 33\n"
     )
     rules = rules_of(load(tmp_path / "levelwind.toml"))

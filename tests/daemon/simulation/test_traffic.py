@@ -24,7 +24,7 @@ def test_nobodys_and_paused_partitions_are_not_read():
 
 
 def by_records(lag, owner, budget, readable):
-    """A twin: each consumer reads a record at a time of the partition of which it has read least."""
+    """A twin: each consumer reads one record at a time, of its partition that was read least."""
     done = [0] * len(lag)
     for member, left in enumerate(budget):
         owned = [p for p in range(len(lag)) if owner[p] == member and readable[p]]
