@@ -1,8 +1,10 @@
 """Control of one simulated group: the daemon's policy, on figures instead of records.
 
-`PolicyState` is the daemon's own: what is due, which plans are admitted, cooldowns, expected gains and budgets. Skew is judged
-by `streaming.rules.skew`, changed racks by `streaming.rules.racks`, as in the pipeline. This module adds what records tell the
-daemon: the members, the racks, and when a hand-over is complete. All strategies are asked by the same rules.
+`PolicyState` is the daemon's own: what is due, which plans are admitted, cooldowns, expected gains
+and budgets. Skew is judged by `streaming.rules.skew`, changed racks by `streaming.rules.racks`, as
+in the pipeline. This module adds what records tell the
+daemon: the members, the racks, and when a hand-over is complete. All strategies are asked by the
+same rules.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def test_skew_that_stands_for_long_enough_is_planned_for_and_the_cool_down_holds
     run, done = played(skewed(), "optimal")
     assert run.tally.plans == {Cause.SKEW: 1}
     # A gets 5,000 a tick and reads 4,000: before it reads, the group's lag is 5,020 in tick 2 and
-    # 10,020 in tick 7, at 35 s. 30 s later the trigger is active; the plan of that tick exchanges one
+    # 10,020 in tick 7, at 35 s. 30 s later the trigger is active; the plan of that tick swaps one
     # of A's two partitions for one of B's, and both pause for it.
     resting = [number for number, tick in enumerate(done) if 0 in tick]
     assert resting == [13]

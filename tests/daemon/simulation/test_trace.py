@@ -217,8 +217,7 @@ def test_what_is_no_trace_is_refused_with_its_line(lines, error):
         ),
         (b'{"topics": {}, "members": {"A": {"topics": "*", "capacity": 0}}}', "capacity"),
         (
-            b'{"topics": {"t": {"partitions": 2}},'
-            b' "members": {"A": {"topics": "*", "owned": {"t": [9]}}}}',
+            b'{"topics":{"t":{"partitions":2}},"members":{"A":{"topics":"*","owned":{"t":[9]}}}}',
             "does not exist",
         ),
         (b"{", "JSON"),
