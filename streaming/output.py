@@ -14,6 +14,7 @@ from assignors.protocol.records import (
     TriggerRecord,
     encode,
     encode_key,
+    partitions_for,
 )
 from assignors.protocol.topics import partition_for
 from streaming.messages.lag_json import (
@@ -79,10 +80,9 @@ def pass_through_record(kind: int, payload: bytes, outputs: OutputTopics) -> Sin
 
 
 def _dead_letter_tombstone(raw: Raw, outputs: OutputTopics) -> SinkRow:
-    key = encode_key((raw.topic, raw.partition, raw.offset))
-    return SinkRow(
-        outputs.topics.dead_letters, key, None, partition_for(key.decode(), outputs.dead_letters)
-    )
+    key = (raw.topic, raw.partition, raw.offset)
+    (partition,) = partitions_for("dead_letters", key, outputs.dead_letters)
+    return SinkRow(outputs.topics.dead_letters, encode_key(key), None, partition)
 
 
 def _trigger_key_value(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
@@ -133,7 +133,5 @@ def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:
         raw_key=None if raw.key is None else raw.key[:MAX_KEPT_BYTES],
         raw_value=None if raw.value is None else raw.value[:MAX_KEPT_BYTES],
     )
-    key, value = encode(letter)
-    return SinkRow(
-        outputs.topics.dead_letters, key, value, partition_for(key.decode(), outputs.dead_letters)
-    )
+    (partition,) = partitions_for("dead_letters", letter.key, outputs.dead_letters)
+    return SinkRow(outputs.topics.dead_letters, *encode(letter), partition)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.protocol.records import Tombstone, encode, encode_key, partition_key
-from assignors.protocol.topics import partition_for
 from daemon.kafka import clients
+from daemon.kafka.record_writer import enqueue, outgoing
 from daemon.kafka.topic_reader import (
     ConsumedRecord,
     read_to_end,
@@ -21,18 +20,17 @@ from daemon.observer.cluster_probe import UnansweredError
 from daemon.observer.cluster_state import recovered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message, Producer
 
     from assignors.protocol.records import OffsetsRecord
     from assignors.protocol.topics import Topics
+    from daemon.kafka.record_writer import OnDelivery
     from daemon.observer.cluster_state import (
         Change,
         ClusterState,
     )
-
-    Delivered = Callable[[KafkaError | None, Message], None]
 
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,
@@ -68,16 +66,7 @@ class MetadataTopic:
         """Publish changes and wait for acknowledgement; raise `UnansweredError` without it."""
         outcomes: list[KafkaError | None] = []
         for change in changes:
-            if isinstance(change, Tombstone):
-                self._produce(
-                    change.key,
-                    encode_key(change.key),
-                    None,
-                    lambda error, _: outcomes.append(error),
-                )
-            else:
-                key, value = encode(change)
-                self._produce(change.key, key, value, lambda error, _: outcomes.append(error))
+            self._produce(change, lambda error, _: outcomes.append(error))
         self._producer.flush(ACKNOWLEDGED_WITHIN)
         if failed := [error for error in outcomes if error is not None]:
             raise UnansweredError(f"{len(failed)} changes were not published: {failed[0].str()}")
@@ -91,8 +80,7 @@ class MetadataTopic:
         self._lost_sample = None
         self._producer.poll(0)
         for record in samples:
-            key, value = encode(record)
-            self._produce(record.key, key, value, self._sampled)
+            self._produce(record, self._sampled)
         if self._lost_sample is not None:
             raise UnansweredError(self._lost_sample)
 
@@ -104,19 +92,13 @@ class MetadataTopic:
         if error is not None:
             self._lost_sample = f"a sample was not published: {error.str()}"
 
-    def _produce(
-        self, key: tuple[str | int, ...], raw_key: bytes, value: bytes | None, delivered: Delivered
-    ) -> None:
+    def _produce(self, record: Change | OffsetsRecord, delivered: OnDelivery) -> None:
         producer = self._producer
         try:
-            partition = partition_for(str(partition_key(key)), self._count(producer))
-            producer.produce(
-                self._topics.metadata,
-                key=raw_key,
-                value=value,
-                partition=partition,
-                on_delivery=delivered,
-            )
+            count = self._count(producer)
+            for message in outgoing(self._topics, "metadata", record, count):
+                # Never waited for: a tick that cannot publish is an outage, and the next one retries.
+                enqueue(producer, message, delivered, wait=False)
         except BufferError as full:
             raise UnansweredError("the producer's queue is full") from full
         except KafkaException as exception:

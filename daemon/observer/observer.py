@@ -49,6 +49,7 @@ from daemon.telemetry.throttle import (
     Throttle,
     changes,
 )
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -212,7 +213,7 @@ class Observer:
         full = self._end_regressed or self._probes % self._settings.full_describe_every == 0
         self._end_regressed = False
         observed = probe_cluster(
-            self._client, self._selection, recovered, _now(), self._settings.timeout, full=full
+            self._client, self._selection, recovered, now_ms(), self._settings.timeout, full=full
         )
         self._probes += 1
         state, news = diff(recovered, observed)
@@ -273,7 +274,7 @@ class Observer:
             if leader != UNKNOWN
         ]
         partitions = [(name, number) for _, name, number in sorted(led)]
-        at = _now()
+        at = now_ms()
         count = self._commit_partitions
         offsets = read_offsets(
             self._client,
@@ -389,7 +390,3 @@ def _summary(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
         "partitions": sum(map(len, by_topic.values())),
         "examples": {name: ranges.format(by_topic[name]) for name in sorted(by_topic)[:EXAMPLES]},
     }
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

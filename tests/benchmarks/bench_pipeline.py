@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
 from assignors.protocol.records import decode
+from daemon.wall_clock import now_ms
 from deploy.cluster import Cluster
 from deploy.jars import classpath
 from streaming.decoding import offsets_topic
@@ -46,7 +47,6 @@ from levelwind_testing.processes.offsets_writer import (
     commit_key,
     commit_keys,
     commit_value,
-    now,
     wait_for,
 )
 from levelwind_testing.quantiles import quantiles
@@ -329,7 +329,7 @@ class Bench:
 
         due = time.perf_counter()
         while not over.is_set():
-            at = now()
+            at = now_ms()
             for _ in range(rate // 50 - 1):
                 place, key = keys[number % len(keys)]
                 self.writer.write(key, commit_value(number, at), place)

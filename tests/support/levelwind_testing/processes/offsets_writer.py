@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, encode
 from assignors.protocol.topics import Topics
+from daemon.wall_clock import now_ms
 from streaming.decoding import offsets_topic
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -82,7 +83,7 @@ class OffsetsWriter:
         self.publish(
             TopicRecord(
                 topic=topic,
-                at=now(),
+                at=now_ms(),
                 id=self.ids.get(topic, ID),
                 leader=each,
                 replicas=((1,),) * partitions,
@@ -96,7 +97,7 @@ class OffsetsWriter:
         self.publish(
             OffsetsRecord(
                 topic=topic,
-                at=now(),
+                at=now_ms(),
                 id=self.ids.get(topic, ID),
                 begin=(0,) * partitions,
                 stable=ends,
@@ -111,7 +112,7 @@ class OffsetsWriter:
 
     def backlog(self, load: Load) -> None:
         keys = commit_keys(load)
-        at = now()
+        at = now_ms()
         for number in range(load.commits):
             place, key = keys[number % len(keys)]
             self.write(key, commit_value(number, at + number // 1000), place)
@@ -169,7 +170,3 @@ def wait_for(question: Callable[[], Any], within: float = ENOUGH) -> Any:
             raise TimeoutError("it does not get on")
         time.sleep(0.02)
     return answer
-
-
-def now() -> int:
-    return int(time.time() * 1000)
