@@ -1,9 +1,9 @@
-"""The problem in columns: names end here.
+"""The application in columns: from here on, integers stand for names.
 
-Law: two problems that differ only in the order of their input are the same `Application`. Tasks are ordered by
+Guarantees: two problems that differ only in the order of their input give the same `Application`. Tasks are ordered by
 subtopology (numbers as numbers) and partition, processes and consumers by id.
-Claims of tasks that are not there are left out: a topology changes while its processes run. A task that two processes
-claim to have had active is nobody's: which of them wrote last is not known.
+Claims of unknown tasks are ignored: a topology changes while its processes run. A task that two processes claim to have run
+as active has no owner, since it is unknown which of them wrote last.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,136 +28,149 @@ from assignors.problem.columns import (
 from assignors.problem.inputs import ProblemError
 
 NOBODY = -1
-UNKNOWN = 2**63 - 1  # a lag that nothing is known of: further behind than any other
+"""Index of no process, or of no consumer."""
+UNKNOWN = 2**63 - 1
+"""Lag, in records, of which nothing is known: it counts as further behind than any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCopy:
-    """State of a task that a process has or had."""
+    """State of a task on a process that has or had it."""
 
     process: int
+    """Index of the process."""
     lag: int
-    active: bool  # the process ran it
-    standby: bool  # the process followed it
+    """Records that the copy is behind; `UNKNOWN` if nothing is known."""
+    active: bool
+    """The process ran the task, as the only one."""
+    standby: bool
+    """The process had a standby or a warm-up of the task."""
     caught_up: bool
+    """The lag is acceptable (`StreamsSettings.acceptable_recovery_lag`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Application:
-    """T tasks, S subtopologies, P processes, C consumers, K racks of processes (the last one stands for no rack)."""
+    """T tasks, P processes, C consumers, K racks of processes; the last rack stands for an unknown one."""
 
-    tasks: tuple[str, ...]  # by task
-    subtopology: Longs  # T
-    stateful: Bools  # T
-    input_misses: (
-        Longs  # T x K: source partitions without a replica in the rack, where their racks are known
-    )
-    changelog_misses: Longs  # T x K: the same of changelog partitions
-    base_lag: tuple[int, ...]  # by task: of a process without any state
-    acceptable_lag: int  # not further behind is caught up
+    tasks: tuple[str, ...]
+    """T: task ids."""
+    subtopology: Longs
+    """T: index of the task's subtopology."""
+    stateful: Bools
+    """T: whether the task has state."""
+    input_misses: Longs
+    """T x K: source partitions without a replica in the rack, of those whose racks are known."""
+    changelog_misses: Longs
+    """T x K: changelog partitions without a replica in the rack, of those whose racks are known."""
+    base_lag: tuple[int, ...]
+    """T: lag of a process without any state of the task, in records."""
+    acceptable_lag: int
+    """Lag up to which a copy counts as caught up, in records."""
 
-    processes: tuple[str, ...]  # by process
-    rack: Longs  # P: 0 … K-1
-    threads: Longs  # P: consumers of each
-    tag_class: Longs  # P: processes of equal tags are of one class
-    tag_values: tuple[
-        tuple[str | None, ...], ...
-    ]  # by class: the values of the settings' tags, in their order
+    processes: tuple[str, ...]
+    """P: process ids."""
+    rack: Longs
+    """P: index of the process's rack, 0 … K-1."""
+    threads: Longs
+    """P: number of the process's consumers."""
+    tag_class: Longs
+    """P: index of the process's tag values."""
+    tag_values: tuple[tuple[str | None, ...], ...]
+    """By tag class: the values of the tags in `StreamsSettings.rack_aware_tags`, in their order."""
 
-    consumers: tuple[str, ...]  # by consumer: process by process
-    consumer_start: (
-        Longs  # P+1: the consumers of process p are consumer_start[p] : consumer_start[p + 1]
-    )
+    consumers: tuple[str, ...]
+    """C: consumer ids, process by process."""
+    consumer_start: Longs
+    """P+1: the consumers of process p are consumer_start[p] : consumer_start[p + 1]."""
 
-    copies: tuple[tuple[TaskCopy, ...], ...]  # by task, ascending processes
-    owner: Longs  # T: the process that had it active; -1 nobody or not known
-    active_consumer: tuple[int, ...]  # by task: who ran it; -1 nobody
-    standby_consumers: tuple[
-        Mapping[int, int], ...
-    ]  # by task: consumer by process that followed it
+    copies: tuple[tuple[TaskCopy, ...], ...]
+    """T: copies of the task by ascending process; none of a stateless task."""
+    owner: Longs
+    """T: the process that had the task active; -1 if none is known."""
+    active_consumer: tuple[int, ...]
+    """T: the consumer that ran the task; -1 if none is known."""
+    standby_consumers: tuple[Mapping[int, int], ...]
+    """T: by process, the consumer that had a standby of the task."""
 
     @classmethod
     def build(
         cls, tasks: Iterable[Task], processes: Iterable[StreamsProcess], settings: StreamsSettings
     ) -> "Application":
-        """Intern the names and lay out the columns.
+        """Replace the names by indices and lay out the columns.
 
         Raises:
             ProblemError: the message names the task or process, the field, and what is expected there.
         """
-        work = tasks_in_order(tasks)
-        people = processes_in_order(processes)
-        number = {task.id: index for index, task in enumerate(work)}
-        consumers = [consumers_in_order(process) for process in people]
-        consumer_start = starts([len(those) for those in consumers])
-        racks = in_java_order({process.rack for process in people if process.rack is not None})
-        rack_number = {rack: index for index, rack in enumerate(racks)}
-        tags = [
-            tuple(process.tags.get(tag) for tag in settings.rack_aware_tags) for process in people
-        ]
-        classes = sorted(set(tags), key=lambda values: [value or "" for value in values])
-        subtopologies = {
-            name: index for index, name in enumerate(dict.fromkeys(t.subtopology for t in work))
-        }
-        base_lag = tuple(
-            UNKNOWN if task.end_offset_sum is None else task.end_offset_sum for task in work
-        )
-        active, standby = _claims(number, consumers, consumer_start)
-        owner_consumer = _owners(len(work), active)
-        process_of = np.repeat(np.arange(len(people)), np.diff(consumer_start))
+        ordered_tasks = tasks_in_order(tasks)
+        ordered_processes = processes_in_order(processes)
+        task_index = {task.id: index for index, task in enumerate(ordered_tasks)}
+        consumers = [consumers_in_order(process) for process in ordered_processes]
+        consumer_start = starts([len(of_process) for of_process in consumers])
+        rack_index, rack = _racks(ordered_processes)
+        tag_values, tag_class = _tag_classes(ordered_processes, settings.rack_aware_tags)
+        base_lag = _base_lags(ordered_tasks)
+        active, standby = _claims(task_index, consumers, consumer_start)
+        active_consumer, owner = _owners(active)
         return cls(
-            tasks=tuple(number),
-            subtopology=np.array(
-                [subtopologies[task.subtopology] for task in work], dtype=np.int64
-            ),
-            stateful=np.array([task.stateful for task in work], dtype=np.bool_),
-            input_misses=_misses(work, "input_racks", rack_number),
-            changelog_misses=_misses(work, "changelog_racks", rack_number),
+            tasks=tuple(task_index),
+            subtopology=_subtopologies(ordered_tasks),
+            stateful=np.array([task.stateful for task in ordered_tasks], dtype=np.bool_),
+            input_misses=_misses(ordered_tasks, "input_racks", rack_index),
+            changelog_misses=_misses(ordered_tasks, "changelog_racks", rack_index),
             base_lag=base_lag,
             acceptable_lag=settings.acceptable_recovery_lag,
-            processes=tuple(process.id for process in people),
-            rack=np.array(
-                [len(racks) if p.rack is None else rack_number[p.rack] for p in people],
-                dtype=np.int64,
-            ),
+            processes=tuple(process.id for process in ordered_processes),
+            rack=rack,
             threads=np.diff(consumer_start),
-            tag_class=np.array([classes.index(values) for values in tags], dtype=np.int64),
-            tag_values=tuple(classes),
-            consumers=tuple(consumer.id for those in consumers for consumer in those),
+            tag_class=tag_class,
+            tag_values=tag_values,
+            consumers=tuple(consumer.id for of_process in consumers for consumer in of_process),
             consumer_start=consumer_start,
-            copies=_copies(work, people, number, base_lag, active, standby, settings),
-            owner=np.array(
-                [NOBODY if c < 0 else process_of[c] for c in owner_consumer], dtype=np.int64
+            copies=_copies(
+                ordered_tasks,
+                _known_lags(ordered_processes, task_index, base_lag),
+                base_lag,
+                active,
+                standby,
+                settings.acceptable_recovery_lag,
             ),
-            active_consumer=tuple(owner_consumer),
+            owner=owner,
+            active_consumer=active_consumer,
             standby_consumers=tuple(standby),
         )
 
     def lag(self, task: int, process: int) -> int:
-        """How far a process is behind a task."""
+        """Records that a process is behind the end of a task's changelogs."""
         for copy in self.copies[task]:
             if copy.process == process:
                 return copy.lag
         return self.base_lag[task]
 
     def caught_up(self, task: int, process: int) -> bool:
-        """Whether a process is near enough to the end of a task's changelogs to run it."""
+        """Whether a process is close enough to the end of a task's changelogs to run the task."""
         return self.lag(task, process) <= self.acceptable_lag
 
 
 def tasks_in_order(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks in Kafka's order, each once."""
+    """Return the tasks in Kafka's order, after checking them.
+
+    Raises:
+        ProblemError: a field is invalid, or a task is given twice.
+    """
     by_id: dict[str, Task] = {}
     for task in tasks:
-        if not isinstance(task.subtopology, str) or not _whole(task.partition):
+        if not isinstance(task.subtopology, str) or not _is_offset(task.partition):
             raise ProblemError(
-                f"task {task.subtopology!r}, {task.partition!r}: needs a subtopology (a string) and a partition from 0 up"
+                f"task {task.subtopology!r}, {task.partition!r}: needs a subtopology (a string)"
+                " and a partition from 0 up"
             )
         if task.id in by_id:
             raise ProblemError(f"task {task.id!r}: given twice; give each task once")
-        if task.end_offset_sum is not None and not _whole(task.end_offset_sum):
+        if task.end_offset_sum is not None and not _is_offset(task.end_offset_sum):
             raise ProblemError(
-                f"task {task.id!r}: end_offset_sum must be an integer from 0 up, not {task.end_offset_sum!r}"
+                f"task {task.id!r}: end_offset_sum must be an integer from 0 up,"
+                f" not {task.end_offset_sum!r}"
             )
         by_id[task.id] = task
     return sorted(
@@ -166,13 +179,17 @@ def tasks_in_order(tasks: Iterable[Task]) -> list[Task]:
 
 
 def subtopology_order(name: str) -> tuple[bool, int, bytes]:
-    """Numbers first, as numbers; then names."""
-    plain = name.isascii() and name.isdigit() and len(name) < 10
-    return not plain, int(name) if plain else 0, utf16(name)
+    """Sort key of a subtopology: numbers first, as numbers; then names."""
+    is_number = name.isascii() and name.isdigit() and len(name) < 10
+    return not is_number, int(name) if is_number else 0, utf16(name)
 
 
 def processes_in_order(processes: Iterable[StreamsProcess]) -> list[StreamsProcess]:
-    """The processes by id, each once and with a thread."""
+    """Return the processes by id, after checking them.
+
+    Raises:
+        ProblemError: a field is invalid, a process is given twice, or it has no consumer.
+    """
     by_id: dict[str, StreamsProcess] = {}
     for process in processes:
         if not isinstance(process.id, str):
@@ -199,7 +216,11 @@ def processes_in_order(processes: Iterable[StreamsProcess]) -> list[StreamsProce
 
 
 def consumers_in_order(process: StreamsProcess) -> list[StreamsConsumer]:
-    """A process's consumers by id, each once."""
+    """Return a process's consumers by id, after checking them.
+
+    Raises:
+        ProblemError: an id is no string, or a consumer is given twice.
+    """
     by_id: dict[str, StreamsConsumer] = {}
     for consumer in process.consumers:
         if not isinstance(consumer.id, str):
@@ -212,99 +233,144 @@ def consumers_in_order(process: StreamsProcess) -> list[StreamsConsumer]:
     return [by_id[name] for name in in_java_order(by_id)]
 
 
+def _subtopologies(tasks: Sequence[Task]) -> Longs:
+    """T: index of the task's subtopology, in the order of tasks."""
+    names = dict.fromkeys(task.subtopology for task in tasks)
+    index = {name: number for number, name in enumerate(names)}
+    return np.array([index[task.subtopology] for task in tasks], dtype=np.int64)
+
+
+def _base_lags(tasks: Sequence[Task]) -> tuple[int, ...]:
+    """T: lag of a process without any state of the task: all of its changelogs."""
+    return tuple(UNKNOWN if task.end_offset_sum is None else task.end_offset_sum for task in tasks)
+
+
+def _racks(processes: Sequence[StreamsProcess]) -> tuple[dict[str, int], Longs]:
+    """Index of each rack name, and the rack of each process; processes without one get the index after the last."""
+    names = in_java_order({process.rack for process in processes if process.rack is not None})
+    index = {name: number for number, name in enumerate(names)}
+    rack = [len(index) if process.rack is None else index[process.rack] for process in processes]
+    return index, np.array(rack, dtype=np.int64)
+
+
+def _tag_classes(
+    processes: Sequence[StreamsProcess], tags: Sequence[str]
+) -> tuple[tuple[tuple[str | None, ...], ...], Longs]:
+    """The distinct tag values, and the index of each process among them."""
+    values = [tuple(process.tags.get(tag) for tag in tags) for process in processes]
+    classes = sorted(set(values), key=lambda each: [value or "" for value in each])
+    return tuple(classes), np.array([classes.index(each) for each in values], dtype=np.int64)
+
+
 def _claims(
-    number: Mapping[str, int], consumers: Sequence[Sequence[StreamsConsumer]], consumer_start: Longs
+    task_index: Mapping[str, int],
+    consumers: Sequence[Sequence[StreamsConsumer]],
+    consumer_start: Longs,
 ) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
-    """By task: the consumer by process that ran it, and that followed it."""
-    active: list[dict[int, int]] = [{} for _ in number]
-    standby: list[dict[int, int]] = [{} for _ in number]
-    for process, those in enumerate(consumers):
-        for index, consumer in enumerate(those, int(consumer_start[process])):
-            for claimed, said in ((active, consumer.active), (standby, consumer.standby)):
-                for name in said:
-                    if name in number:
-                        claimed[number[name]].setdefault(process, index)
+    """By task: by process, the consumer that ran it, and the consumer that had a standby of it."""
+    active: list[dict[int, int]] = [{} for _ in task_index]
+    standby: list[dict[int, int]] = [{} for _ in task_index]
+    for process, of_process in enumerate(consumers):
+        for index, consumer in enumerate(of_process, int(consumer_start[process])):
+            for claims, names in ((active, consumer.active), (standby, consumer.standby)):
+                for name in names:
+                    if name in task_index:
+                        claims[task_index[name]].setdefault(process, index)
     return active, standby
 
 
-def _owners(count: int, active: Sequence[Mapping[int, int]]) -> list[int]:
-    return [
-        next(iter(active[task].values())) if len(active[task]) == 1 else NOBODY
-        for task in range(count)
-    ]
+def _owners(active: Sequence[Mapping[int, int]]) -> tuple[tuple[int, ...], Longs]:
+    """By task: the consumer and the process that ran it; -1 if none did, or if several claim to."""
+    consumer = [next(iter(claims.values())) if len(claims) == 1 else NOBODY for claims in active]
+    process = [next(iter(claims)) if len(claims) == 1 else NOBODY for claims in active]
+    return tuple(consumer), np.array(process, dtype=np.int64)
+
+
+def _known_lags(
+    processes: Sequence[StreamsProcess], task_index: Mapping[str, int], base_lag: Sequence[int]
+) -> list[dict[int, int]]:
+    """By task: by process, the lag that the process's `lags` or `offset_sums` give, in records."""
+    known: list[dict[int, int]] = [{} for _ in task_index]
+    for process, member in enumerate(processes):
+        for name, position in member.offset_sums.items():
+            if name in task_index and _checked(member.id, "offset_sums", name, position):
+                task = task_index[name]
+                end = base_lag[task]
+                # A position beyond the end belongs to another log: its state is worth nothing.
+                known[task][process] = end - position if position <= end < UNKNOWN else end
+        for name, lag in member.lags.items():
+            if name in task_index and _checked(member.id, "lags", name, lag):
+                known[task_index[name]][process] = lag
+    return known
 
 
 def _copies(
-    work: Sequence[Task],
-    people: Sequence[StreamsProcess],
-    number: Mapping[str, int],
+    tasks: Sequence[Task],
+    known_lags: Sequence[Mapping[int, int]],
     base_lag: Sequence[int],
     active: Sequence[Mapping[int, int]],
     standby: Sequence[Mapping[int, int]],
-    settings: StreamsSettings,
+    acceptable_lag: int,
 ) -> tuple[tuple[TaskCopy, ...], ...]:
-    told: list[dict[int, int]] = [{} for _ in work]
-    for process, said in enumerate(people):
-        for name, position in said.offset_sums.items():
-            if name in number and _checked(said.id, "offset_sums", name, position):
-                end = base_lag[number[name]]
-                # A position beyond the end is of another log: its state is worth nothing.
-                told[number[name]][process] = end - position if position <= end < UNKNOWN else end
-        for name, lag in said.lags.items():
-            if name in number and _checked(said.id, "lags", name, lag):
-                told[number[name]][process] = lag
+    """By task: its copies by ascending process; none of a stateless task."""
     found: list[tuple[TaskCopy, ...]] = []
-    for task in range(len(work)):
-        if not work[task].stateful:
+    for task, lags in enumerate(known_lags):
+        if not tasks[task].stateful:
             found.append(())
             continue
         only_owner = len(active[task]) == 1
-        one = []
-        for process in sorted({*told[task], *active[task], *standby[task]}):
-            ran = process in active[task]
-            lag = told[task].get(process, 0 if ran and only_owner else base_lag[task])
-            one.append(
+        copies = []
+        for process in sorted({*lags, *active[task], *standby[task]}):
+            ran = process in active[task] and only_owner
+            lag = lags.get(process, 0 if ran else base_lag[task])
+            copies.append(
                 TaskCopy(
                     process=process,
                     lag=lag,
-                    active=ran and only_owner,
+                    active=ran,
                     standby=process in standby[task],
-                    caught_up=lag <= settings.acceptable_recovery_lag,
+                    caught_up=lag <= acceptable_lag,
                 )
             )
-        found.append(tuple(one))
+        found.append(tuple(copies))
     return tuple(found)
 
 
 def _checked(process: str, field: str, task: str, value: Any) -> bool:
-    if not _whole(value):
+    """Return True for a valid lag or position.
+
+    Raises:
+        ProblemError: it is not an integer from 0 up.
+    """
+    if not _is_offset(value):
         raise ProblemError(
             f"process {process!r}: {field} of {task!r} must be an integer from 0 up, not {value!r}"
         )
     return True
 
 
-def _misses(work: Sequence[Task], field: str, rack_number: Mapping[str, int]) -> Longs:
-    """For each task and rack: how many of its partitions have no replica there."""
-    kinds: dict[frozenset[str], int] = {}  # distinct sets of racks
-    at: list[int] = []
-    of: list[int] = []
-    for index, task in enumerate(work):
+def _misses(tasks: Sequence[Task], field: str, rack_index: Mapping[str, int]) -> Longs:
+    """By task and rack: how many of the task's partitions, of those with known racks, have no replica there."""
+    rack_sets: dict[frozenset[str], int] = {}
+    task_of: list[int] = []
+    set_of: list[int] = []
+    for index, task in enumerate(tasks):
         for racks in getattr(task, field):
             if isinstance(racks, str) or not isinstance(racks, Collection):
                 raise ProblemError(
-                    f"task {task.id!r}: {field} must be a list of racks for each partition, but has {racks!r}"
+                    f"task {task.id!r}: {field} must be a list of racks for each partition,"
+                    f" but has {racks!r}"
                 )
             if racks:
-                at.append(index)
-                of.append(kinds.setdefault(frozenset(racks), len(kinds)))
-    missed = np.ones((len(kinds), len(rack_number) + 1), dtype=np.int64)
-    for racks, kind in kinds.items():
-        missed[kind, [rack_number[rack] for rack in racks if rack in rack_number]] = 0
-    misses = np.zeros((len(work), len(rack_number) + 1), dtype=np.int64)
-    np.add.at(misses, np.array(at, dtype=np.int64), missed[np.array(of, dtype=np.int64)])
+                task_of.append(index)
+                set_of.append(rack_sets.setdefault(frozenset(racks), len(rack_sets)))
+    missed = np.ones((len(rack_sets), len(rack_index) + 1), dtype=np.int64)
+    for racks, number in rack_sets.items():
+        missed[number, [rack_index[rack] for rack in racks if rack in rack_index]] = 0
+    misses = np.zeros((len(tasks), len(rack_index) + 1), dtype=np.int64)
+    np.add.at(misses, np.array(task_of, dtype=np.int64), missed[np.array(set_of, dtype=np.int64)])
     return misses
 
 
-def _whole(value: Any) -> bool:
+def _is_offset(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= UNKNOWN

@@ -1,8 +1,9 @@
-"""`streams`: tasks with their active and standby copies over the processes of a Kafka Streams application.
+"""`streams`: active and standby tasks over the processes of a Kafka Streams application.
 
-Law: first where the stateful tasks belong (`actives`, `standbys`); then the step towards it that loses no state
-(`movements`); then the stateless tasks, which even out the active tasks as they run now; then threads. Called again with what became of the last answer, it reaches the place where everything belongs as soon as the
-warm-ups are caught up, and then moves nothing.
+Guarantees: first it is decided where the stateful tasks belong (`actives`, `standbys`), then the step towards it that loses no
+state (`warmups`), then the stateless tasks, which even out the active tasks as they run now, then the threads. When it is
+called again with what became of the last plan, it reaches the state in which every task is where it belongs as soon as the
+warm-ups are caught up; then nothing moves.
 Ties and cost: those of the parts.
 Source: KIP-441, KIP-708, KIP-925.
 """
@@ -36,7 +37,7 @@ def assign(
     """Plan an application.
 
     Raises:
-        ProblemError: the message says whose field is wrong and what is expected there.
+        ProblemError: the message names the field at fault and what is expected there.
         SolverMissingError: the application needs flows, and OR-tools is not installed.
     """
     settings = settings or StreamsSettings()
@@ -47,24 +48,24 @@ def plan_application(app: Application, settings: StreamsSettings) -> TaskPlan:
     """Plan an application that is in columns already."""
     if not app.processes:
         warning = (
-            [f"processes: there are none, so {len(app.tasks)} tasks are nobody's"]
+            [f"processes: there are none, so {len(app.tasks)} tasks run nowhere"]
             if app.tasks
             else []
         )
         return TaskPlan(processes={}, warnings=tuple(warning))
-    belongs = assign_stateful(app, settings)
-    followed = assign_standbys(app, belongs, settings)
-    step = next_step(app, belongs, followed.processes, settings)
+    home = assign_stateful(app, settings)
+    standbys = assign_standbys(app, home, settings)
+    step = next_step(app, home, standbys.processes, settings)
     active = assign_stateless(app, step.active, settings)
     return TaskPlan(
         processes=assign_threads(app, active, step),
         awaited=step.awaited,
-        warnings=followed.warnings,
+        warnings=standbys.warnings,
     )
 
 
 def assign_stateful(app: Application, settings: StreamsSettings) -> Longs:
-    """The process where each stateful task belongs; -1 for the others."""
+    """T: the process where each stateful task belongs; -1 for stateless tasks."""
     active = np.full(len(app.tasks), NOBODY, dtype=np.int64)
     chosen = np.flatnonzero(app.stateful)
     active[chosen] = assign_active(
@@ -74,7 +75,13 @@ def assign_stateful(app: Application, settings: StreamsSettings) -> Longs:
 
 
 def assign_stateless(app: Application, active: Sequence[int], settings: StreamsSettings) -> Longs:
-    """The process of each task: the stateless ones beside the stateful ones as they run now."""
+    """T: the process of each task, once the stateless tasks are assigned beside the stateful ones.
+
+    Args:
+        app: the application.
+        active: where stateful tasks run now (T); -1 for stateless tasks.
+        settings: the settings of the application.
+    """
     found = np.array(active, dtype=np.int64)
     load = np.bincount(found[app.stateful], minlength=len(app.processes))
     chosen = np.flatnonzero(~app.stateful)

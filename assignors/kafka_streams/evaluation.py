@@ -1,12 +1,12 @@
-"""What a plan is worth, less being better throughout; and what makes it correct.
+"""Evaluation of a task plan: its score, where less is better throughout, and its violations.
 
-Law: where there is nothing to measure (no racks, no tasks) a figure is None, never a flattering 0. Correctness is said once,
-in `violations`: the tests hold every plan to it, and so may who carries one out.
+Guarantees: where there is nothing to measure (no racks, no tasks) a figure is None, never a flattering 0. Correctness is
+defined once, in `plan_violations`: the tests hold every plan to it, and so may whoever carries a plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from assignors.kafka_streams.task_model import (
     StreamsProcess,
@@ -18,17 +18,22 @@ from assignors.kafka_streams.task_model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlanScore:
-    """How even, local and disruptive a plan is."""
+    """How even, rack-local and disruptive a plan is."""
 
-    active_per_thread: float | None  # of the most loaded process
-    spread: int  # most minus fewest active tasks of a thread
-    stateful_spread: int  # the same of stateful ones
-    cross_rack: (
-        float | None
-    )  # share of source partitions, racks known on both sides, without a replica in the rack
-    moved: int  # tasks that somebody ran and that another process runs now
+    active_per_thread: float | None
+    """Active tasks per thread of the most loaded process; None without processes."""
+    spread: int
+    """Most minus fewest active tasks of a thread."""
+    stateful_spread: int
+    """Most minus fewest stateful active tasks of a thread."""
+    cross_rack: float | None
+    """Share of the source partitions without a replica in the process's rack, of those whose racks are known."""
+    moved: int
+    """Tasks that run on another process than before."""
     standbys: int
+    """Standby copies."""
     warmups: int
+    """Warm-up copies."""
 
     def as_json(self) -> dict[str, float | None]:
         """The figures by name."""
@@ -39,55 +44,97 @@ def score_plan(
     tasks: Iterable[Task], processes: Sequence[StreamsProcess], plan: TaskPlan
 ) -> TaskPlanScore:
     """Score a plan against what ran before."""
-    known = {task.id: task for task in tasks}
-    where = {
+    task_by_id = {task.id: task for task in tasks}
+    thread_of = {
         task: (process, consumer)
         for process, consumer, role, task in plan.rows()
         if role == "active"
     }
     roles = Counter(role for _, _, role, _ in plan.rows())
-    count = Counter(where.values())
-    stateful = Counter(at for task, at in where.items() if known[task].stateful)
+    active = Counter(thread_of.values())
+    stateful = Counter(thread for task, thread in thread_of.items() if task_by_id[task].stateful)
     threads = [(process.id, consumer.id) for process in processes for consumer in process.consumers]
-    loads = [
-        sum(count[process.id, consumer.id] for consumer in process.consumers)
-        / len(process.consumers)
-        for process in processes
-    ]
-    before: dict[str, set[str]] = {}
-    for process in processes:
-        for consumer in process.consumers:
-            for task in consumer.active:
-                before.setdefault(task, set()).add(process.id)
     return TaskPlanScore(
-        active_per_thread=round(max(loads), 6) if loads else None,
-        spread=_spread(count[thread] for thread in threads),
+        active_per_thread=_active_per_thread(processes, active),
+        spread=_spread(active[thread] for thread in threads),
         stateful_spread=_spread(stateful[thread] for thread in threads),
-        cross_rack=_cross_rack(known, {process.id: process.rack for process in processes}, where),
-        moved=sum(
-            1 for task, (process, _) in where.items() if process not in before.get(task, {process})
-        ),
+        cross_rack=_cross_rack_share(task_by_id, processes, thread_of),
+        moved=_moved_tasks(processes, thread_of),
         standbys=roles["standby"],
         warmups=roles["warmup"],
     )
 
 
-def _spread(counts: Iterable[int]) -> int:
-    those = list(counts)
-    return max(those) - min(those) if those else 0
-
-
-def _cross_rack(
-    tasks: dict[str, Task], rack: dict[str, str | None], where: dict[str, tuple[str, str]]
+def _active_per_thread(
+    processes: Sequence[StreamsProcess], active: Mapping[tuple[str, str], int]
 ) -> float | None:
+    """Active tasks per thread of the most loaded process."""
+    loads = [
+        sum(active[process.id, consumer.id] for consumer in process.consumers)
+        / len(process.consumers)
+        for process in processes
+    ]
+    return round(max(loads), 6) if loads else None
+
+
+def _spread(counts: Iterable[int]) -> int:
+    values = list(counts)
+    return max(values) - min(values) if values else 0
+
+
+def _cross_rack_share(
+    tasks: Mapping[str, Task],
+    processes: Sequence[StreamsProcess],
+    thread_of: Mapping[str, tuple[str, str]],
+) -> float | None:
+    """Share of source partitions without a replica in the rack of the process that runs their task."""
+    rack = {process.id: process.rack for process in processes}
     local = [
         rack[process] in racks
-        for task, (process, _) in where.items()
+        for task, (process, _) in thread_of.items()
         if rack[process] is not None
         for racks in tasks[task].input_racks
         if racks
     ]
     return round(1 - sum(local) / len(local), 6) if local else None
+
+
+def _moved_tasks(
+    processes: Sequence[StreamsProcess], thread_of: Mapping[str, tuple[str, str]]
+) -> int:
+    """Tasks that some process ran before and that another process runs now."""
+    before: dict[str, set[str]] = defaultdict(set)
+    for process in processes:
+        for consumer in process.consumers:
+            for task in consumer.active:
+                before[task].add(process.id)
+    return sum(
+        task in before and process not in before[task] for task, (process, _) in thread_of.items()
+    )
+
+
+@dataclass(slots=True)
+class _PlannedCopies:
+    """The copies in a plan: processes by task, and their numbers."""
+
+    active: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By task: the processes that run it."""
+    inactive: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By task: the processes with a standby or a warm-up of it."""
+    standbys: Counter[str] = field(default_factory=Counter)
+    """By task: number of standbys."""
+    warmups: int = 0
+    """Warm-ups of all tasks."""
+
+    @classmethod
+    def of(cls, plan: TaskPlan) -> "_PlannedCopies":
+        """Collect the copies of a plan."""
+        copies = cls()
+        for process, _, role, task in plan.rows():
+            (copies.active if role == "active" else copies.inactive)[task].append(process)
+            copies.standbys[task] += role == "standby"
+            copies.warmups += role == "warmup"
+        return copies
 
 
 def plan_violations(
@@ -96,47 +143,51 @@ def plan_violations(
     settings: StreamsSettings,
     plan: TaskPlan,
 ) -> list[str]:
-    """Everything that is wrong with a plan, in words; empty when it is right."""
-    known = {task.id: task for task in tasks}
-    people = {process.id: process for process in processes}
-    wrong = _strangers(known, people, plan)
-    active: dict[str, list[str]] = defaultdict(list)
-    others: dict[str, list[str]] = defaultdict(list)
-    standbys: Counter[str] = Counter()
-    warmups = 0
-    for process, _, role, name in plan.rows():
-        (active if role == "active" else others)[name].append(process)
-        standbys[name] += role == "standby"
-        warmups += role == "warmup"
-    for name, task in known.items() if people else ():
-        if len(active[name]) != 1:
-            wrong.append(f"task {name!r}: active on {active[name]}; it must be on one process")
-        copies = active[name] + others[name]
-        if len(set(copies)) < len(copies):
-            wrong.append(f"task {name!r}: two copies on one process: {copies}")
-        wanted = min(settings.standby_replicas, len(people) - 1) if task.stateful else 0
-        if standbys[name] != wanted:
-            wrong.append(f"task {name!r}: {standbys[name]} standbys where {wanted} are wanted")
-        if not task.stateful and others[name]:
-            wrong.append(f"task {name!r}: has no state, yet copies on {others[name]}")
-    if warmups > settings.max_warmups:
-        wrong.append(f"{warmups} warm-ups are more than the budget of {settings.max_warmups}")
-    return wrong
+    """Return a sentence for everything that is wrong with a plan; none if the plan is correct."""
+    task_by_id = {task.id: task for task in tasks}
+    process_by_id = {process.id: process for process in processes}
+    found = _unknown_names(task_by_id, process_by_id, plan)
+    copies = _PlannedCopies.of(plan)
+    max_standbys = min(settings.standby_replicas, len(process_by_id) - 1)
+    if process_by_id:
+        for task in task_by_id.values():
+            found += _task_violations(task, copies, max_standbys if task.stateful else 0)
+    if copies.warmups > settings.max_warmups:
+        found.append(
+            f"{copies.warmups} warm-ups are more than the budget of {settings.max_warmups}"
+        )
+    return found
 
 
-def _strangers(
-    tasks: dict[str, Task], processes: dict[str, StreamsProcess], plan: TaskPlan
+def _task_violations(task: Task, copies: _PlannedCopies, wanted: int) -> Iterable[str]:
+    """What is wrong with the copies of one task, of which `wanted` should be standbys."""
+    active, inactive = copies.active[task.id], copies.inactive[task.id]
+    if len(active) != 1:
+        yield f"task {task.id!r}: active on {active}; it must be on one process"
+    on = active + inactive
+    if len(set(on)) < len(on):
+        yield f"task {task.id!r}: two copies on one process: {on}"
+    if copies.standbys[task.id] != wanted:
+        yield f"task {task.id!r}: {copies.standbys[task.id]} standbys where {wanted} are wanted"
+    if not task.stateful and inactive:
+        yield f"task {task.id!r}: has no state, yet copies on {inactive}"
+
+
+def _unknown_names(
+    tasks: Mapping[str, Task], processes: Mapping[str, StreamsProcess], plan: TaskPlan
 ) -> list[str]:
-    wrong = [f"task {task!r}: is unknown" for _, _, _, task in plan.rows() if task not in tasks]
+    """Tasks that are not in the problem, and processes or consumers that differ from it."""
+    found = [f"task {task!r}: is unknown" for _, _, _, task in plan.rows() if task not in tasks]
     if plan.processes.keys() != processes.keys():
         return [
-            *wrong,
+            *found,
             f"processes: the plan is for {sorted(plan.processes)}, not {sorted(processes)}",
         ]
     for name, process in processes.items():
         consumers = {consumer.id for consumer in process.consumers}
         if plan.processes[name].keys() != consumers:
-            wrong.append(
-                f"process {name!r}: the plan is for {sorted(plan.processes[name])}, not {sorted(consumers)}"
+            found.append(
+                f"process {name!r}: the plan is for {sorted(plan.processes[name])},"
+                f" not {sorted(consumers)}"
             )
-    return wrong
+    return found

@@ -2,19 +2,22 @@
 
 ```
 {"id": "s1", "strategy": "streams",
- "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]}, "counts-changelog": {"partitions": 2}},
+ "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]},
+            "counts-changelog": {"partitions": 2}},
  "tasks": {"0": {"sources": ["orders"], "changelogs": ["counts-changelog"], "end_offset_sums": [900, 1000]}},
- "processes": {"A": {"rack": "a", "tags": {"zone": "z1"}, "consumers": {"A-1": {"active": ["0_0"], "standby": []}},
+ "processes": {"A": {"rack": "a", "tags": {"zone": "z1"},
+                     "consumers": {"A-1": {"active": ["0_0"], "standby": []}},
                      "lags": {"0_0": 0}, "offset_sums": {"0_1": 10}}},
  "options": {"standby_replicas": 1}, "repeat": 1}
 ```
-`tasks` are said by subtopology: it has as many as its largest source has partitions. A subtopology of which no topics are
-known may say `"partitions": 2, "stateful": true` instead. `consumers` may be a number of threads. Options are `Settings`.
-The answer: `assignment` by process, consumer and role; `probing`, with what is `awaited`; `warnings`; `score`; the times.
+`tasks` are given by subtopology: it has as many as its largest source has partitions. A subtopology of unknown topics may have
+`"partitions": 2, "stateful": true` instead. `consumers` may be a number of threads. Options are `StreamsSettings`.
+The answer: `assignment` by process, consumer and role; `probing`, with the copies that are `awaited`; `warnings`; `score`; times.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
@@ -34,57 +37,59 @@ from assignors.kafka_streams.task_model import (
 from assignors.problem.inputs import ProblemError
 from assignors.problem.validation import MAX_PARTITIONS
 
-MAX_THREADS = 100_000  # of a process whose consumers are a number
+MAX_THREADS = 100_000
+"""Threads of a process owner consumers are given as a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsProblem:
-    """A line, understood."""
+    """A parsed line."""
 
     tasks: tuple[Task, ...]
     processes: tuple[StreamsProcess, ...]
     settings: StreamsSettings
     repeat: int
+    """How often the plan is computed, for its times."""
 
 
-def parse_streams_problem(said: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:
-    """A problem from a line's fields.
+def parse_streams_problem(fields: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:
+    """Parse a problem from the fields of a line.
 
     Raises:
-        ProblemError: the message says whose field is wrong.
+        ProblemError: the message names the field at fault.
     """
     topics = {
         name: _source(name, each)
-        for name, each in _object("topics", said.get("topics") or {}).items()
+        for name, each in _object("topics", fields.get("topics") or {}).items()
     }
     tasks = [
         task
-        for name, each in _object("tasks", said.get("tasks")).items()
+        for name, each in _object("tasks", fields.get("tasks")).items()
         for task in _subtopology(name, each, topics)
     ]
     return StreamsProblem(
         tasks=tuple(tasks),
         processes=tuple(
             _process(name, each)
-            for name, each in _object("processes", said.get("processes")).items()
+            for name, each in _object("processes", fields.get("processes")).items()
         ),
-        settings=_settings(_object("options", said.get("options") or {})),
+        settings=_settings(_object("options", fields.get("options") or {})),
         repeat=repeat,
     )
 
 
 def solve_streams_problem(problem: StreamsProblem) -> dict[str, Any]:
-    """The answer, with the time that it took: the plan alone, and from names to names."""
+    """Return the answer with its times: the plan alone, and from names to names."""
     plans: list[float] = []
     totals: list[float] = []
     for _ in range(problem.repeat):
-        begun = perf_counter_ns()
+        started = perf_counter_ns()
         app = Application.build(problem.tasks, problem.processes, problem.settings)
         built = perf_counter_ns()
         plan = plan_application(app, problem.settings)
         done = perf_counter_ns()
         plans.append((done - built) / 1000)
-        totals.append((done - begun) / 1000)
+        totals.append((done - started) / 1000)
     times = {"plan_micros": plans[0], "total_micros": totals[0]}
     if problem.repeat > 1:
         for name, figure in (("min", min), ("median", median)):
@@ -112,8 +117,8 @@ def _answer(problem: StreamsProblem, plan: TaskPlan) -> dict[str, Any]:
     }
 
 
-def _source(name: str, said: Any) -> SourceTopic:
-    fields = _object(f"topic {name!r}", said)
+def _source(name: str, value: Any) -> SourceTopic:
+    fields = _object(f"topic {name!r}", value)
     partitions = _count(f"topic {name!r}: partitions", fields.get("partitions"), MAX_PARTITIONS)
     racks = fields.get("replica_racks")
     if racks is not None:
@@ -123,13 +128,14 @@ def _source(name: str, said: Any) -> SourceTopic:
         ]
         if len(racks) != partitions:
             raise ProblemError(
-                f"topic {name!r}: replica_racks has {len(racks)} entries for {partitions} partitions; give one for each"
+                f"topic {name!r}: replica_racks has {len(racks)} entries"
+                f" for {partitions} partitions; give one for each"
             )
     return SourceTopic(partitions=partitions, replica_racks=racks)
 
 
-def _subtopology(name: str, said: Any, topics: Mapping[str, SourceTopic]) -> list[Task]:
-    fields = _object(f"tasks of {name!r}", said)
+def _subtopology(name: str, value: Any, topics: Mapping[str, SourceTopic]) -> list[Task]:
+    fields = _object(f"tasks of {name!r}", value)
     stateful = fields.get("stateful")
     if stateful is not None and not isinstance(stateful, bool):
         raise ProblemError(f"tasks of {name!r}: stateful must be true or false, not {stateful!r}")
@@ -138,7 +144,7 @@ def _subtopology(name: str, said: Any, topics: Mapping[str, SourceTopic]) -> lis
     if not sources:
         if "partitions" not in fields:
             raise ProblemError(
-                f"tasks of {name!r}: name its sources among the topics, or say how many partitions"
+                f"tasks of {name!r}: name its sources among the topics, or give its partitions"
             )
         stand_in = f"the source of {name}"
         partitions = _count(f"tasks of {name!r}: partitions", fields["partitions"], MAX_PARTITIONS)
@@ -155,8 +161,8 @@ def _subtopology(name: str, said: Any, topics: Mapping[str, SourceTopic]) -> lis
     ).tasks(topics)
 
 
-def _process(name: str, said: Any) -> StreamsProcess:
-    fields = _object(f"process {name!r}", said)
+def _process(name: str, value: Any) -> StreamsProcess:
+    fields = _object(f"process {name!r}", value)
     return StreamsProcess(
         id=name,
         rack=fields.get("rack"),
@@ -167,27 +173,27 @@ def _process(name: str, said: Any) -> StreamsProcess:
     )
 
 
-def _consumers(process: str, said: Any) -> list[StreamsConsumer]:
-    if isinstance(said, int):
-        count = _count(f"process {process!r}: consumers", said, MAX_THREADS)
+def _consumers(process: str, value: Any) -> list[StreamsConsumer]:
+    if isinstance(value, int):
+        count = _count(f"process {process!r}: consumers", value, MAX_THREADS)
         return [StreamsConsumer(id=f"{process}-{number}") for number in range(1, count + 1)]
     consumers = []
-    for name, each in _object(f"process {process!r}: consumers", said).items():
-        whose = f"process {process!r}: consumer {name!r}"
-        fields = _object(whose, each)
+    for name, each in _object(f"process {process!r}: consumers", value).items():
+        owner = f"process {process!r}: consumer {name!r}"
+        fields = _object(owner, each)
         consumers.append(
             StreamsConsumer(
                 id=name,
-                active=_names(f"{whose}: active", fields.get("active") or []),
-                standby=_names(f"{whose}: standby", fields.get("standby") or []),
+                active=_names(f"{owner}: active", fields.get("active") or []),
+                standby=_names(f"{owner}: standby", fields.get("standby") or []),
             )
         )
     return consumers
 
 
 def _settings(options: Mapping[str, Any]) -> StreamsSettings:
-    known = [field.name for field in fields(StreamsSettings)]
-    given = {name: options[name] for name in known if name in options}
+    names = [field.name for field in dataclass_fields(StreamsSettings)]
+    given = {name: options[name] for name in names if name in options}
     if "rack_aware_tags" in given:
         given["rack_aware_tags"] = tuple(_names("option rack_aware_tags", given["rack_aware_tags"]))
     return StreamsSettings(**given)
@@ -206,15 +212,15 @@ def _list(what: str, value: Any) -> list[Any]:
 
 
 def _names(what: str, value: Any) -> list[str]:
-    for each in _list(what, value):
-        if not isinstance(each, str):
-            raise ProblemError(f"{what}: must be a list of strings, but has {each!r}")
+    for name in _list(what, value):
+        if not isinstance(name, str):
+            raise ProblemError(f"{what}: must be a list of strings, but has {name!r}")
     return list(value)
 
 
-def _count(what: str, value: Any, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise ProblemError(f"{what}: must be an integer from 0 to {most}, not {value!r}")
+def _count(what: str, value: Any, maximum: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
+        raise ProblemError(f"{what}: must be an integer from 0 to {maximum}, not {value!r}")
     return value
 
 

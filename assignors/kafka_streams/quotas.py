@@ -1,11 +1,12 @@
-"""How many tasks each process is due.
+"""Task quotas: how many tasks each process is to get.
 
-Law: the next task goes where the tasks per thread are fewest, then where the threads are most. So no thread need have two more than another, everybody gets
-a task before anybody with a task for a thread gets more, and with equal threads nobody has two more than another. Which of
-those that are equally due get the last tasks is not told here: who asks has the choice.
+Guarantees: the next task goes to the process with fewest tasks per thread, then to the one with most threads. So no thread
+needs two tasks more than another, every process gets a task before any process with a task for each thread gets another,
+and with equal threads no process has two tasks more than another. The caller chooses which of the tied processes get the
+last tasks.
 Cost: O(P log T + threads log threads).
-Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors they are Adams's, so
-nobody is due less when another leaves.
+Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors they are Adams's, so no
+process gets less when another one leaves.
 """
 
 from dataclasses import dataclass
@@ -21,41 +22,54 @@ from assignors.problem.columns import (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskQuotas:
-    """What is due by process: `sure` to each, and one more to `spare` of the `tied`."""
+    """Tasks of each process: the guaranteed ones, and one more for `spare` of the tied processes."""
 
-    sure: Longs
+    guaranteed: Longs
+    """P: tasks that the process gets in any case."""
     tied: Bools
+    """P: whether the process may get one of the spare tasks."""
     spare: int
+    """Tasks beyond the guaranteed ones: each goes to another tied process. Invariant: spare <= tied processes."""
 
 
 def task_quotas(count: int, load: Longs, threads: Longs) -> TaskQuotas:
-    """The shares of so many tasks over processes that have a load already."""
+    """Compute the quotas of some tasks over processes that have tasks already.
+
+    Args:
+        count: tasks to distribute.
+        load: tasks that each process has (P).
+        threads: threads of each process (P).
+    """
     low, high = 0, count + int((load // threads).max(initial=0)) + 1
-    while high - low > 1:  # the highest level that all threads can be filled to
+    while high - low > 1:  # the highest number of tasks per thread that all threads can reach
         level = (low + high) // 2
-        if _up_to(level, load, threads).sum() <= count:
+        if _room_up_to(level, load, threads).sum() <= count:
             low = level
         else:
             high = level
-    sure = _up_to(low, load, threads)
-    left = count - int(sure.sum())
-    nobody = np.zeros(len(load), dtype=np.bool_)
-    if not left:
-        return TaskQuotas(sure=sure, tied=nobody, spare=0)
-    room = _up_to(low + 1, load, threads) - sure
+    guaranteed = _room_up_to(low, load, threads)
+    remaining = count - int(guaranteed.sum())
+    none_tied = np.zeros(len(load), dtype=np.bool_)
+    if not remaining:
+        return TaskQuotas(guaranteed=guaranteed, tied=none_tied, spare=0)
+    room = _room_up_to(low + 1, load, threads) - guaranteed
     process = np.repeat(np.arange(len(load)), room)
-    before = ((load + sure)[process] + within(room)) / threads[
-        process
-    ]  # the load per thread that it is added to
-    more = threads[process]
-    last = np.lexsort((-more, before))[left - 1]
-    ahead = (before < before[last]) | ((before == before[last]) & (more > more[last]))
-    tied = nobody
-    tied[process[(before == before[last]) & (more == more[last])]] = True
-    sure += np.bincount(process[ahead], minlength=len(load))
-    return TaskQuotas(sure=sure, tied=tied, spare=left - int(np.count_nonzero(ahead)))
+    # The tasks per thread to which each further task is added.
+    before = ((load + guaranteed)[process] + within(room)) / threads[process]
+    thread_count = threads[process]
+    last = np.lexsort((-thread_count, before))[remaining - 1]
+    certain = (before < before[last]) | (
+        (before == before[last]) & (thread_count > thread_count[last])
+    )
+    tied = none_tied
+    tied[process[(before == before[last]) & (thread_count == thread_count[last])]] = True
+    guaranteed += np.bincount(process[certain], minlength=len(load))
+    return TaskQuotas(
+        guaranteed=guaranteed, tied=tied, spare=remaining - int(np.count_nonzero(certain))
+    )
 
 
-def _up_to(level: int, load: Longs, threads: Longs) -> Longs:
+def _room_up_to(level: int, load: Longs, threads: Longs) -> Longs:
+    """P: tasks that the process takes up until each of its threads has `level` tasks."""
     room: Longs = np.maximum(level * threads - load, 0)
     return room

@@ -1,15 +1,15 @@
-"""Where the standby copies belong: never beside the active one, spread over tags, kept where they are, balanced.
+"""Where standby copies belong: never beside the active task, spread over tags, sticky and balanced.
 
-Law, in this order:
-1. The copies of a task are on distinct processes, as many as are wanted or as there are.
-2. They cover as many distinct values of the tags as can be (`tags`).
-3. A copy that is there stays (caught up ones first) within the process's share of all copies, unless moving it saves more
-   traffic than `non_overlap_cost`.
-4. The others go to a process below its share if one is allowed, with the least traffic of changelogs, least loaded first.
-If the standbys as they were are no worse in number, tags, balance and cost, they are the answer: nothing moves for nothing.
+Guarantees, in this order:
+1. The copies of a task are on distinct processes, as many as are configured or possible.
+2. They cover as many distinct tag values as possible (`rack_tags`).
+3. An existing copy stays (caught-up ones first) within its process's share of all copies, unless moving it saves more traffic
+   than `non_overlap_cost`.
+4. The others go to an allowed process below its share, with the least changelog traffic, the least loaded first.
+If the previous standbys are no worse in number, tags, balance and cost, they are the answer, so that nothing moves in vain.
 Ties: tasks in their order, then processes by id.
-Cost: O(T · R · (kinds + log P)) for R standbys, a kind being the processes of equal tags and rack.
-Source: KIP-708 for the tags, KIP-925 for the cost of a standby (its changelogs' partitions).
+Cost: O(T · R · (kinds + log P)) for R standbys; a kind is the processes of equal tags and rack.
+Source: KIP-708 for the tags, KIP-925 for the cost of a standby (its changelog partitions).
 """
 
 from collections import Counter
@@ -28,83 +28,91 @@ from assignors.problem.columns import Longs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyPlan:
-    """The processes of each task's standbys, and what could not be had."""
+    """The processes of each task's standbys, and what could not be done."""
 
-    processes: tuple[tuple[int, ...], ...]  # by task
+    processes: tuple[tuple[int, ...], ...]
+    """T: the processes of the task's standbys, ascending."""
     warnings: tuple[str, ...]
+    """Sentences about wishes that could not be met."""
 
 
 def assign_standbys(app: Application, active: Longs, settings: StreamsSettings) -> StandbyPlan:
-    """The standbys of stateful tasks, given where each belongs active."""
+    """Place the standbys of stateful tasks, given the process where each task belongs as active (T)."""
     wanted = min(settings.standby_replicas, len(app.processes) - 1)
     stateful = np.flatnonzero(app.stateful)
     if wanted <= 0 or not len(stateful):
         return StandbyPlan(
-            processes=((),) * len(app.tasks), warnings=tuple(_too_few(app, settings, len(stateful)))
+            processes=((),) * len(app.tasks),
+            warnings=tuple(_too_few_processes(app, settings, len(stateful))),
         )
     load = np.bincount(active[stateful], minlength=len(app.processes))
-    due = task_quotas(wanted * len(stateful), load, app.threads)
+    quotas = task_quotas(wanted * len(stateful), load, app.threads)
     room = np.bincount(app.tag_class, minlength=len(app.tag_values)).tolist()
-    spreading = TagSpread(app.tag_values, room)
-    placing = StandbyPlacement(
+    tag_spread = TagSpread(app.tag_values, room)
+    placement = StandbyPlacement(
         app=app,
         active=active.tolist(),
         load=load.tolist(),
-        due=due,
+        quotas=quotas,
         wanted=wanted,
-        spreading=spreading,
+        tag_spread=tag_spread,
         settings=settings,
     )
     tasks = stateful.tolist()
     for task in tasks:
-        placing.keep(task)
-    placing.line_up()
+        placement.keep(task)
+    placement.sort_by_load()
     for task in tasks:
-        placing.fill(task)
-    found = [tuple(sorted(those)) for those in placing.standbys]
-    before = placing.as_they_were(tasks)
+        placement.fill(task)
+    found = [tuple(sorted(standbys)) for standbys in placement.standbys]
+    before = placement.previous(tasks)
     if (
         before is not None
         and before != found
-        and placing.worth(tasks, before) <= placing.worth(tasks, found)
+        and placement.cost(tasks, before) <= placement.cost(tasks, found)
     ):
         found = before
     warnings = [
-        *_too_few(app, settings, len(tasks)),
-        *_too_close(app, active, settings, spreading, found),
+        *_too_few_processes(app, settings, len(tasks)),
+        *_shared_tag_values(app, active, settings, tag_spread, found),
     ]
     return StandbyPlan(processes=tuple(found), warnings=tuple(warnings))
 
 
-def _too_few(app: Application, settings: StreamsSettings, tasks: int) -> list[str]:
+def _too_few_processes(app: Application, settings: StreamsSettings, tasks: int) -> list[str]:
+    """A warning if there are fewer processes than copies of a task."""
     possible = len(app.processes) - 1
     if not tasks or settings.standby_replicas <= possible:
         return []
     return [
-        f"standby_replicas: {settings.standby_replicas} are wanted, {possible} can be had: the copies of a task are on distinct processes; start more"
+        (
+            f"standby_replicas: {settings.standby_replicas} are configured, but only {possible} are"
+            " possible, since the copies of a task are on distinct processes; start more processes"
+        )
     ]
 
 
-def _too_close(
+def _shared_tag_values(
     app: Application,
     active: Longs,
     settings: StreamsSettings,
-    spreading: TagSpread,
+    tag_spread: TagSpread,
     found: Sequence[tuple[int, ...]],
 ) -> list[str]:
     """A warning for each tag with tasks whose copies share a value."""
     if not settings.rack_aware_tags:
         return []
-    short: Counter[str] = Counter()
-    for task, those in enumerate(found):
-        if those:
-            classes = [int(app.tag_class[each]) for each in (int(active[task]), *those)]
+    tasks_sharing: Counter[str] = Counter()
+    for task, standbys in enumerate(found):
+        if standbys:
+            classes = [int(app.tag_class[each]) for each in (int(active[task]), *standbys)]
             for tag, covered in zip(
-                settings.rack_aware_tags, spreading.distinct(classes), strict=False
+                settings.rack_aware_tags, tag_spread.distinct(classes), strict=False
             ):
-                short[tag] += covered < len(classes)
+                tasks_sharing[tag] += covered < len(classes)
     return [
-        f"tag {tag!r}: the copies of {short[tag]} tasks share a value of it; it has {values} in all, start processes on others"
-        for tag, values in zip(settings.rack_aware_tags, spreading.possible(), strict=False)
-        if short[tag]
+        f"tag {tag!r}: the copies of {tasks_sharing[tag]} tasks share one of its {values} values;"
+        " start processes with other values"
+        for tag, values in zip(settings.rack_aware_tags, tag_spread.possible(), strict=False)
+        if tasks_sharing[tag]
     ]

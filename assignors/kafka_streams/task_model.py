@@ -1,8 +1,8 @@
-"""What a Kafka Streams application is to a planner: tasks, the processes that may run them, and the settings; and the answer.
+"""A Kafka Streams application as a planner sees it: tasks, processes and settings; and the plan.
 
-Law: a task is partition i of all source topics of its subtopology, so co-partitioned topics stay together by what a task
-is. Its id is written as Kafka writes it, `subtopology_partition`. The answer, `Plan`, says who runs which tasks, and whether
-to look again soon.
+Guarantees: a task is partition i of all source topics of its subtopology, so co-partitioned topics stay together by the
+definition of a task. Its id is written as Kafka writes it, `subtopology_partition`. The answer, `TaskPlan`, states who runs
+which tasks, and whether to plan again soon.
 Source: KIP-441 (lags, warm-ups), KIP-708 (tags), KIP-925 (racks and costs).
 """
 
@@ -15,53 +15,65 @@ from assignors.problem.inputs import ProblemError
 RackStrategy: TypeAlias = Literal["none", "min_traffic", "balance_subtopology"]
 
 MAX_COST = 1_000_000
+"""Largest `traffic_cost` and `non_overlap_cost`."""
 RACK_STRATEGIES: tuple[RackStrategy, ...] = ("none", "min_traffic", "balance_subtopology")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The smallest piece of an application: one partition of one subtopology."""
+    """The unit of work of an application: one partition of one subtopology."""
 
     subtopology: str
+    """Id of the subtopology."""
     partition: int
+    """Partition of the subtopology's source topics that the task reads."""
     stateful: bool = True
-    input_racks: Sequence[
-        Collection[str]
-    ] = ()  # of each source partition: its replicas' racks; empty: unknown
-    changelog_racks: Sequence[Collection[str]] = ()  # of each changelog partition likewise
-    end_offset_sum: int | None = None  # of its changelogs; None: unknown
+    """Whether the task has state, and so standbys and warm-ups."""
+    input_racks: Sequence[Collection[str]] = ()
+    """By source partition: the racks of its replicas; empty if they are unknown."""
+    changelog_racks: Sequence[Collection[str]] = ()
+    """By changelog partition: the racks of its replicas; empty if they are unknown."""
+    end_offset_sum: int | None = None
+    """Sum of the end offsets of the task's changelog partitions; None if it is unknown."""
 
     @property
     def id(self) -> str:
-        """The task's name."""
+        """Id of the task, as Kafka writes it."""
         return f"{self.subtopology}_{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTopic:
-    """A topic that tasks read or log to: its replicas' racks by partition."""
+    """A source or changelog topic, with the racks of its replicas by partition."""
 
     partitions: int
+    """Number of partitions."""
     replica_racks: Sequence[Collection[str]] | None = None
+    """By partition: the racks of its replicas; None if they are unknown."""
 
     def racks(self, partition: int) -> Collection[str]:
-        """The racks of one partition's replicas; empty where they are unknown."""
-        known = self.replica_racks
-        return known[partition] if known is not None and partition < len(known) else ()
+        """Racks of one partition's replicas; empty if they are unknown."""
+        racks = self.replica_racks
+        return racks[partition] if racks is not None and partition < len(racks) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtopology:
-    """A connected part of an application: the topics that it reads together, and those that its stores log to."""
+    """A connected part of an application: the topics that it reads together, and its changelogs."""
 
     id: str
+    """Id of the subtopology."""
     sources: Sequence[str]
+    """Topics that the tasks read; each task reads its partition of every one."""
     changelogs: Sequence[str] = ()
-    stateful: bool | None = None  # None: it is if it has changelogs
-    end_offset_sums: Sequence[int] | None = None  # by partition
+    """Changelog topics of the subtopology's stores."""
+    stateful: bool | None = None
+    """Whether the tasks have state; None: they have if there are changelogs."""
+    end_offset_sums: Sequence[int] | None = None
+    """By task: sum of the end offsets of its changelog partitions; None if they are unknown."""
 
     def tasks(self, topics: Mapping[str, SourceTopic]) -> list[Task]:
-        """As many tasks as its largest source has partitions; each reads its number of every source that has it.
+        """Return a task for each partition of the largest source; each reads its partition of every source that has it.
 
         Raises:
             ProblemError: a source or changelog is not among the topics.
@@ -77,7 +89,8 @@ class Subtopology:
         sums = self.end_offset_sums
         if sums is not None and len(sums) != count:
             raise ProblemError(
-                f"subtopology {self.id!r}: end_offset_sums has {len(sums)} entries for {count} tasks; give one for each"
+                f"subtopology {self.id!r}: end_offset_sums has {len(sums)} entries"
+                f" for {count} tasks; give one for each"
             )
         return [
             Task(
@@ -96,50 +109,62 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsConsumer:
-    """One stream thread and the tasks that it had."""
+    """A stream thread and the tasks that it had."""
 
     id: str
+    """Client id of the consumer."""
     active: Collection[str] = ()
-    standby: Collection[str] = ()  # warm-ups too: a process cannot tell them apart
+    """Ids of the tasks that it ran."""
+    standby: Collection[str] = ()
+    """Ids of the tasks that it had standbys or warm-ups of: a process cannot tell the two apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsProcess:
     """One instance of the application; its threads share its disk, and so its state.
 
-    `lags` says how far its copies are behind. Where it is silent, `offset_sums` and the task's end offsets do; where those
-    are silent too, a task that was active here is caught up, and of any other copy nothing is known.
+    `lags` gives how far its copies are behind. For other tasks `offset_sums` and the task's end offsets do. Without either, a task
+    that was active here is caught up, and of any other copy nothing is known.
     """
 
     id: str
+    """Id of the process."""
     consumers: Sequence[StreamsConsumer]
+    """Its stream threads."""
     rack: str | None = None
+    """Its rack; None if it is unknown."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Its client tags (KIP-708)."""
     lags: Mapping[str, int] = field(default_factory=dict)
+    """By task id: records that its copy is behind."""
     offset_sums: Mapping[str, int] = field(default_factory=dict)
+    """By task id: sum of the positions of its copy in the changelogs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSettings:
     """The settings of Kafka Streams that shape a plan, with Kafka's defaults."""
 
-    standby_replicas: int = 0  # num.standby.replicas
-    max_warmups: int = 2  # max.warmup.replicas, of the whole application
-    acceptable_recovery_lag: int = (
-        10_000  # acceptable.recovery.lag: not further behind is caught up
-    )
-    rack_aware_tags: tuple[str, ...] = ()  # rack.aware.assignment.tags
-    traffic_cost: int = (
-        10  # rack.aware.assignment.traffic_cost, of each partition read from another rack
-    )
-    non_overlap_cost: int = 1  # rack.aware.assignment.non_overlap_cost, of each task that moves
-    rack_strategy: RackStrategy = "none"  # rack.aware.assignment.strategy
+    standby_replicas: int = 0
+    """`num.standby.replicas`: standbys of each stateful task."""
+    max_warmups: int = 2
+    """`max.warmup.replicas`: warm-ups of the whole application at one time."""
+    acceptable_recovery_lag: int = 10_000
+    """`acceptable.recovery.lag`: records up to which a copy counts as caught up."""
+    rack_aware_tags: tuple[str, ...] = ()
+    """`rack.aware.assignment.tags`: tags that the copies of a task are spread over."""
+    traffic_cost: int = 10
+    """`rack.aware.assignment.traffic_cost`: cost of each partition that is read from another rack."""
+    non_overlap_cost: int = 1
+    """`rack.aware.assignment.non_overlap_cost`: cost of each task that moves."""
+    rack_strategy: RackStrategy = "none"
+    """`rack.aware.assignment.strategy`."""
 
     def __post_init__(self) -> None:
         """Check the settings.
 
         Raises:
-            ProblemError: one is out of its range.
+            ProblemError: a setting is out of its range.
         """
         bounds = {
             "standby_replicas": (0, 2**31 - 1),
@@ -148,15 +173,20 @@ class StreamsSettings:
             "traffic_cost": (0, MAX_COST),
             "non_overlap_cost": (0, MAX_COST),
         }
-        for name, (least, most) in bounds.items():
+        for name, (minimum, maximum) in bounds.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            if (
+                not isinstance(value, int)
+                or isinstance(value, bool)
+                or not minimum <= value <= maximum
+            ):
                 raise ProblemError(
-                    f"option {name}: must be an integer from {least} to {most}, not {value!r}"
+                    f"option {name}: must be an integer from {minimum} to {maximum}, not {value!r}"
                 )
         if self.rack_strategy not in RACK_STRATEGIES:
             raise ProblemError(
-                f"option rack_strategy: must be one of {', '.join(RACK_STRATEGIES)}, not {self.rack_strategy!r}"
+                f"option rack_strategy: must be one of {', '.join(RACK_STRATEGIES)},"
+                f" not {self.rack_strategy!r}"
             )
         tags = self.rack_aware_tags
         if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
@@ -169,39 +199,50 @@ class StreamsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAssignment:
-    """What one consumer is to run: task ids, in the tasks' order."""
+    """Task ids of one consumer, in the order of tasks."""
 
     active: tuple[str, ...] = ()
+    """Tasks to run."""
     standby: tuple[str, ...] = ()
+    """Tasks to have a standby of."""
     warmup: tuple[str, ...] = ()
+    """Tasks to have a warm-up of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedCopy:
-    """A copy that is not where it belongs yet: why a probing rebalance is wanted."""
+    """A copy that is not where it belongs yet: the reason for a probing rebalance."""
 
     task: str
-    process: str  # where it belongs
+    """Id of the task."""
+    process: str
+    """Id of the process where the copy belongs."""
     role: Literal["active", "standby"]
-    lag: int | None  # how far the copy there is behind; None: unknown
-    warming: bool  # it is being built there now; else it waits for the budget of warm-ups
+    """Role that the copy will have there."""
+    lag: int | None
+    """Records that the copy is behind there; None if it is unknown."""
+    warming: bool
+    """The copy is being built there now; else it waits for the budget of warm-ups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
     """A plan for the whole application, in the order of process and consumer ids."""
 
-    processes: Mapping[str, Mapping[str, TaskAssignment]]  # by process and consumer
+    processes: Mapping[str, Mapping[str, TaskAssignment]]
+    """By process and consumer: its tasks."""
     awaited: tuple[AwaitedCopy, ...] = ()
+    """Copies that are not where they belong yet."""
     warnings: tuple[str, ...] = ()
+    """Sentences about settings that could not be met."""
 
     @property
     def probing(self) -> bool:
-        """Whether a probing rebalance is wanted: some copy is not where it belongs yet."""
+        """Whether a probing rebalance is needed: some copy is not where it belongs yet."""
         return bool(self.awaited)
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """Each (process, consumer, role, task)."""
+        """Iterate over (process, consumer, role, task)."""
         for process, consumers in self.processes.items():
             for consumer, assigned in consumers.items():
                 for role in ("active", "standby", "warmup"):

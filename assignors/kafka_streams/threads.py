@@ -1,9 +1,9 @@
-"""Which thread of a process runs what.
+"""Threads: which thread of a process runs what.
 
-Law: the threads of a process get equally many stateful active tasks, then equally many active ones, then equally many copies
-of any kind; nobody has two more than another. A task stays on the thread that had it as far as that allows: the state is
-the process's, but only the same thread can go on with a task without closing it.
-Ties: of threads that may have one more, those that had more of these tasks, then by id.
+Guarantees: the threads of a process get equally many stateful active tasks, then equally many active tasks, then equally many
+copies of any kind; no thread has two more than another. A task stays on its previous thread as far as that allows: the state
+belongs to the process, but only the same thread can continue a task without closing it.
+Ties: of the threads that may have one more, those that had more of these tasks, then by id.
 Cost: O(tasks · log threads).
 Source: Kafka's StreamsPartitionAssignor (stateful first, sticky, then interleaved).
 """
@@ -20,107 +20,126 @@ from assignors.kafka_streams.warmups import TransitionStep
 from assignors.problem.columns import Longs
 
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
+"""Kinds of work of a thread, in the order in which they are shared out."""
 
 
 def assign_threads(
-    app: Application, active: Longs, moved: TransitionStep
+    app: Application, active: Longs, step: TransitionStep
 ) -> dict[str, dict[str, TaskAssignment]]:
-    """By process and consumer: what each runs, follows and warms up."""
+    """Return the tasks of each consumer, by process and consumer id.
+
+    Args:
+        app: the application.
+        active: the process that runs each task now (T).
+        step: standbys and warm-ups of each task.
+    """
     work: list[tuple[list[int], list[int], list[int], list[int]]] = [
         ([], [], [], []) for _ in app.processes
     ]
     stateful = app.stateful.tolist()
     for task, process in enumerate(active.tolist()):
         work[process][STATEFUL if stateful[task] else STATELESS].append(task)
-    for kind, by_task in ((STANDBY, moved.standbys), (WARMUP, moved.warmups)):
-        for task, those in enumerate(by_task):
-            for process in those:
+    for kind, by_task in ((STANDBY, step.standbys), (WARMUP, step.warmups)):
+        for task, processes in enumerate(by_task):
+            for process in processes:
                 work[process][kind].append(task)
     starts = app.consumer_start.tolist()
     return {
-        name: _dealt(app, process, range(starts[process], starts[process + 1]), work[process])
+        name: _assign_process(
+            app, process, range(starts[process], starts[process + 1]), work[process]
+        )
         for process, name in enumerate(app.processes)
     }
 
 
-def _dealt(
+def _assign_process(
     app: Application,
     process: int,
     consumers: range,
     work: tuple[list[int], list[int], list[int], list[int]],
 ) -> dict[str, TaskAssignment]:
+    """The tasks of one process's consumers, by consumer id."""
     if len(consumers) == 1:
         active = sorted(work[0] + work[1])
-        return {app.consumers[consumers[0]]: _named(app, active, work[2], work[3])}
+        return {app.consumers[consumers[0]]: _task_assignment(app, active, work[2], work[3])}
     load = [0] * len(consumers)
     first = consumers[0]
-    dealt: list[dict[int, int]] = []
+    threads_by_kind: list[dict[int, int]] = []
     for kind, tasks in enumerate(work):
-        had = {}
+        previous_thread = {}
         for task in tasks:
             ran = app.active_consumer[task]
             followed = app.standby_consumers[task].get(process, NOBODY)
             before = (ran, followed) if kind < STANDBY else (followed, ran)
-            here = [consumer - first for consumer in before if consumer in consumers]
-            if here:
-                had[task] = here[0]
-        dealt.append(_shared(tasks, had, load))
-    answer = {}
+            threads_here = [consumer - first for consumer in before if consumer in consumers]
+            if threads_here:
+                previous_thread[task] = threads_here[0]
+        threads_by_kind.append(_share_out(tasks, previous_thread, load))
+    assignments = {}
     for thread, consumer in enumerate(consumers):
-        mine = [[task for task, at in those.items() if at == thread] for those in dealt]
-        answer[app.consumers[consumer]] = _named(
-            app, sorted(mine[0] + mine[1]), sorted(mine[2]), sorted(mine[3])
+        tasks_by_kind = [
+            [task for task, assigned in thread_of.items() if assigned == thread]
+            for thread_of in threads_by_kind
+        ]
+        assignments[app.consumers[consumer]] = _task_assignment(
+            app,
+            sorted(tasks_by_kind[0] + tasks_by_kind[1]),
+            sorted(tasks_by_kind[2]),
+            sorted(tasks_by_kind[3]),
         )
-    return answer
+    return assignments
 
 
-def _shared(tasks: Sequence[int], had: Mapping[int, int], load: list[int]) -> dict[int, int]:
-    """The thread of each task; their loads grow by what they get."""
+def _share_out(
+    tasks: Sequence[int], previous_thread: Mapping[int, int], load: list[int]
+) -> dict[int, int]:
+    """The thread of each task; `load` grows by what each thread gets."""
     if not tasks:
         return {}
-    level, spare = _filled(len(tasks), load)
+    level, spare = _fill_level(len(tasks), load)
     room = [max(level - each, 0) for each in load]
-    more = [thread for thread, each in enumerate(load) if each <= level]
-    wish = [0] * len(load)
-    for thread in had.values():
-        wish[thread] += 1
-    for thread in sorted(more, key=lambda each: (room[each] - wish[each], each))[:spare]:
+    may_exceed = [thread for thread, each in enumerate(load) if each <= level]
+    wanted = [0] * len(load)
+    for thread in previous_thread.values():
+        wanted[thread] += 1
+    for thread in sorted(may_exceed, key=lambda each: (room[each] - wanted[each], each))[:spare]:
         room[thread] += 1
-    dealt = {}
-    for task, thread in had.items():
+    thread_of = {}
+    for task, thread in previous_thread.items():
         if room[thread]:
             room[thread] -= 1
             load[thread] += 1
-            dealt[task] = thread
-    line = [(load[thread], thread) for thread in range(len(load)) if room[thread]]
-    heapify(line)
+            thread_of[task] = thread
+    by_load = [(load[thread], thread) for thread in range(len(load)) if room[thread]]
+    heapify(by_load)
     for task in tasks:
-        if task not in dealt:
-            while not room[line[0][1]]:
-                heapreplace(line, (2**62, line[0][1]))
-            thread = line[0][1]
-            dealt[task] = thread
+        if task not in thread_of:
+            while not room[by_load[0][1]]:
+                heapreplace(by_load, (2**62, by_load[0][1]))
+            thread = by_load[0][1]
+            thread_of[task] = thread
             room[thread] -= 1
             load[thread] += 1
-            heapreplace(line, (load[thread], thread))
-    return dealt
+            heapreplace(by_load, (load[thread], thread))
+    return thread_of
 
 
-def _filled(count: int, load: Sequence[int]) -> tuple[int, int]:
-    """The level that so many tasks fill the loads up to, and how many are left above it."""
-    low = sorted(load)
+def _fill_level(count: int, load: Sequence[int]) -> tuple[int, int]:
+    """The level that `count` tasks fill the loads up to, and how many tasks remain above it."""
+    ascending = sorted(load)
     below = 0
-    for threads, each in enumerate(low, 1):
-        below += each
+    for threads, thread_load in enumerate(ascending, 1):
+        below += thread_load
         level, left = divmod(count + below, threads)
-        if threads == len(low) or level < low[threads]:
+        if threads == len(ascending) or level < ascending[threads]:
             break
     return level, left
 
 
-def _named(
+def _task_assignment(
     app: Application, active: Sequence[int], standby: Sequence[int], warmup: Sequence[int]
 ) -> TaskAssignment:
+    """The task ids of one consumer."""
     return TaskAssignment(
         active=tuple(app.tasks[task] for task in active),
         standby=tuple(app.tasks[task] for task in standby),

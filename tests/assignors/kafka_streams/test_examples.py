@@ -207,7 +207,10 @@ def test_kip_441_nobody_caught_up_means_no_waiting():
     assert followed_of(plan, "c1") == [[]]
     assert not plan.probing
     assert plan.warnings == (
-        "standby_replicas: 1 are wanted, 0 can be had: the copies of a task are on distinct processes; start more",
+        (
+            "standby_replicas: 1 are configured, but only 0 are possible, since the copies of a task are"
+            " on distinct processes; start more processes"
+        ),
     )
 
 
@@ -324,7 +327,10 @@ def test_kip_708_partial_awareness_where_a_tag_has_too_few_values():
     assert found["0_0"] in [{"p5", "p3"}, {"p5", "p6"}]
     assert found["1_0"] in [{"p2", "p4"}, {"p2", "p1"}]
     assert warnings == (
-        "tag 'cluster': the copies of 2 tasks share a value of it; it has 2 in all, start processes on others",
+        (
+            "tag 'cluster': the copies of 2 tasks share one of its 2 values;"
+            " start processes with other values"
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from assignors.kafka_streams.actives import (
     NOTHING,
     RAN,
     _ActiveFlow,
-    _states,
+    _copy_states,
     assign_active,
 )
 from assignors.kafka_streams.application import Application
@@ -25,18 +25,18 @@ from levelwind_testing.groups.applications import (
 )
 
 
-def cost_of(app, chosen, where, load, settings):
+def cost_of(app, chosen, assignment, load, settings):
     """What the law says of an assignment, the more important first; None where it breaks the shares."""
-    count = np.bincount(where, minlength=len(app.processes))
-    due = task_quotas(len(chosen), load, app.threads)
-    more = count - due.sure
-    if (more < 0).any() or (more > due.tied).any():
+    count = np.bincount(assignment, minlength=len(app.processes))
+    quotas = task_quotas(len(chosen), load, app.threads)
+    surplus = count - quotas.guaranteed
+    if (surplus < 0).any() or (surplus > quotas.tied).any():
         return None
     beyond = 0
     if settings.rack_strategy != "min_traffic":
         by_cell = Counter(
             (int(app.subtopology[task]), process)
-            for task, process in zip(chosen, where, strict=True)
+            for task, process in zip(chosen, assignment, strict=True)
         )
         total = Counter(int(app.subtopology[task]) for task in chosen)
         threads = int(app.threads.sum())
@@ -44,8 +44,8 @@ def cost_of(app, chosen, where, load, settings):
             part = -(-total[subtopology] * int(app.threads[process]) // threads)
             beyond += max(tasks - part, 0)
     cost = state = 0
-    for task, process in zip(chosen, where, strict=True):
-        held = _states(app, int(task)).get(process, NOTHING)
+    for task, process in zip(chosen, assignment, strict=True):
+        held = _copy_states(app, int(task)).get(process, NOTHING)
         if settings.rack_strategy != "none":
             cost += settings.traffic_cost * int(app.input_misses[task, app.rack[process]])
         cost += settings.non_overlap_cost * (held != RAN)
@@ -63,11 +63,11 @@ def test_no_assignment_of_all_is_better_than_the_flow(random):
     chosen = np.arange(len(tasks))
     found = assign_active(app, chosen, load, case.settings).tolist()
     every = (
-        cost_of(app, chosen, where, load, case.settings)
-        for where in product(range(len(app.processes)), repeat=len(tasks))
+        cost_of(app, chosen, assignment, load, case.settings)
+        for assignment in product(range(len(app.processes)), repeat=len(tasks))
     )
     assert cost_of(app, chosen, found, load, case.settings) == min(
-        each for each in every if each is not None
+        process for process in every if process is not None
     )
 
 
@@ -82,11 +82,11 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
     chosen = np.arange(len(tasks))
     found = assign_active(app, chosen, load, case.settings).tolist()
     every = (
-        cost_of(app, chosen, where, load, case.settings)
-        for where in product(range(len(app.processes)), repeat=len(tasks))
+        cost_of(app, chosen, assignment, load, case.settings)
+        for assignment in product(range(len(app.processes)), repeat=len(tasks))
     )
     assert cost_of(app, chosen, found, load, case.settings) == min(
-        each for each in every if each is not None
+        process for process in every if process is not None
     )
 
 
@@ -102,7 +102,7 @@ def test_where_nothing_is_to_move_the_flow_says_so_too(random):
     load = np.zeros(len(app.processes), dtype=np.int64)
     found = assign_active(app, chosen, load, case.settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ActiveFlow, "unmoved", lambda *_: None)
+        patch.setattr(_ActiveFlow, "unchanged", lambda *_: None)
         assert (assign_active(app, chosen, load, case.settings) == found).all()
 
 
@@ -116,14 +116,20 @@ def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
     load = random_loads(random)
     threads = [random.randint(1, 4) for _ in load]
     count = random.randint(0, 30)
-    due = task_quotas(count, np.array(load), np.array(threads))
+    quotas = task_quotas(count, np.array(load), np.array(threads))
     got = list(load)
     for _ in range(count):
-        got[min(range(len(got)), key=lambda each: (got[each] / threads[each], -threads[each]))] += 1
+        got[
+            min(
+                range(len(got)),
+                key=lambda process: (got[process] / threads[process], -threads[process]),
+            )
+        ] += 1
     given_ = [after - before for after, before in zip(got, load, strict=True)]
-    assert sum(due.sure.tolist()) + due.spare == count
+    assert sum(quotas.guaranteed.tolist()) + quotas.spare == count
     assert all(
-        0 <= one - sure <= tied for one, sure, tied in zip(given_, due.sure, due.tied, strict=True)
+        0 <= given - guaranteed <= tied
+        for given, guaranteed, tied in zip(given_, quotas.guaranteed, quotas.tied, strict=True)
     )
 
 
@@ -132,4 +138,4 @@ def test_a_process_that_leaves_lowers_nobodys_share():
     for count in range(60):
         before = task_quotas(count, np.zeros(4, dtype=np.int64), threads)
         after = task_quotas(count, np.zeros(3, dtype=np.int64), threads[1:])
-        assert (after.sure + after.tied >= (before.sure + before.tied)[1:]).all()
+        assert (after.guaranteed + after.tied >= (before.guaranteed + before.tied)[1:]).all()

@@ -231,7 +231,7 @@ def test_an_application_without_tasks_or_processes_is_planned_too():
     assert assign([], [process("A")]).processes["A"]["A-1"].active == ()
     assert assign([], []).processes == {}
     assert assign(tasks_of(1, 2), []).warnings == (
-        "processes: there are none, so 2 tasks are nobody's",
+        "processes: there are none, so 2 tasks run nowhere",
     )
 
 

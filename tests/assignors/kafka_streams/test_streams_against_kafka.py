@@ -119,13 +119,13 @@ def loads(processes, held):
 
 def shared_by_the_least_loaded(processes, held, count):
     """Whether each process has what Kafka's own rule gives it: the next task to the least loaded."""
-    due = task_quotas(
+    quotas = task_quotas(
         count,
         np.zeros(len(processes), dtype=np.int64),
         np.array([len(each.consumers) for each in processes]),
     )
-    more = np.array([len(held[each.id]) for each in processes]) - due.sure
-    return bool((more >= 0).all() and (more <= due.tied).all())
+    more = np.array([len(held[each.id]) for each in processes]) - quotas.guaranteed
+    return bool((more >= 0).all() and (more <= quotas.tied).all())
 
 
 def thread_loads(processes):

@@ -103,7 +103,7 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
         ({"processes": []}, "processes: must be an object, not []"),
         (
             {"tasks": {"0": {}}},
-            "tasks of '0': name its sources among the topics, or say how many partitions",
+            "tasks of '0': name its sources among the topics, or give its partitions",
         ),
         (
             {"tasks": {"0": {"sources": ["x"]}}},

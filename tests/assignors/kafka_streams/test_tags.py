@@ -37,32 +37,35 @@ def test_no_choice_of_processes_covers_more_values(random):
     others = processes.copy()
     others.remove(active)
     left = random.randint(0, min(3, len(others)))
-    spreading = TagSpread(classes, room)
+    tag_spread = TagSpread(classes, room)
     best = max(values_of(classes, (active, *chosen)) for chosen in combinations(others, left))
-    for way in spreading.ways([active], left):
-        assert values_of(classes, (active, *way)) == best
-        assert all(way.count(each) + (each == active) <= room[each] for each in way)
+    for choice in tag_spread.choices([active], left):
+        assert values_of(classes, (active, *choice)) == best
+        assert all(choice.count(each) + (each == active) <= room[each] for each in choice)
     used = [active]
     for step in range(left):
-        used.append(random.choice(spreading.allowed(used, left - step)))
+        used.append(random.choice(tag_spread.allowed(used, left - step)))
     assert (
-        values_of(classes, used) == best == spreading.covered(used) == sum(spreading.distinct(used))
+        values_of(classes, used)
+        == best
+        == tag_spread.covered(used)
+        == sum(tag_spread.distinct(used))
     )
 
 
 def test_two_tags_are_spread_where_a_choice_one_by_one_would_end_short():
     """After (a, x), (b, y) looks as good as any; but nothing that is left then completes both tags."""
     classes = [("a", "x"), ("b", "y"), ("b", "z"), ("c", "y")]
-    spreading = TagSpread(classes, [1, 1, 1, 1])
-    assert spreading.allowed([0], 2) == (2, 3)
-    assert spreading.ways([0], 2) == ((2, 3),)
+    tag_spread = TagSpread(classes, [1, 1, 1, 1])
+    assert tag_spread.allowed([0], 2) == (2, 3)
+    assert tag_spread.choices([0], 2) == ((2, 3),)
 
 
 def test_with_many_classes_each_standby_goes_where_it_adds_most():
     classes = [(f"zone{zone}", f"host{zone}-{host}") for zone in range(3) for host in range(100)]
-    spreading = TagSpread(classes, [1] * len(classes))
-    first = spreading.allowed([0], 2)
+    tag_spread = TagSpread(classes, [1] * len(classes))
+    first = tag_spread.allowed([0], 2)
     assert first == tuple(range(100, 300))
-    assert all(len(way) == 1 for way in spreading.ways([0], 2))
+    assert all(len(choice) == 1 for choice in tag_spread.choices([0], 2))
     assert len(first) > MAX_CHOICES
-    assert spreading.allowed([0, 150], 1) == tuple(range(200, 300))
+    assert tag_spread.allowed([0, 150], 1) == tuple(range(200, 300))
