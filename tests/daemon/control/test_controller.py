@@ -8,13 +8,11 @@ from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
-    OperatorRecord,
     PlannedRacks,
     PlannerRecord,
     RackChange,
     RacksEvidence,
     Tombstone,
-    TriggerRecord,
 )
 from daemon.config.settings import load
 from daemon.control.controller import ReaderStatus
@@ -24,15 +22,15 @@ from daemon.control.settings import (
     CooldownSettings,
     PlanSettings,
 )
-from levelwind_testing.control.play import (
-    SETTINGS,
-    TIMERS,
-    Play,
+from levelwind_testing.control.play import SETTINGS, TIMERS, Play
+from levelwind_testing.records import (
     lag,
     member,
     racks_trigger,
+    request,
     skew_trigger,
     topic,
+    trigger,
 )
 
 
@@ -40,7 +38,7 @@ from levelwind_testing.control.play import (
 def play():
     play = Play()
     play.start()
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     return play
 
 
@@ -67,9 +65,9 @@ def test_of_several_records_of_planners_the_highest_epoch_counts_whichever_was_r
 
 
 def test_a_group_that_came_and_went_is_forgotten(play):
-    play.tell("lag", lag(1, 1, 1, 1))
+    play.receive("lag", lag(1, 1, 1, 1))
     assert set(play.state.groups) == {"g"}
-    play.tell("lag", Tombstone(("lag", "g", "t")))
+    play.receive("lag", Tombstone(("lag", "g", "t")))
     assert set(play.state.groups) == set()
 
 
@@ -85,14 +83,14 @@ def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
 def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
     play = Play(strategy=ControlSettings().strategy)
     play.start()
-    play.tell("metadata", topic())
-    play.tell("lag", replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
+    play.receive("metadata", topic())
+    play.receive("lag", replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
     two_members(play)
-    (said,) = play.plans
+    (published,) = play.plans
     (record,) = (r for r in play.log if isinstance(r, GroupRecord))
-    assert record.strategy == said["strategy"] == "optimal"
-    assert said["certificate"] == list(record.certificate.summary)
-    assert said["certificate"][0] == "largest count 2, no plan is more even"
+    assert record.strategy == published["strategy"] == "optimal"
+    assert published["certificate"] == list(record.certificate.summary)
+    assert published["certificate"][0] == "largest count 2, no plan is more even"
     assert (
         record.certificate.objectives["load"].bound
         == record.certificate.objectives["load"].value
@@ -112,18 +110,18 @@ def configured(tmp_path, text):
 
 def test_a_drain_in_the_settings_empties_the_member_and_its_end_brings_it_back(tmp_path):
     play = configured(tmp_path, '[groups.g]\ndrain = ["m0", "who left long ago"]')
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     two_members(play)
     assert play.owned() == {"m0": "", "m1": "0-3"}
     play.planning = PlanSettings(strategy="optimal")
-    play.tell("control", OperatorRecord(group="g", at=1, by="me", action="rebalance", reason=""))
+    play.receive("control", request(at=1))
     play.wait(5)
     assert sorted(len(ranges.parse(owned)) for owned in play.owned().values()) == [2, 2]
 
 
 def test_a_member_that_joins_while_another_is_drained_gets_all_that_it_had(tmp_path):
     play = configured(tmp_path, '[groups.g]\ndrain = ["m0"]')
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     play.join(member("m0"))
     play.wait(3)
     assert play.owned() == {"m0": "0-3"}  # nobody else could have it
@@ -134,7 +132,7 @@ def test_a_member_that_joins_while_another_is_drained_gets_all_that_it_had(tmp_p
 
 def test_pins_and_evacuations_in_the_settings_hold(tmp_path):
     play = configured(tmp_path, '[groups.g]\nevacuate = ["a"]\npins.t = { 3 = "m0", 0 = "nobody" }')
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     play.join(member("m0", rack="a"), member("m1", rack="b"))
     play.wait(3)
     assert play.owned() == {"m0": "3", "m1": "0-2"}
@@ -142,7 +140,7 @@ def test_pins_and_evacuations_in_the_settings_hold(tmp_path):
 
 def test_no_more_moves_at_once_than_the_settings_allow(tmp_path):
     play = configured(tmp_path, "[groups.g]\nmax_moves = 1")
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     play.join(member("m0"))
     play.wait(3)
     play.join(member("m1"))
@@ -160,8 +158,8 @@ def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_ho
     weighed = configured(tmp_path, "[groups.g]\nrecord_bytes = 100\nhorizon = 0")
     counted.start()
     for play in counted, weighed:
-        play.tell("metadata", topic(racks=racks))
-        play.tell("lag", arriving)
+        play.receive("metadata", topic(racks=racks))
+        play.receive("lag", arriving)
         play.join(member("m0", rack="a"), member("m1", rack="b"))
         play.wait(3)
     assert weighed.owned() == {
@@ -183,7 +181,7 @@ def test_members_that_never_stop_joining_get_a_plan_all_the_same(play):
 def test_a_partition_that_moves_is_granted_only_after_its_owner_gave_it_up(play):
     play.join(member("m0"))
     play.wait(2)
-    play.deaf.add(("m0", "i1"))
+    play.unresponsive.add(("m0", "i1"))
     play.join(member("m1"))
     play.wait(2, beat=False)
     assert play.owned() == {"m0": "0-3", "m1": ""}
@@ -197,7 +195,7 @@ def test_a_partition_that_moves_is_granted_only_after_its_owner_gave_it_up(play)
 def test_a_member_that_leaves_frees_its_partitions_at_once(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.tell("members", replace(gone, state="left", owned={}))
+    play.receive("members", replace(gone, state="left", owned={}))
     play.wait(1.5)
     assert play.owned() == {"m0": "0-3"}
     assert Tombstone(("m", "g", "m1", "i1")) in play.log
@@ -206,9 +204,9 @@ def test_a_member_that_leaves_frees_its_partitions_at_once(play):
 def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(play):
     play.join(member("m0"), member("m1"), member("m2"))
     play.wait(2)
-    play.deaf.add(("m2", "i1"))
+    play.unresponsive.add(("m2", "i1"))
     play.wait(TIMERS.dead_after + 4)
-    assert [e["instance"] for e in play.said("member.evicted")] == ["m2"]
+    assert [e["instance"] for e in play.logged("member.evicted")] == ["m2"]
     play.wait(TIMERS.grant - 10)
     held = {
         place for (i, _), r in play.members.items() if i != "m2" for place in ranges.pairs(r.owned)
@@ -226,12 +224,12 @@ def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(
 def test_most_members_silent_at_once_freezes_the_group_and_says_so_once(play):
     play.join(member("m0"), member("m1"), member("m2"))
     play.wait(2)
-    play.deaf |= {("m1", "i1"), ("m2", "i1")}
+    play.unresponsive |= {("m1", "i1"), ("m2", "i1")}
     play.wait(TIMERS.dead_after + 30)
-    assert len(play.said("group.frozen")) == 1
-    assert play.said("member.evicted") == []
+    assert len(play.logged("group.frozen")) == 1
+    assert play.logged("member.evicted") == []
     play.wait(TIMERS.revoke_timeout)
-    assert len(play.said("member.evicted")) == 2
+    assert len(play.logged("member.evicted")) == 2
 
 
 def test_members_whose_heartbeats_are_spread_over_time_freeze_it_too(play):
@@ -239,22 +237,22 @@ def test_members_whose_heartbeats_are_spread_over_time_freeze_it_too(play):
         play.join(member(f"m{i}"))
         play.wait(0.5)
     play.wait(5)
-    play.deaf |= {(f"m{i}", "i1") for i in range(4)}
+    play.unresponsive |= {(f"m{i}", "i1") for i in range(4)}
     spread = [replace(play.members[f"m{i}", "i1"], heartbeat=50) for i in range(4)]
     for record in spread:
-        play.tell("members", record)
+        play.receive("members", record)
         play.wait(0.5)
     play.wait(TIMERS.dead_after + 30)
-    assert len(play.said("group.frozen")) == 1
-    assert play.said("member.evicted") == []
+    assert len(play.logged("group.frozen")) == 1
+    assert play.logged("member.evicted") == []
 
 
 def test_nothing_moves_in_a_frozen_group_even_when_a_member_joins(play):
     play.join(member("m0"), member("m1"), member("m2"))
     play.wait(2)
-    play.deaf |= {("m1", "i1"), ("m2", "i1")}
+    play.unresponsive |= {("m1", "i1"), ("m2", "i1")}
     play.wait(TIMERS.dead_after + 2)
-    assert play.said("group.frozen")
+    assert play.logged("group.frozen")
     play.join(member("m3"))
     play.wait(10)
     assert len(play.plans) == 1
@@ -264,9 +262,9 @@ def test_silence_while_we_did_nothing_is_nobodys_death(play):
     two_members(play)
     play.now += 200
     play.wait(1, beat=False)
-    assert play.said("member.evicted") == []
+    assert play.logged("member.evicted") == []
     play.wait(TIMERS.dead_after + TIMERS.revoke_timeout + 5, beat=False)
-    assert len(play.said("member.evicted")) == 2
+    assert len(play.logged("member.evicted")) == 2
 
 
 def test_silence_while_we_could_not_read_is_nobodys_death(play):
@@ -275,13 +273,13 @@ def test_silence_while_we_could_not_read_is_nobodys_death(play):
     play.wait(200, beat=False)
     play._do(ReaderStatus(reading=True))
     play.wait(5, beat=False)
-    assert play.said("member.evicted") == []
+    assert play.logged("member.evicted") == []
 
 
 def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
     play = Play()
     play.start()
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     two_members(play)
     after = Play(now=play.now, members=dict(play.members))
     kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
@@ -289,15 +287,15 @@ def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
     after.wait(10)
     assert after.owned() == play.owned()
     assert after.plans == []
-    assert [h["topics"] for h in after.said("plan.waiting_for_topics")] == [["t"]]
-    after.tell("metadata", topic())
+    assert [h["topics"] for h in after.logged("plan.waiting_for_topics")] == [["t"]]
+    after.receive("metadata", topic())
     after.wait(5)
     assert after.owned() == play.owned()
 
 
 def test_topics_that_were_deleted_are_taken_away(play):
     two_members(play)
-    play.tell("metadata", Tombstone(("topic", "t")))
+    play.receive("metadata", Tombstone(("topic", "t")))
     play.wait(3)
     assert play.owned() == {"m0": "", "m1": ""}
 
@@ -307,14 +305,14 @@ def test_a_group_whose_plan_fails_stays_as_it_is_and_others_are_planned(play):
     play.strategy = "no such strategy"
     play.join(member("m2"))
     play.wait(30)
-    assert len(play.said("plan.failed")) == 1
+    assert len(play.logged("plan.failed")) == 1
     assert play.owned() == {"m0": "0,2", "m1": "1,3", "m2": ""}
 
 
 def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.tell("members", replace(gone, state="left", owned={}))
+    play.receive("members", replace(gone, state="left", owned={}))
     play.join(member("m1", incarnation="i2"))
     play.wait(3)
     assert len(play.plans) == 1
@@ -323,9 +321,9 @@ def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
 
 def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
     two_members(play)
-    play.deaf.add(("m1", "i1"))
+    play.unresponsive.add(("m1", "i1"))
     play.join(member("m1", incarnation="i2"))
-    assert [(e["instance"], e["incarnation"]) for e in play.said("member.evicted")] == [
+    assert [(e["instance"], e["incarnation"]) for e in play.logged("member.evicted")] == [
         ("m1", "i1")
     ]
     play.wait(TIMERS.grant + 2)
@@ -334,13 +332,13 @@ def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
 
 def test_an_owner_that_no_record_knows_keeps_its_partitions_until_its_eviction_was_waited_out(play):
     play.join(member("m0"))
-    play.deaf.add(("ghost", "i1"))
+    play.unresponsive.add(("ghost", "i1"))
     ghost = member("ghost", state="active", acked=3, owned={"t": (0,)})
-    play.tell("members", ghost)
-    play.tell("members", replace(ghost, heartbeat=1))
+    play.receive("members", ghost)
+    play.receive("members", replace(ghost, heartbeat=1))
     play.wait(TIMERS.grant - 2)
     assert play.owned() == {"m0": "1-3"}
-    assert [e["instance"] for e in play.said("member.evicted")] == ["ghost"]
+    assert [e["instance"] for e in play.logged("member.evicted")] == ["ghost"]
     play.wait(4)
     assert play.owned() == {"m0": "0-3"}
 
@@ -350,7 +348,7 @@ def test_a_daemon_that_finds_the_record_of_a_live_owner_lost_gives_its_partition
 ):
     two_members(play)
     kept = {(type(r), r.key): r for r in play.log if getattr(r, "instance", None) != "m0"}
-    after = Play(now=play.now, members=dict(play.members), deaf={("m0", "i1")})
+    after = Play(now=play.now, members=dict(play.members), unresponsive={("m0", "i1")})
     after.start(*kept.values(), topic(), *play.members.values())
     after.wait(TIMERS.grant - 2)
     assert after.owned()["m1"] == "1,3"
@@ -360,7 +358,7 @@ def test_a_daemon_that_finds_the_record_of_a_live_owner_lost_gives_its_partition
 def test_a_member_that_leaves_with_partitions_is_evicted_rather_than_believed(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.tell("members", replace(gone, state="left"))
+    play.receive("members", replace(gone, state="left"))
     play.wait(TIMERS.grant - 2)
     assert play.owned() == {"m0": "0,2"}
     play.wait(4)
@@ -373,19 +371,19 @@ def test_two_processes_under_one_name_are_both_kept_out_until_one_is_left(play):
     for life in range(4):
         play.join(member("twin", incarnation=f"i{life}"))
         play.wait(1)
-    assert [c["instance"] for c in play.said("member.duplicate_instance")] == ["twin"]
+    assert [c["instance"] for c in play.logged("member.duplicate_instance")] == ["twin"]
     for key in [("twin", "i0"), ("twin", "i1")]:
-        play.deaf.add(key)
+        play.unresponsive.add(key)
     play.wait(TIMERS.grant + 20)
     assert {who.instance for who in play.state.groups["g"].live} == {"m0"}
-    play.deaf.add(("twin", "i2"))
+    play.unresponsive.add(("twin", "i2"))
     play.wait(TIMERS.dead_after + 8)
     assert {tuple(who) for who in play.state.groups["g"].live} == {("m0", "i1"), ("twin", "i3")}
 
 
 def test_a_topic_that_grows_is_planned_anew(play):
     two_members(play)
-    play.tell("metadata", topic(racks=((),) * 6, at=5000))
+    play.receive("metadata", topic(racks=((),) * 6, at=5000))
     play.wait(2)
     assert [p["cause"] for p in play.plans] == ["membership", "topics"]
     assert play.owned() == {"m0": "0,2,4", "m1": "1,3,5"}
@@ -393,7 +391,7 @@ def test_a_topic_that_grows_is_planned_anew(play):
 
 def test_a_leader_that_moves_is_no_cause_to_plan(play):
     two_members(play)
-    play.tell("metadata", replace(topic(at=5000), leader=(2, 2, 2, 2)))
+    play.receive("metadata", replace(topic(at=5000), leader=(2, 2, 2, 2)))
     play.wait(5)
     assert len(play.plans) == 1
 
@@ -401,8 +399,8 @@ def test_a_leader_that_moves_is_no_cause_to_plan(play):
 def skewed(play):
     """Put all lag on m0: its two partitions are far behind, m1's are not."""
     two_members(play)
-    play.tell("lag", lag(60_000, 0, 50_000, 0))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(60_000, 0, 50_000, 0))
+    play.receive("triggers", skew_trigger())
     return play
 
 
@@ -410,43 +408,43 @@ def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_p
     skewed(play)
     play.wait(50)
     assert len(play.plans) == 1
-    assert [s["reason"] for s in play.said("plan.suppressed")] == ["cooling down"]
+    assert [s["reason"] for s in play.logged("plan.suppressed")] == ["cooling down"]
     play.wait(15)
     assert play.plans[-1]["cause"] == "skew"
     assert (
         play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
     )
-    assert play.said("handover.settled")
+    assert play.logged("handover.settled")
 
 
 def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(play):
     skewed(play)
     play.wait(10)
-    play.tell("triggers", Tombstone(("skew", "g")))
+    play.receive("triggers", Tombstone(("skew", "g")))
     play.wait(120)
     assert len(play.plans) == 1
-    assert play.said("trigger.cleared")
+    assert play.logged("trigger.cleared")
 
 
 def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
     play = Play(settings=replace(SETTINGS, cooldown=CooldownSettings(duration=0.5)))
     play.start()
-    play.tell("metadata", topic(racks=((),) * 6))
+    play.receive("metadata", topic(racks=((),) * 6))
     two_members(play)
-    play.deaf.add(("m0", "i1"))
+    play.unresponsive.add(("m0", "i1"))
     busy = play.members["m0", "i1"]
     play.join(member("m2"))
     play.wait(2)
-    play.tell("lag", lag(60_000, 0, 0, 50_000, 0, 0))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(60_000, 0, 0, 50_000, 0, 0))
+    play.receive("triggers", skew_trigger())
     for beat in range(4):
         play.wait(2)
-        play.tell(
+        play.receive(
             "members", replace(busy, heartbeat=100 + beat)
         )  # alive, and not done with its work yet
     assert [p["cause"] for p in play.plans] == ["membership", "membership"]
     revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
-    play.deaf.clear()
+    play.unresponsive.clear()
     play.join(
         replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned)
     )
@@ -456,57 +454,55 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
 
 def test_a_trigger_that_is_repeated_is_news_once(play):
     skewed(play)
-    play.tell("triggers", skew_trigger(at=4000))
-    play.tell("triggers", skew_trigger(at=5000))
-    assert len(play.said("trigger.raised")) == 1
+    play.receive("triggers", skew_trigger(at=4000))
+    play.receive("triggers", skew_trigger(at=5000))
+    assert len(play.logged("trigger.raised")) == 1
 
 
 def test_the_lag_of_a_topic_that_was_made_anew_since_is_not_planned_by(play):
     two_members(play)
-    play.tell("lag", lag(60_000, 0, 50_000, 0, ident="B" * 22))
-    play.tell(
-        "control", OperatorRecord(group="g", at=10**9, by="me", action="rebalance", reason="")
-    )
+    play.receive("lag", lag(60_000, 0, 50_000, 0, topic_id="B" * 22))
+    play.receive("control", request(at=10**9))
     assert play.plans[-1]["before"]["lag_max_over_mean"] is None
 
 
 def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):
     two_members(play)
-    play.tell("lag", lag(30_000, 30_000, 0, 0))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(30_000, 30_000, 0, 0))
+    play.receive("triggers", skew_trigger())
     play.wait(70)
     play.wait(300)
     assert len(play.plans) == 1
     assert (
-        len(play.said("plan.suppressed")) == 2
+        len(play.logged("plan.suppressed")) == 2
     )  # cooling down, then no gain; and not again each minute
-    last = play.said("plan.suppressed")[-1]
+    last = play.logged("plan.suppressed")[-1]
     assert "gains" in last["reason"]
     assert last["before"] == last["after"]
 
 
 def test_a_partition_that_alone_skews_its_group_is_reported_once_and_moves_nothing(play):
     two_members(play)
-    play.tell("lag", lag(90_000, 0, 0, 0))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(90_000, 0, 0, 0))
+    play.receive("triggers", skew_trigger())
     play.wait(400)
-    assert [(u["topic"], u["partition"]) for u in play.said("partition.unsplittable")] == [("t", 0)]
+    assert [(u["topic"], u["partition"]) for u in play.logged("partition.unsplittable")] == [
+        ("t", 0)
+    ]
     assert len(play.plans) == 1
 
 
 def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
     two_members(play)
-    record = OperatorRecord(
-        group="g", at=round(play.now * 1000), by="me", action="rebalance", reason=""
-    )
-    play.tell("control", record)
+    record = request(at=round(play.now * 1000))
+    play.receive("control", record)
     assert [p["cause"] for p in play.plans] == ["membership", "operator"]
 
 
 def test_an_operators_word_is_taken_back_in_the_step_that_follows_it(play):
     two_members(play)
-    record = OperatorRecord(group="g", at=5, by="me", action="rebalance", reason="")
-    play.tell("control", record)
+    record = request(at=5)
+    play.receive("control", record)
     assert ("control", Tombstone(record.key)) in play.published
     play.wait(5)
     assert len(play.plans) == 2
@@ -518,7 +514,7 @@ RACKED = (("a",), ("b",), ("a",), ("b",))
 def racked_group():
     play = Play(strategy="range")
     play.start()
-    play.tell("metadata", topic(racks=RACKED))
+    play.receive("metadata", topic(racks=RACKED))
     play.join(member("m0", rack="a"), member("m1", rack="b"))
     play.wait(2)
     return play
@@ -527,8 +523,8 @@ def racked_group():
 def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas():
     play = racked_group()
     assert play.owned() == {"m0": "0,2", "m1": "1,3"}
-    play.tell("metadata", topic(racks=(("b",), ("a",), ("a",), ("b",)), at=9000))
-    play.tell("triggers", racks_trigger())
+    play.receive("metadata", topic(racks=(("b",), ("a",), ("a",), ("b",)), at=9000))
+    play.receive("triggers", racks_trigger())
     play.wait(65)
     assert play.plans[-1]["cause"] == "racks"
     assert play.owned() == {"m0": "1-2", "m1": "0,3"}
@@ -537,19 +533,17 @@ def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas()
 
 def test_a_trigger_on_a_topic_that_no_member_reads_any_more_is_ended_all_the_same():
     play = racked_group()
-    play.tell("metadata", topic(name="old", at=9500))
+    play.receive("metadata", topic(name="old", at=9500))
     evidence = RacksEvidence(topics={"old": {0: RackChange(before=("a",), after=("b",))}})
-    play.tell(
-        "triggers", TriggerRecord(group="g", at=9500, since=9500, evidence=evidence, source={})
-    )
+    play.receive("triggers", trigger(evidence, at=9500))
     play.wait(65)
     assert [r for r in play.log if isinstance(r, GroupRecord)][-1].metadata_at == 9500
 
 
 def test_racks_that_changed_to_no_avail_confirm_the_plan_with_the_new_metadata():
     play = racked_group()
-    play.tell("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
-    play.tell("triggers", racks_trigger())
+    play.receive("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
+    play.receive("triggers", racks_trigger())
     play.wait(65)
     assert len(play.plans) == 1
     confirmed = [r for r in play.log if isinstance(r, GroupRecord)][-1]
@@ -565,10 +559,10 @@ def test_a_plan_tells_the_racks_it_rests_on():
 
 def test_a_topic_that_grew_while_a_plan_was_confirmed_is_still_to_be_planned():
     play = racked_group()
-    play.tell("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
-    play.tell("triggers", racks_trigger())
+    play.receive("metadata", topic(racks=(("a", "b"),) * 4, at=9000))
+    play.receive("triggers", racks_trigger())
     play.wait(65)
-    play.tell("metadata", topic(racks=(("a", "b"),) * 5, at=9500))
+    play.receive("metadata", topic(racks=(("a", "b"),) * 5, at=9500))
     play.wait(5)
     assert [plan["cause"] for plan in play.plans[1:]] == ["topics"]
 
@@ -579,11 +573,11 @@ def test_the_moves_of_a_cause_stop_at_its_budget():
     )
     play = Play(settings=settings)
     play.start()
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     skewed(play)
     play.wait(30)
     assert len(play.plans) == 1
-    assert "budget" in play.said("plan.suppressed")[-1]["reason"]
+    assert "budget" in play.logged("plan.suppressed")[-1]["reason"]
 
 
 def test_a_daemon_that_restarts_goes_on_with_the_same_plan_and_moves_nothing(play):
@@ -602,10 +596,10 @@ def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_
 ):
     play.join(member("m0"))
     play.wait(2)
-    play.deaf.add(("m0", "i1"))
+    play.unresponsive.add(("m0", "i1"))
     play.join(member("m1"))
     play.wait(2, beat=False)
-    after = Play(now=play.now, members=dict(play.members), deaf=set(play.deaf))
+    after = Play(now=play.now, members=dict(play.members), unresponsive=set(play.unresponsive))
     kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
     after.start(*kept.values(), topic(), *play.members.values())
     after.wait(3)
@@ -643,17 +637,17 @@ def test_members_that_vanished_while_no_daemon_ran_are_waited_out(play):
 
 
 def test_another_planner_with_a_higher_epoch_ends_this_one(play):
-    play.tell("assignments", PlannerRecord(planner_epoch=99, instance="d2", started_at=1))
-    assert play.words[-1].event == "fenced"
+    play.receive("assignments", PlannerRecord(planner_epoch=99, instance="d2", started_at=1))
+    assert play.events[-1].event == "fenced"
 
 
 def test_even_input_brings_no_plan_for_a_simulated_day():
     play = Play()
     play.start()
-    play.tell("metadata", topic())
+    play.receive("metadata", topic())
     two_members(play)
     for _ in range(24 * 6):
-        play.tell("lag", lag(100, 100, 100, 100))
+        play.receive("lag", lag(100, 100, 100, 100))
         play.wait(600 / 100)
     assert len(play.plans) == 1
     assert len([r for r in play.log if isinstance(r, MemberAssignment)]) == 4

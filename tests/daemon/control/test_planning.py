@@ -4,63 +4,14 @@ from types import MappingProxyType
 
 import pytest
 
-from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
 from daemon.control.planning import (
     build,
     compute_plan,
 )
 from daemon.control.settings import PlanSettings
+from levelwind_testing.records import lag, member, topic
 
 NOTHING = MappingProxyType({})
-
-
-def member(name, *topics, rack=None):
-    return MemberRecord(
-        group="g",
-        instance=name,
-        incarnation="i",
-        client="test",
-        client_version="1",
-        topics=topics or ("t",),
-        rack=rack,
-        priority=0,
-        capacity=1.0,
-        state="active",
-        acked_epoch=1,
-        owned={},
-        nack=None,
-        features=(),
-        heartbeat=0,
-    )
-
-
-def topic(name, racks):
-    ones = (1,) * len(racks)
-    ident = "A" * 22
-    return TopicRecord(
-        topic=name, at=1, id=ident, leader=ones, replicas=((1,),) * len(racks), isr=(), racks=racks
-    )
-
-
-def lag(name, lags, rate=None):
-    zeros = (0,) * len(lags)
-    return LagRecord(
-        group="g",
-        topic=name,
-        at=2,
-        id="A" * 22,
-        end_kind="stable",
-        committed=zeros,
-        committed_at=zeros,
-        begin=zeros,
-        end=lags,
-        lag=lags,
-        lost=zeros,
-        stale=(),
-        racks=((),) * len(lags),
-        source={},
-        rate=rate,
-    )
 
 
 @pytest.mark.parametrize(
@@ -80,8 +31,8 @@ def lag(name, lags, rate=None):
 )
 def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes, traffic):
     topics = {name: topic(name, ((),) * count) for name, count in (("t", 3), ("u", 2), ("v", 1))}
-    lags = {"t": lag("t", (0, 0), rate=(2.0, 0.25)), "u": lag("u", (0, 0))}
-    group = build({"m": member("m", "t", "u", "v")}, topics, lags, NOTHING, sizes)
+    lags = {"t": lag(0, 0, topic="t", rate=(2.0, 0.25)), "u": lag(0, 0, topic="u")}
+    group = build({"m": member("m", topics=("t", "u", "v"))}, topics, lags, NOTHING, sizes)
     assert group.traffic.tolist() == traffic
 
 
@@ -97,7 +48,7 @@ def moved(wanted, racks, lags, owners):
 def test_arrivals_that_drift_a_little_are_no_reason_to_move(more, moves):
     # Two of four must cross, and do; another pair would cost a little less.
     racks = (("x",),) * 4
-    arrivals = lag("t", (0, 0, 0, 0), rate=(100.0 * more, 100.0 * more, 100.0, 100.0))
+    arrivals = lag(0, 0, 0, 0, topic="t", rate=(100.0 * more, 100.0 * more, 100.0, 100.0))
     weighed = PlanSettings(strategy="optimal", record_bytes={"*": 1.0}, options={"horizon": 0})
     assert moved(weighed, racks, arrivals, "bbaa") == 2 * moves
     counted = PlanSettings(strategy="optimal", options={"horizon": 0})
@@ -112,7 +63,7 @@ def test_arrivals_that_drift_a_little_are_no_reason_to_move(more, moves):
 def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_says_so(
     options, moves
 ):
-    lags = lag("t", (500, 400, 0, 0))
+    lags = lag(500, 400, 0, 0, topic="t")
     wanted = PlanSettings(strategy="optimal", options=options)
     assert moved(wanted, ((),) * 4, lags, "aabb") == moves
-    assert moved(wanted, ((),) * 4, lag("t", (5000, 4000, 0, 0)), "aabb") == 2
+    assert moved(wanted, ((),) * 4, lag(5000, 4000, 0, 0, topic="t"), "aabb") == 2

@@ -8,18 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
+from daemon.control.settings import CooldownSettings
 from daemon.control.snapshot import current_lags, group_lag
 from daemon.inspection.group_view import GroupViews
 from daemon.service.metrics import Metrics
-from levelwind_testing.control.play import (
-    SETTINGS,
-    CooldownSettings,
-    Play,
-    lag,
-    member,
-    skew_trigger,
-    topic,
-)
+from levelwind_testing.control.play import SETTINGS, Play
+from levelwind_testing.records import lag, member, skew_trigger, topic
 
 NEW_ID = "B" * 22
 
@@ -39,7 +33,7 @@ def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
 
     def read(kind, record):
         views.apply(kind, record)
-        play.tell(kind, record)
+        play.receive(kind, record)
 
     def owned(topic_name):
         """Partitions of a topic that member a owns."""
@@ -49,7 +43,7 @@ def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
     def only_owned(topic_name, behind, else_behind, at):
         numbers = owned(topic_name)
         return lag(
-            *(behind if n in numbers else else_behind for n in range(4)), name=topic_name, at=at
+            *(behind if n in numbers else else_behind for n in range(4)), topic=topic_name, at=at
         )
 
     play.start(topic("t"), topic("u"))
@@ -65,9 +59,9 @@ def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
     read("lag", only_owned("t", 300, 100, at=4_000))
     read("lag", only_owned("u", 9_000, 0, at=4_000))
     read("metadata", topic("t"))
-    read("metadata", topic("u", ident=NEW_ID, at=5_000))
+    read("metadata", topic("u", topic_id=NEW_ID, at=5_000))
     play.wait(2)
-    (evaluated,) = play.said("plan.evaluated")
+    (evaluated,) = play.logged("plan.evaluated")
     shown = {
         "decision": evaluated["achieved"],
         "metrics": skew_in_metrics(play),
@@ -78,8 +72,8 @@ def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
 
 
 def test_lag_of_deleted_and_recreated_topics_is_left_out():
-    lags = {name: lag(1, name=name) for name in "tuvw"}
-    topics = {"t": topic("t"), "u": topic("u", ident=NEW_ID)}
+    lags = {name: lag(1, topic=name) for name in "tuvw"}
+    topics = {"t": topic("t"), "u": topic("u", topic_id=NEW_ID)}
     assert sorted(current_lags(lags, topics, {"v"})) == ["t", "w"]
 
 

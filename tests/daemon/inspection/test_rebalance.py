@@ -4,10 +4,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.protocol.records import LagRecord, MemberRecord, OperatorRecord, encode
+from assignors.protocol.records import OperatorRecord, encode
 from daemon.cli.main import main
 from daemon.inspection import rebalance
 from daemon.kafka.topic_reader import read_to_end
+from levelwind_testing.records import lag, member
 
 
 def test_a_user_without_a_name_is_named_by_number(monkeypatch):
@@ -23,39 +24,8 @@ def test_a_user_without_a_name_is_named_by_number(monkeypatch):
 def test_a_word_for_a_group_that_nobody_plans_is_refused_and_one_for_another_is_written(
     topics, client_config
 ):
-    watched = LagRecord(
-        group="watched",
-        topic="t",
-        at=1,
-        id="AAAAAAAAAAAAAAAAAAAAAA",
-        end_kind="stable",
-        committed=(0,),
-        committed_at=(1,),
-        begin=(0,),
-        end=(5,),
-        lag=(5,),
-        lost=(0,),
-        stale=(),
-        racks=((),),
-        source={},
-    )
-    managed = MemberRecord(
-        group="managed",
-        instance="A",
-        incarnation="1",
-        client="c",
-        client_version="1",
-        topics=("t",),
-        rack=None,
-        priority=1,
-        capacity=1.0,
-        state="active",
-        acked_epoch=0,
-        owned={},
-        nack=None,
-        features=(),
-        heartbeat=1,
-    )
+    watched = lag(5, group="watched")
+    managed = member("A", group="managed", state="active")
     producer = Producer(client_config)
     for topic, record in ((topics.lag, watched), (topics.members, managed)):
         key, value = encode(record)

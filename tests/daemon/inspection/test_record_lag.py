@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.protocol.records import LagRecord, encode, encode_key
+from assignors.protocol.records import encode, encode_key
 from daemon.cli.main import main
 from daemon.config.settings import load
 from daemon.inspection.record_lag import (
@@ -16,26 +16,12 @@ from daemon.inspection.record_lag import (
     trace_line,
 )
 from daemon.simulation.trace import read_trace
+from levelwind_testing import records
 
 
 def lag(at, *ends, group="orders", topic="placed"):
-    count = len(ends)
-    return LagRecord(
-        group=group,
-        topic=topic,
-        at=at,
-        id="AAAAAAAAAAAAAAAAAAAAAA",
-        end_kind="stable",
-        committed=ends,
-        committed_at=(at,) * count,
-        begin=(0,) * count,
-        end=ends,
-        lag=(0,) * count,
-        lost=(0,) * count,
-        stale=(),
-        racks=(("a",),) * count,
-        source={},
-    )
+    racks = (("a",),) * len(ends)
+    return records.lag(*(0,) * len(ends), group=group, topic=topic, at=at, ends=ends, racks=racks)
 
 
 def test_a_line_is_what_the_simulation_reads():

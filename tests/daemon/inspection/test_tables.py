@@ -4,8 +4,6 @@ import pytest
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
-    LagRecord,
-    MemberAssignment,
     RackChange,
     RacksEvidence,
     SkewEvidence,
@@ -23,45 +21,21 @@ from daemon.inspection.tables import (
     print_group,
     print_groups,
 )
+from levelwind_testing import records
 
 LONG = "payments." + "settlement-" * 12 + "v2"
 
 
 def lag(group, topic="t", *, behind=(70, 30)):
-    count = len(behind)
-    return LagRecord(
-        group=group,
-        topic=topic,
-        at=1_000,
-        id="AAAAAAAAAAAAAAAAAAAAAA",
-        end_kind="stable",
-        committed=(100,) * count,
-        committed_at=(1_000,) * count,
-        begin=(0,) * count,
-        end=tuple(100 + one for one in behind),
-        lag=behind,
-        lost=(0,) * count,
-        stale=(),
-        racks=(("a", "b"),) * count,
-        source={},
-    )
+    ends = [100 + left for left in behind]
+    racks = (("a", "b"),) * len(behind)
+    return records.lag(*behind, group=group, topic=topic, at=1_000, ends=ends, racks=racks)
 
 
 def owned(group, instance, numbers, *, capacity=1.0):
-    return MemberAssignment(
-        group=group,
-        instance=instance,
-        incarnation="1",
-        planner_epoch=1,
-        group_epoch=1,
-        member_epoch=1,
-        state="active",
-        assigned=ranges.by_topic([("t", number) for number in numbers]),
-        pending={},
-        revoking={},
-        reason="membership",
-        rack="a",
-        capacity=capacity,
+    assigned = ranges.by_topic([("t", number) for number in numbers])
+    return records.assignment(
+        instance, assigned, group=group, rack="a", capacity=capacity, reason="membership"
     )
 
 

@@ -15,13 +15,8 @@ from daemon.service.metrics import (
     Metrics,
     serve,
 )
-from levelwind_testing.control.play import (
-    Play,
-    lag,
-    member,
-    skew_trigger,
-    topic,
-)
+from levelwind_testing.control.play import Play
+from levelwind_testing.records import lag, member, skew_trigger, topic
 
 
 @pytest.fixture
@@ -71,8 +66,8 @@ def test_they_are_served_over_http(metrics):
 
 def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
     owned = ranges.parse(play.owned()["a"])
-    play.tell("lag", lag(*(300 if number in owned else 100 for number in range(4)), at=2_000))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(*(300 if number in owned else 100 for number in range(4)), at=2_000))
+    play.receive("triggers", skew_trigger())
     metrics.show(lambda: play.state)
     found = scrape(metrics)
     assert found["levelwind_leading",] == 1
@@ -85,12 +80,12 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
 
 
 def test_what_goes_away_takes_its_series_along(metrics, play):
-    play.tell("lag", lag(1, 1, 1, 1))
-    play.tell("triggers", skew_trigger())
+    play.receive("lag", lag(1, 1, 1, 1))
+    play.receive("triggers", skew_trigger())
     metrics.show(lambda: play.state)
     assert ("levelwind_trigger_active", "g", "skew") in scrape(metrics)
-    play.tell("triggers", Tombstone(("skew", "g")))
-    play.tell("lag", Tombstone(("lag", "g", "t")))
+    play.receive("triggers", Tombstone(("skew", "g")))
+    play.receive("lag", Tombstone(("lag", "g", "t")))
     found = scrape(metrics)
     assert ("levelwind_trigger_active", "g", "skew") not in found
     assert ("levelwind_group_lag_records", "g") not in found
@@ -173,7 +168,7 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     """A field that is renamed there must not silently stop to count here."""
     play.join(member("c"))
     play.wait(10)
-    for event in (word for word in play.words if isinstance(word, LogEvent)):
+    for event in (entry for entry in play.events if isinstance(entry, LogEvent)):
         metrics.on_log_event(event.event, event.fields)
     found = scrape(metrics)
     assert found["levelwind_decisions_total", "membership", "published"] == 2

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from assignors.problem.inputs import ProblemError
-from assignors.protocol.records import LagRecord, encode
+from assignors.protocol.records import encode
 from daemon.cli.main import main
 from daemon.config.settings import load
 from daemon.simulation.command import rules_of
@@ -16,29 +16,12 @@ from daemon.simulation.trace_replay import (
     replayed,
     uniform_readers,
 )
+from levelwind_testing import records
 from streaming.rules.skew import SkewRule
 
 
-def lag(at, *ends, group="g", topic="t", behind=None, racks=None, **more):
-    count = len(ends)
-    behind = behind or [0] * count
-    return LagRecord(
-        group=group,
-        topic=topic,
-        at=at,
-        id="AAAAAAAAAAAAAAAAAAAAAA",
-        end_kind="stable",
-        committed=tuple(end - left for end, left in zip(ends, behind, strict=True)),
-        committed_at=(at,) * count,
-        begin=(0,) * count,
-        end=ends,
-        lag=tuple(behind),
-        lost=(0,) * count,
-        stale=(),
-        racks=racks or ((),) * count,
-        source={},
-        **more,
-    )
+def lag(at, *ends, behind=None, **more):
+    return records.lag(*(behind or [0] * len(ends)), at=at, ends=ends, **more)
 
 
 def as_line(record):

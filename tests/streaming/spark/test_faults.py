@@ -22,7 +22,7 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from assignors.protocol.records import BrokerRecord, MemberAssignment, OffsetsRecord, TopicRecord
+from assignors.protocol.records import BrokerRecord, MemberAssignment
 from assignors.protocol.topics import partition_for
 from daemon.config.settings import (
     PipelineSection,
@@ -37,6 +37,7 @@ from daemon.pipeline.supervisor import (
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
+from levelwind_testing import records
 from levelwind_testing.pipeline.installation import (
     PARTITIONS,
     Installation,
@@ -378,8 +379,7 @@ def write_input(lw: Installation) -> None:
     begin = now()
 
     def layout(at: int, racks: tuple[tuple[str, ...], ...]) -> None:
-        same = {"leader": (1, 1, 1), "replicas": ((1,),) * 3, "isr": ((1,),) * 3}
-        lw.publish(TopicRecord(topic=TOPIC, at=at, id=topic_id, racks=racks, **same), at=at)
+        lw.publish(records.topic(TOPIC, racks, at=at, topic_id=topic_id), at=at)
 
     layout(begin, (("a",), ("b",), ("c",)))
     for instance, partitions, rack in (("m0", (0, 1), "a"), ("m1", (2,), None)):
@@ -387,10 +387,7 @@ def write_input(lw: Installation) -> None:
     for second in range(1, 120):
         stable = (1000, 1000, 1000) if second < 20 else (1000, 4000, 141)
         at = begin + second * 1000
-        sample = OffsetsRecord(
-            topic=TOPIC, at=at, id=topic_id, begin=(0, 0, 0), stable=stable, high=stable
-        )
-        lw.publish(sample, at=at)
+        lw.publish(records.offsets(TOPIC, stable, at=at, topic_id=topic_id), at=at)
         if second == 60:
             layout(at + 500, (("a",), ("b",), ("a",)))
 
@@ -416,18 +413,6 @@ def commit_all(lw: Installation) -> None:
 def assigned(
     group: str, instance: str, partitions: tuple[int, ...], rack: str | None
 ) -> MemberAssignment:
-    return MemberAssignment(
-        group=group,
-        instance=instance,
-        incarnation="x",
-        planner_epoch=1,
-        group_epoch=1,
-        member_epoch=1,
-        state="active",
-        assigned={TOPIC: partitions},
-        pending={},
-        revoking={},
-        rack=rack,
-        capacity=1.0,
-        reason="",
+    return records.assignment(
+        instance, {TOPIC: partitions}, group=group, incarnation="x", rack=rack
     )

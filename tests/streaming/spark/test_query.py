@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from assignors.protocol.records import MemberAssignment, OffsetsRecord, Tombstone, TopicRecord
+from assignors.protocol.records import MemberAssignment, Tombstone
 from deploy.cluster import Cluster
+from levelwind_testing import records
 from levelwind_testing.pipeline.installation import (
     Installation,
     now,
@@ -308,8 +309,7 @@ def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
     topic_id = str(lw._described(topic).topic_id).translate(str.maketrans("+/", "-_"))
 
     def layout(at: int, racks: tuple[tuple[str, ...], ...]) -> None:
-        same = {"leader": (1, 1, 1), "replicas": ((1,),) * 3, "isr": ((1,),) * 3}
-        lw.publish(TopicRecord(topic=topic, at=at, id=topic_id, racks=racks, **same), at=at)
+        lw.publish(records.topic(topic, racks, at=at, topic_id=topic_id), at=at)
 
     layout(begin, (("a",), ("b",), ("c",)))
     lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"), at=begin)
@@ -317,10 +317,7 @@ def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
     for second in range(1, 40):
         ends = (1000, 1000, 1000) if second < 6 else (1000, 4000, 41)
         at = begin + second * 1000
-        lw.publish(
-            OffsetsRecord(topic=topic, at=at, id=topic_id, begin=(0, 0, 0), stable=ends, high=ends),
-            at=at,
-        )
+        lw.publish(records.offsets(topic, ends, at=at, topic_id=topic_id), at=at)
     # Last, so that its batch finds the group known: the first layout of a group is its baseline.
     layout(begin + 60_000, (("a",), ("b",), ("a",)))
 
@@ -328,18 +325,4 @@ def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
 def assigned(
     group: str, instance: str, partitions: Mapping[str, tuple[int, ...]], rack: str | None = None
 ) -> MemberAssignment:
-    return MemberAssignment(
-        group=group,
-        instance=instance,
-        incarnation="x",
-        planner_epoch=1,
-        group_epoch=1,
-        member_epoch=1,
-        state="active",
-        assigned=partitions,
-        pending={},
-        revoking={},
-        rack=rack,
-        capacity=1.0,
-        reason="",
-    )
+    return records.assignment(instance, partitions, group=group, incarnation="x", rack=rack)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
-    OffsetsRecord,
     PlannedTopic,
     Tombstone,
-    TopicRecord,
 )
+from levelwind_testing import records
 from levelwind_testing.pipeline.local_pipeline import (
     TOPICS,
     LocalPipeline,
@@ -44,15 +43,7 @@ class Story(Log):
     def layout(
         self, at: float, topic: str, racks: Sequence[Sequence[str]], topic_id: bytes = ID
     ) -> None:
-        record = TopicRecord(
-            topic=topic,
-            at=int(at * SECOND),
-            id=name_of(topic_id),
-            leader=(1,) * len(racks),
-            replicas=((1,),) * len(racks),
-            isr=((1,),) * len(racks),
-            racks=tuple(map(tuple, racks)),
-        )
+        record = records.topic(topic, racks, at=int(at * SECOND), topic_id=name_of(topic_id))
         self.ours(TOPICS.metadata, int(at * SECOND), record)
 
     def sample(
@@ -64,13 +55,13 @@ class Story(Log):
         topic_id: bytes = ID,
         commits: tuple[int, ...] | None = None,
     ) -> None:
-        record = OffsetsRecord(
-            topic=topic,
+        record = records.offsets(
+            topic,
+            end,
             at=int(at * SECOND),
-            id=name_of(topic_id),
-            begin=tuple(begin) or (0,) * len(end),
-            stable=tuple(end),
-            high=tuple(e + 7 for e in end),
+            begin=begin,
+            high=[offset + 7 for offset in end],
+            topic_id=name_of(topic_id),
             offsets_topic_ends=commits,
         )
         self.ours(TOPICS.metadata, int(at * SECOND), record)

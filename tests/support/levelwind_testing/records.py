@@ -1,0 +1,143 @@
+"""One builder for each record of levelwind's topics: a valid record of which a test names only what it is about."""
+
+from assignors.protocol.records import (
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OffsetsRecord,
+    OperatorRecord,
+    RackChange,
+    RacksEvidence,
+    SkewEvidence,
+    TopicRecord,
+    TriggerRecord,
+)
+
+TOPIC_ID = "A" * 22
+"""The id of every topic that a test does not recreate."""
+
+
+def topic(name="t", racks=((), (), (), ()), *, at=1000, topic_id=TOPIC_ID):
+    """A topic's layout with one broker; `racks`: of the replicas, by partition."""
+    count = len(racks)
+    return TopicRecord(
+        topic=name,
+        at=at,
+        id=topic_id,
+        leader=(1,) * count,
+        replicas=((1,),) * count,
+        isr=((1,),) * count,
+        racks=tuple(map(tuple, racks)),
+    )
+
+
+def offsets(topic, ends, *, at, begin=None, high=None, topic_id=TOPIC_ID, offsets_topic_ends=None):
+    """A topic's offsets; `ends`: the last stable offset by partition, which is the high watermark too by default."""
+    return OffsetsRecord(
+        topic=topic,
+        at=at,
+        id=topic_id,
+        begin=tuple(begin or (0,) * len(ends)),
+        stable=tuple(ends),
+        high=tuple(high or ends),
+        offsets_topic_ends=offsets_topic_ends,
+    )
+
+
+def lag(*behind, group="g", topic="t", at=2000, ends=None, racks=None, topic_id=TOPIC_ID, **more):
+    """A group's lag in a topic; `behind`: records by partition; `ends`: log ends, by default the same."""
+    count = len(behind)
+    ends = tuple(behind if ends is None else ends)
+    return LagRecord(
+        group=group,
+        topic=topic,
+        at=at,
+        id=topic_id,
+        end_kind="stable",
+        committed=tuple(end - left for end, left in zip(ends, behind, strict=True)),
+        committed_at=(at,) * count,
+        begin=(0,) * count,
+        end=ends,
+        lag=tuple(behind),
+        lost=(0,) * count,
+        stale=(),
+        racks=racks or ((),) * count,
+        source={},
+        **more,
+    )
+
+
+def member(
+    instance,
+    *,
+    group="g",
+    incarnation="i1",
+    topics=("t",),
+    rack=None,
+    state="joining",
+    acked=0,
+    owned=None,
+    heartbeat=0,
+):
+    """A member's announcement; `acked`: the epoch that it acknowledges, `owned`: partitions by topic."""
+    return MemberRecord(
+        group=group,
+        instance=instance,
+        incarnation=incarnation,
+        client="test",
+        client_version="1",
+        topics=tuple(topics),
+        rack=rack,
+        priority=0,
+        capacity=1.0,
+        state=state,
+        acked_epoch=acked,
+        owned=owned or {},
+        nack=None,
+        features=(),
+        heartbeat=heartbeat,
+    )
+
+
+def assignment(
+    instance, assigned, *, group="g", incarnation="i1", rack=None, capacity=1.0, reason=""
+):
+    """The assignment of an active member; `assigned`: partitions by topic."""
+    return MemberAssignment(
+        group=group,
+        instance=instance,
+        incarnation=incarnation,
+        planner_epoch=1,
+        group_epoch=1,
+        member_epoch=1,
+        state="active",
+        assigned=assigned,
+        pending={},
+        revoking={},
+        rack=rack,
+        capacity=capacity,
+        reason=reason,
+    )
+
+
+def request(group="g", *, at=1, reason=""):
+    """An operator's request for a plan."""
+    return OperatorRecord(group=group, at=at, by="me", action="rebalance", reason=reason)
+
+
+def trigger(evidence, *, group="g", at=1, since=None):
+    """An active trigger; `since`: by default it was raised at `at`."""
+    since = at if since is None else since
+    return TriggerRecord(group=group, at=at, since=since, evidence=evidence, source={})
+
+
+def skew_trigger(at=3000, since=2000):
+    """A skew of 2."""
+    evidence = SkewEvidence(skew=2.0, threshold=1.5, lag=100_000, floor=10_000, members={})
+    return trigger(evidence, at=at, since=since)
+
+
+def racks_trigger(at=3000):
+    """Partition 0 of topic t has moved from rack a to rack b."""
+    evidence = RacksEvidence(topics={"t": {0: RackChange(before=("a",), after=("b",))}})
+    return trigger(evidence, at=at)
