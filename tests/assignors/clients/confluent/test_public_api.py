@@ -1,0 +1,58 @@
+"""The public names of the confluent-kafka client, and their documentation."""
+
+import inspect
+
+import pytest
+
+from assignors.clients import confluent
+from assignors.clients.confluent import (
+    ManagedConsumer,
+    NotOwnedError,
+    OwnershipChange,
+    Phase,
+    SettingError,
+    StraySubscriberError,
+)
+
+PUBLIC = (
+    ManagedConsumer,
+    NotOwnedError,
+    OwnershipChange,
+    Phase,
+    SettingError,
+    StraySubscriberError,
+)
+
+
+def test_the_package_exports_exactly_its_public_names():
+    assert sorted(confluent.__all__) == [public.__name__ for public in PUBLIC]
+
+
+@pytest.mark.parametrize("public", PUBLIC)
+def test_each_public_name_is_documented_and_listed_in_the_package(public):
+    first_line = inspect.getdoc(public).splitlines()[0]
+    assert first_line.endswith((".", ";"))
+    assert f"`{public.__name__}`" in confluent.__doc__
+
+
+def test_each_argument_of_a_consumer_is_documented():
+    arguments = [name for name in inspect.signature(ManagedConsumer).parameters if name != "self"]
+    documented = inspect.getdoc(ManagedConsumer).partition("Args:")[2]
+    assert [name for name in arguments if f"\n    {name}: " not in documented] == []
+
+
+def test_each_public_method_of_a_consumer_is_documented():
+    members = inspect.getmembers(ManagedConsumer)
+    public = [(name, member) for name, member in members if not name.startswith("_")]
+    assert len(public) >= 14
+    assert [name for name, member in public if not inspect.getdoc(member)] == []
+
+
+def test_each_phase_is_a_state_of_the_hand_over():
+    assert [phase.value for phase in Phase] == ["joining", "active", "revoking", "lost", "left"]
+
+
+def test_the_errors_are_of_the_kinds_that_applications_catch():
+    assert issubclass(SettingError, ValueError)
+    assert issubclass(NotOwnedError, RuntimeError)
+    assert issubclass(StraySubscriberError, RuntimeError)
