@@ -1,7 +1,8 @@
-"""Random, cut and damaged bytes through every codec that reads somebody else's: each is a value or is refused, in little memory.
+"""Random, cut and damaged bytes through every codec of foreign bytes.
 
-A value, once read, is written and read again: what was let in must be sound. A million inputs in all, from a fixed and a
-fresh seed, which is printed; the quick suite takes twenty thousand.
+Each input must become a value or be refused, in little memory. A value that was read is written and
+read again, so that accepted values are sound. A million inputs in all come from a fixed and a fresh
+seed, which is printed; the quick suite takes twenty thousand.
 """
 
 import resource
@@ -39,12 +40,12 @@ from streaming.errors import UnknownVersion
 
 QUICK, MILLION = 20_000, 1_000_000
 BATCH = 1000
-WATCHED = 25
-"""Of so many inputs one is read under tracemalloc's eyes, which slows it threefold."""
-A_BYTE, AT_ALL = 400, 64 * 1024
-"""Bytes of memory for a byte of input, and for any input."""
-WHOLE_RUN = 256 * 1024
-"""KiB that the process may grow by, whatever comes in."""
+MEASURED_EVERY = 25
+"""One of this many inputs is read under tracemalloc, which slows it threefold."""
+BYTES_PER_INPUT_BYTE, BYTES_PER_INPUT = 400, 64 * 1024
+"""Bytes of memory allowed for each byte of input, and for any input."""
+RUN_KIB = 256 * 1024
+"""KiB by which the process may grow in a whole run."""
 
 
 def damaged(draw, seeds, *, words=False):
@@ -56,9 +57,9 @@ def damaged(draw, seeds, *, words=False):
     return mutated(draw, draw.choice(seeds), words=words)
 
 
-def watched(number, raw, read):
-    """Read it, and now and then look at what that takes."""
-    if number % WATCHED:
+def measured(number, raw, read):
+    """Read the input; measure the memory of every `MEASURED_EVERY`th."""
+    if number % MEASURED_EVERY:
         return read(raw)
     tracemalloc.start()
     try:
@@ -66,7 +67,7 @@ def watched(number, raw, read):
     finally:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert peak <= AT_ALL + A_BYTE * len(raw), (
+        assert peak <= BYTES_PER_INPUT + BYTES_PER_INPUT_BYTE * len(raw), (
             f"{peak} bytes for {raw[:200].hex()} of {len(raw)}"
         )
 
@@ -124,22 +125,24 @@ CODECS = [
     (read_joiner, corpus.SUBSCRIPTIONS, 0.06),
     (read_membership, corpus.GROUPS, 0.15),
 ]
-OF_OFFSETS, OF_RECORDS = 0.3, 0.15
+OFFSETS_SHARE, RECORDS_SHARE = 0.3, 0.15
 
 
 def through_codecs(draw, count):
     for read, seeds, share in CODECS:
         inputs = int(count * share)
-        taken = sum(bool(watched(number, damaged(draw, seeds), read)) for number in range(inputs))
-        assert 0 < taken < inputs
+        accepted = sum(
+            bool(measured(number, damaged(draw, seeds), read)) for number in range(inputs)
+        )
+        assert 0 < accepted < inputs
 
 
 def through_the_offsets_topic(draw, count):
     seeds = [raw for _, raw in corpus.OFFSETS if raw]
     keys = [key for key, _ in corpus.OFFSETS]
-    taken = 0
-    for number in range(int(count * OF_OFFSETS) // BATCH):
-        rows = [draw.choice(corpus.OFFSETS) for _ in range(BATCH)]
+    accepted = 0
+    for number in range(int(count * OFFSETS_SHARE) // BATCH):
+        chosen = [draw.choice(corpus.OFFSETS) for _ in range(BATCH)]
         batch = [
             (
                 None
@@ -149,22 +152,22 @@ def through_the_offsets_topic(draw, count):
                 else damaged(draw, keys),
                 value if value is None or not draw.randrange(9) else damaged(draw, seeds),
             )
-            for key, value in rows
+            for key, value in chosen
         ]
-        read = watched_batch(number, batch)
+        read = measured_batch(number, batch)
         commits = read.commits.row.tolist()
-        told = [*commits, *read.memberships, *read.rejected]
-        assert len(set(told)) == len(told)
-        assert len(told) + sum(read.skipped.values()) == BATCH
+        rows = [*commits, *read.memberships, *read.rejected]
+        assert len(set(rows)) == len(rows)
+        assert len(rows) + sum(read.skipped.values()) == BATCH
         assert set(read.rejected.values()) <= set(offsets_topic.REASONS)
-        taken += len(commits)
-    assert taken
+        accepted += len(commits)
+    assert accepted
 
 
-def watched_batch(number, batch):
+def measured_batch(number, batch):
     columns = [pa.array([row[side] for row in batch], pa.binary()) for side in (0, 1)]
     raw = b"".join(part or b"" for row in batch for part in row)
-    return watched(number, raw, lambda _: offsets_topic.decode(*columns))
+    return measured(number, raw, lambda _: offsets_topic.decode(*columns))
 
 
 def read_record(draw, topic, key, value):
@@ -182,9 +185,9 @@ def read_record(draw, topic, key, value):
     return read
 
 
-def through_our_own_records(draw, count):
-    inputs = int(count * OF_RECORDS)
-    taken = 0
+def through_levelwinds_records(draw, count):
+    inputs = int(count * RECORDS_SHARE)
+    accepted = 0
     values = [value for _, _, value in corpus.RECORDS]
     for number in range(inputs):
         topic, key, value = draw.choice(corpus.RECORDS)
@@ -197,17 +200,17 @@ def through_our_own_records(draw, count):
                 value = draw.choice([None, b"", *values])
             case _:
                 value = damaged(draw, [value], words=True)
-        taken += watched(number, key + (value or b""), read_record(draw, topic, key, value))
-    assert 0 < taken < inputs
+        accepted += measured(number, key + (value or b""), read_record(draw, topic, key, value))
+    assert 0 < accepted < inputs
 
 
 def run(draw, count):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     through_codecs(draw, count)
     through_the_offsets_topic(draw, count)
-    through_our_own_records(draw, count)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < WHOLE_RUN, f"{grown} KiB"
+    through_levelwinds_records(draw, count)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < RUN_KIB, f"{grown_kib} KiB"
 
 
 def seeds(request):

@@ -1,4 +1,4 @@
-"""The planner's ledger, in transcripts."""
+"""Transcripts of the planner's ledger."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
     assert ledger.acknowledge(late) is ledger, "it is from the first move"
 
 
-def test_a_target_that_turns_back_waits_for_the_revocation_all_the_same(moving):
+def test_a_target_that_is_reverted_waits_for_the_revocation_all_the_same(moving):
     ledger, changes = publish(moving.set_target({A: share(P0, P1)}), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {"t": (1,)}, {"t": (1,)}]
     ledger, changes = publish(ledger.acknowledge(announcement(A, 3, P0)), 4)
@@ -144,11 +144,11 @@ def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
         empty.set_target({A: share(P0, P1), B: share(P1)})
 
 
-@pytest.mark.parametrize("said", ["announced", "tombstone"])
-def test_who_leaves_frees_everything_at_once(owned_by_a, said):
+@pytest.mark.parametrize("departure", ["announced", "tombstone"])
+def test_a_leaving_member_frees_everything_at_once(owned_by_a, departure):
     ledger = (
         owned_by_a.acknowledge(announcement(A, 1, state="left"))
-        if said == "announced"
+        if departure == "announced"
         else owned_by_a.leave(A)
     )
     ledger, changes = publish(ledger.set_target({B: share(P0, P1)}), 2)
@@ -157,7 +157,7 @@ def test_who_leaves_frees_everything_at_once(owned_by_a, said):
     assert A not in ledger.holdings
 
 
-def test_who_says_that_it_left_and_owns_something_is_not_believed(owned_by_a):
+def test_a_departure_that_still_owns_partitions_frees_nothing(owned_by_a):
     assert owned_by_a.acknowledge(announcement(A, 1, P0, state="left")) is owned_by_a
 
 
@@ -183,19 +183,19 @@ def test_an_eviction_that_is_not_published_cannot_have_been_read_back(owned_by_a
     assert owned_by_a.eviction_read_back(A, 0.0) is owned_by_a
 
 
-def test_an_evicted_member_that_hears_of_it_and_says_goodbye_frees_everything(owned_by_a):
+def test_an_evicted_member_that_leaves_frees_everything(owned_by_a):
     ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
     ledger, changes = publish(ledger.acknowledge(announcement(A, 1, state="left")), 3)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
-def test_who_is_evicted_gets_nothing_even_if_the_target_says_so(owned_by_a):
+def test_an_evicted_member_gets_nothing_whatever_the_target(owned_by_a):
     ledger = owned_by_a.evict(A)
     assert ledger.set_target({A: share(P0)}).target == {}
     assert ledger.target == {}
 
 
-def test_an_eviction_of_somebody_unknown_is_nothing(empty):
+def test_an_eviction_of_an_unknown_member_changes_nothing(empty):
     assert empty.evict(A) == empty
     assert empty.leave(A) == empty
 
@@ -207,7 +207,7 @@ def test_what_is_revoked_for_too_long_is_overdue(moving):
     assert moving.acknowledge(announcement(A, 2, P0)).overdue(60.0, 60.0) == frozenset()
 
 
-def test_the_records_tell_rack_and_capacity(empty):
+def test_the_records_carry_rack_and_capacity(empty):
     ledger, changes = publish(
         empty.set_target({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
     )
@@ -244,7 +244,7 @@ def test_a_planner_that_starts_takes_in_what_was_announced_meanwhile(moving):
     assert recovered(moving, members=[announcement(A, 1, P0)]).owners() == moving.owners()
 
 
-def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by_a):
+def test_a_planner_that_starts_publishes_evictions_again_and_waits_again(owned_by_a):
     ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
     ledger = recovered(ledger.eviction_read_back(A, 0.0))
     assert ledger.tick(1e9) is ledger
@@ -253,7 +253,7 @@ def test_a_planner_that_starts_publishes_evictions_again_and_waits_anew(owned_by
     assert ledger.eviction_read_back(A, 50.0).wakes_at == 80.0
 
 
-def test_epochs_go_on_after_all_that_was_ever_published_or_acknowledged(moving):
+def test_epochs_continue_above_everything_published_or_acknowledged(moving):
     assert recovered(moving, group_epoch=9).epoch == 9
     assert recovered(moving, members=[announcement(A, 12, P0)]).epoch == 12
     assert (
@@ -265,14 +265,14 @@ def test_epochs_go_on_after_all_that_was_ever_published_or_acknowledged(moving):
 
 
 def test_records_that_contradict_each_other_are_held_by_both(moving):
-    one = moving.holdings[A].published
-    two = replace(one, instance="c")
+    first = moving.holdings[A].published
+    second = replace(first, instance="c")
     ledger = Ledger.recover(
-        group="g", grant=30.0, group_epoch=0, assignments=[one, two], members=[], now=0.0
+        group="g", grant=30.0, group_epoch=0, assignments=[first, second], members=[], now=0.0
     )
     ledger, _ = publish(ledger.set_target({B: share(P0, P1)}), 3)
     ledger, changes = publish(ledger.acknowledge(announcement(A, 3)), 4)
-    assert B not in changes, "the other one still has it"
+    assert B not in changes, "the other member still holds it"
     ledger, changes = publish(ledger.acknowledge(announcement(Incarnation("c", "1"), 4)), 5)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 

@@ -1,4 +1,4 @@
-"""The member's machine, in transcripts."""
+"""Transcripts of the member's state machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMERS = Timers()
 
 
 class MemberTranscript:
-    """A member on a stage: tells it events, keeps the time."""
+    """A member that is sent events, and its clock."""
 
     def __init__(self):
         profile = MemberProfile(
@@ -62,31 +62,31 @@ def announced_state(effect):
 
 
 @pytest.fixture
-def play():
-    play = MemberTranscript()
-    play(ev.Started())
-    return play
+def transcript():
+    transcript = MemberTranscript()
+    transcript(ev.Started())
+    return transcript
 
 
 @pytest.fixture
-def owner(play):
-    """It owns P0 and P1 by epoch 5."""
-    play.assign(5, 0, 1)
-    play(ev.GrantFinished())
-    return play
+def owner(transcript):
+    """A member that owns P0 and P1 as of epoch 5."""
+    transcript.assign(5, 0, 1)
+    transcript(ev.GrantFinished())
+    return transcript
 
 
-def test_who_starts_announces_that_it_joins_and_owns_nothing():
+def test_a_starting_member_announces_that_it_joins_and_owns_nothing():
     (announced,) = MemberTranscript()(ev.Started())
     assert announced_state(announced) == ("joining", 0, ())
     assert announced.record.key == ("m", "g", "i", "one")
 
 
-def test_the_first_assignment_is_acknowledged_then_granted_then_announced(play):
-    announced, grant = play.assign(5, 0, 1)
+def test_the_first_assignment_is_acknowledged_then_granted_then_announced(transcript):
+    announced, grant = transcript.assign(5, 0, 1)
     assert announced_state(announced) == ("active", 5, ())
     assert grant == ev.Grant(frozenset({P0, P1}))
-    (announced,) = play(ev.GrantFinished())
+    (announced,) = transcript(ev.GrantFinished())
     assert announced_state(announced) == ("active", 5, (0, 1))
 
 
@@ -95,7 +95,7 @@ def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_
     assert owner.member.phase is Phase.REVOKING
     (heartbeat,) = owner(ev.Tick(), after=TIMERS.heartbeat)
     assert announced_state(heartbeat) == ("active", 5, (0, 1)), (
-        "until it has stopped it says that it owns it"
+        "the partition is announced as owned until it has stopped"
     )
     announced, grant = owner(ev.RevokeFinished("committed"))
     assert announced_state(announced) == ("active", 6, (1,))
@@ -146,24 +146,24 @@ def test_records_that_come_while_one_is_applied_wait_and_only_the_newest_counts(
     assert grant == ev.Grant(frozenset({P2}))
 
 
-def test_a_revocation_waits_for_the_grant_before_it(play):
-    play.assign(5, 0)
-    assert play.assign(6) == []
-    announced, revoke = play(ev.GrantFinished())
+def test_a_revocation_waits_for_the_grant_before_it(transcript):
+    transcript.assign(5, 0)
+    assert transcript.assign(6) == []
+    announced, revoke = transcript(ev.GrantFinished())
     assert announced_state(announced) == ("active", 5, (0,))
     assert revoke == ev.Revoke(frozenset({P0}))
 
 
-def test_what_is_being_granted_is_owned_already(play):
-    play.assign(5, 0)
-    (heartbeat,) = play(ev.Tick(), after=TIMERS.heartbeat)
+def test_a_partition_that_is_being_granted_is_already_owned(transcript):
+    transcript.assign(5, 0)
+    (heartbeat,) = transcript(ev.Tick(), after=TIMERS.heartbeat)
     assert announced_state(heartbeat) == ("active", 5, (0,))
 
 
-def test_heartbeats_count_and_come_in_time(play):
-    assert play(ev.Tick(), after=TIMERS.heartbeat - 0.1) == []
-    (first,) = play(ev.Tick(), after=0.1)
-    (second,) = play(ev.Tick(), after=TIMERS.heartbeat)
+def test_heartbeats_count_and_come_in_time(transcript):
+    assert transcript(ev.Tick(), after=TIMERS.heartbeat - 0.1) == []
+    (first,) = transcript(ev.Tick(), after=0.1)
+    (second,) = transcript(ev.Tick(), after=TIMERS.heartbeat)
     assert second.record.heartbeat == first.record.heartbeat + 1
 
 
@@ -175,7 +175,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("event", LOSSES)
-def test_who_is_lost_drops_everything_is_silent_and_joins_anew(owner, event):
+def test_a_lost_member_drops_everything_announces_nothing_and_joins_again(owner, event):
     (lose,) = owner(event)
     assert lose.partitions == {P0, P1}
     assert owner.member.phase is Phase.LOST
@@ -189,25 +189,25 @@ def test_who_is_lost_drops_everything_is_silent_and_joins_anew(owner, event):
     assert hello.record.incarnation == "two"
 
 
-def test_who_is_lost_with_a_commit_under_way_does_not_say_that_its_partitions_are_free(owner):
+def test_a_member_lost_with_a_commit_in_flight_announces_no_release(owner):
     owner(ev.PollOverdue())
     (hello,) = owner(ev.LoseFinished("two", no_commit_in_flight=False))
     assert hello.record.incarnation == "two"
 
 
 @pytest.mark.parametrize("outcome", [None, "unknown", "committed"])
-def test_who_is_lost_while_it_gives_something_up_does_not_say_so_either(owner, outcome):
+def test_a_member_lost_during_a_revocation_announces_no_release(owner, outcome):
     owner.assign(6, 1)
     if outcome == "unknown":
         owner(ev.RevokeFinished(outcome))
     owner(ev.AssignmentDeleted())
     if outcome == "committed":
-        assert owner(ev.RevokeFinished(outcome)) == [], "it comes too late"
+        assert owner(ev.RevokeFinished(outcome)) == [], "the outcome comes too late"
     (hello,) = owner(ev.LoseFinished("two", no_commit_in_flight=True))
     assert hello.record.incarnation == "two"
 
 
-def test_who_leaves_gives_up_everything_then_says_so(owner):
+def test_a_leaving_member_gives_up_everything_then_announces_it(owner):
     assert owner(ev.LeaveRequested()) == [ev.Revoke(frozenset({P0, P1}))]
     announced, retire = owner(ev.RevokeFinished("committed"))
     assert announced_state(announced) == ("left", 5, ())
@@ -217,34 +217,34 @@ def test_who_leaves_gives_up_everything_then_says_so(owner):
     assert owner(ev.Tick(), after=100.0) == []
 
 
-def test_who_leaves_waits_out_a_commit_of_unknown_outcome(owner):
+def test_a_leaving_member_waits_out_a_commit_of_unknown_outcome(owner):
     owner(ev.LeaveRequested())
     assert owner(ev.RevokeFinished("unknown")) == []
     announced, _ = owner(ev.Tick(), after=TIMERS.commit)
     assert announced_state(announced) == ("left", 5, ())
 
 
-def test_who_leaves_while_something_is_granted_finishes_that_first(play):
-    play.assign(5, 0)
-    assert play(ev.LeaveRequested()) == []
-    announced, revoke = play(ev.GrantFinished())
+def test_a_leaving_member_finishes_a_grant_first(transcript):
+    transcript.assign(5, 0)
+    assert transcript(ev.LeaveRequested()) == []
+    announced, revoke = transcript(ev.GrantFinished())
     assert announced_state(announced) == ("active", 5, (0,))
     assert revoke == ev.Revoke(frozenset({P0}))
 
 
-def test_who_leaves_takes_up_no_other_record(owner):
+def test_a_leaving_member_applies_no_other_record(owner):
     owner(ev.LeaveRequested())
     assert owner.assign(6, 2) == []
     announced, _ = owner(ev.RevokeFinished("committed"))
     assert announced_state(announced) == ("left", 5, ())
 
 
-def test_who_owns_nothing_leaves_at_once(play):
-    announced, _ = play(ev.LeaveRequested())
+def test_a_member_without_partitions_leaves_at_once(transcript):
+    announced, _ = transcript(ev.LeaveRequested())
     assert announced_state(announced) == ("left", 0, ())
 
 
-def test_who_is_lost_and_leaves_does_not_join_anew(owner):
+def test_a_lost_member_that_leaves_does_not_join_again(owner):
     owner(ev.PollOverdue())
     assert owner(ev.LeaveRequested()) == []
     farewell, _ = owner(ev.LoseFinished("two", no_commit_in_flight=True))

@@ -29,12 +29,12 @@ def topic(cluster, fresh, make_topics):
 
 
 @pytest.fixture
-def consumer(cluster, topic):
-    """Make a consumer for a planner: `consumer(planner, "i0", **settings)`."""
-    made = []
+def make_consumer(cluster, topic):
+    """Make a consumer for a planner: `make_consumer(planner, "i0", **settings)`."""
+    consumers = []
 
     def make(planner, instance, config=None, **options):
-        made.append(
+        consumers.append(
             ManagedConsumer(
                 {
                     "bootstrap.servers": cluster.bootstrap,
@@ -50,11 +50,11 @@ def consumer(cluster, topic):
                 **options,
             )
         )
-        return made[-1]
+        return consumers[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for consumer in consumers:
+        consumer.close()
 
 
 def produce(cluster, topic, records):
@@ -67,8 +67,14 @@ def produce(cluster, topic, records):
 def committed(cluster, group, topic, partitions=6):
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        places = reader.committed([TopicPartition(topic, p) for p in range(partitions)], timeout=10)
-        return {place.partition: place.offset for place in places if place.offset >= 0}
+        topic_partitions = reader.committed(
+            [TopicPartition(topic, p) for p in range(partitions)], timeout=10
+        )
+        return {
+            topic_partition.partition: topic_partition.offset
+            for topic_partition in topic_partitions
+            if topic_partition.offset >= 0
+        }
     finally:
         reader.close()
 
@@ -102,7 +108,7 @@ def work():
 
 
 class Worker(Thread):
-    """An application: polls, notes what it got, until it is told to stop."""
+    """An application that polls and notes what it got, until `stop`."""
 
     def __init__(self, consumer):
         super().__init__(daemon=True)
@@ -141,15 +147,15 @@ def eventually(condition, seconds=40):
 def check_one_owner_at_a_time(journal):
     owner = {}
     for line in journal:
-        place = (line.topic, line.partition)
+        topic_partition = (line.topic, line.partition)
         if line.event == "gained":
-            assert place not in owner, (
-                f"{place} was {owner[place]}'s when {line.instance} gained it"
+            assert topic_partition not in owner, (
+                f"{topic_partition} was {owner[topic_partition]}'s when {line.instance} gained it"
             )
-            owner[place] = line.instance
+            owner[topic_partition] = line.instance
         else:
-            assert owner.pop(place) == line.instance
-    return {place: instance for (_, place), instance in owner.items()}
+            assert owner.pop(topic_partition) == line.instance
+    return {topic_partition: instance for (_, topic_partition), instance in owner.items()}
 
 
 def spread(topic, partitions=6):
@@ -159,14 +165,14 @@ def spread(topic, partitions=6):
 
 
 def test_partitions_move_between_three_members_without_a_record_lost_or_a_second_owner(
-    cluster, topic, plan, consumer, work
+    cluster, topic, plan, make_consumer, work
 ):
     planner, journal = plan(spread(topic)), []
-    workers = [work(consumer(planner, "i0", journal=journal.append))]
+    workers = [work(make_consumer(planner, "i0", journal=journal.append))]
     produce(cluster, topic, [(n % 6, f"a{n}") for n in range(300)])
     eventually(lambda: len(workers[0].seen) >= 300)
-    workers.append(work(consumer(planner, "i1", journal=journal.append)))
-    workers.append(work(consumer(planner, "i2", journal=journal.append)))
+    workers.append(work(make_consumer(planner, "i1", journal=journal.append)))
+    workers.append(work(make_consumer(planner, "i2", journal=journal.append)))
     for batch in range(20):
         produce(cluster, topic, [(n % 6, f"b{batch}.{n}") for n in range(30)])
         time.sleep(0.1)
@@ -191,29 +197,35 @@ def test_partitions_move_between_three_members_without_a_record_lost_or_a_second
         worker.stop()
     assert check_one_owner_at_a_time(journal) == {}
     assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 150)
-    # Each partition in order, and across a hand-over nothing but what was not yet committed comes again.
+    # Across a hand-over, only records that were not yet committed are delivered again.
     again = sum(len(worker.seen) for worker in workers) - len(everything)
     assert again < 50
 
 
-def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(cluster, topic, plan, consumer):
+def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(
+    cluster, topic, plan, make_consumer
+):
     share = {"i0": {(topic, 0)}}
-    planner, journal, held = plan(lambda live: {i: share.get(i, set()) for i in live}), [], Event()
+    planner, journal, released = (
+        plan(lambda live: {i: share.get(i, set()) for i in live}),
+        [],
+        Event(),
+    )
 
     def slow(_consumer, partitions):
         assert partitions
         time.sleep(1.5)
-        held.set()
+        released.set()
 
-    first = consumer(planner, "i0", journal=journal.append, on_revoke=slow)
-    second = consumer(planner, "i1", journal=journal.append)
+    first = make_consumer(planner, "i0", journal=journal.append, on_revoke=slow)
+    second = make_consumer(planner, "i1", journal=journal.append)
     poll_until(first, lambda _: first.assignment())
     share = {"i1": {(topic, 0)}}
     worker = Thread(target=poll_until, args=(first, lambda _: second.assignment()))
     worker.start()
     while not second.assignment():
         second.poll(0.05)
-        assert held.is_set() or not second.assignment()
+        assert released.is_set() or not second.assignment()
     worker.join(40)
     assert [(line.event, line.instance) for line in journal] == [
         ("gained", "i0"),
@@ -223,27 +235,29 @@ def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(cluster, topi
 
 
 def test_a_record_is_committed_once_the_application_came_for_the_next_one(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, make_consumer
 ):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "first"), (0, "second")])
-    one = consumer(planner, "i0")
-    assert poll_until(one, len) == ["first"]
-    one.close()
-    assert committed(cluster, planner.group, topic) == {}, "the first was not known to be processed"
-    two = consumer(planner, "i0")
-    with two:
-        assert poll_until(two, lambda values: len(values) == 2) == ["first", "second"]
+    consumer = make_consumer(planner, "i0")
+    assert poll_until(consumer, len) == ["first"]
+    consumer.close()
+    assert committed(cluster, planner.group, topic) == {}, (
+        "nothing showed that the first was processed"
+    )
+    successor = make_consumer(planner, "i0")
+    with successor:
+        assert poll_until(successor, lambda values: len(values) == 2) == ["first", "second"]
     assert committed(cluster, planner.group, topic) == {0: 2}
 
 
-def test_a_failing_application_gets_its_record_again(cluster, topic, plan, consumer):
+def test_a_failing_application_gets_its_record_again(cluster, topic, plan, make_consumer):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "poison")])
 
     def fail():
-        with consumer(planner, "i0") as one:
-            poll_until(one, len)
+        with make_consumer(planner, "i0") as consumer:
+            poll_until(consumer, len)
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
@@ -252,67 +266,73 @@ def test_a_failing_application_gets_its_record_again(cluster, topic, plan, consu
 
 
 def test_an_application_that_commits_for_itself_may_commit_only_what_it_owns(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, make_consumer
 ):
     planner = plan(lambda live: {"i0": {(topic, 0)}} if live else {})
     produce(cluster, topic, [(0, "a"), (0, "b")])
-    one = consumer(planner, "i0", {"enable.auto.commit": False})
-    poll_until(one, len)
-    one.commit(asynchronous=False)
+    consumer = make_consumer(planner, "i0", {"enable.auto.commit": False})
+    poll_until(consumer, len)
+    consumer.commit(asynchronous=False)
     assert committed(cluster, planner.group, topic) == {0: 1}
     with pytest.raises(NotOwnedError, match=r"\[1\]"):
-        one.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
-    poll_until(one, len)
-    one.close()
+        consumer.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
+    poll_until(consumer, len)
+    consumer.close()
     assert committed(cluster, planner.group, topic) == {0: 1}
     with pytest.raises(RuntimeError, match="closed"):
-        one.poll(0)
+        consumer.poll(0)
 
 
-def test_stored_offsets_are_what_is_committed(cluster, topic, plan, consumer):
+def test_stored_offsets_are_what_is_committed(cluster, topic, plan, make_consumer):
     planner = plan(spread(topic))
     produce(cluster, topic, [(3, n) for n in range(10)])
-    one = consumer(planner, "i0", {"enable.auto.offset.store": False})
-    poll_until(one, lambda values: len(values) == 10)
-    one.store_offsets(offsets=[TopicPartition(topic, 3, 4)])
-    one.close()
+    consumer = make_consumer(planner, "i0", {"enable.auto.offset.store": False})
+    poll_until(consumer, lambda values: len(values) == 10)
+    consumer.store_offsets(offsets=[TopicPartition(topic, 3, 4)])
+    consumer.close()
     assert committed(cluster, planner.group, topic) == {3: 4}
 
 
-def test_a_batch_is_what_was_asked_for(cluster, topic, plan, consumer):
+def test_a_batch_is_what_was_asked_for(cluster, topic, plan, make_consumer):
     planner = plan(spread(topic))
     produce(cluster, topic, [(n % 6, n) for n in range(50)])
-    one = consumer(planner, "i0")
-    poll_until(one, len)
-    assert len(one.consume(40, 20)) == 40
-    assert len(one.consume(40, 1)) == 9
+    consumer = make_consumer(planner, "i0")
+    poll_until(consumer, len)
+    assert len(consumer.consume(40, 20)) == 40
+    assert len(consumer.consume(40, 1)) == 9
 
 
 def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, make_consumer
 ):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "before")])
-    one = consumer(planner, "i0", {"auto.offset.reset": "latest"})
-    poll_until(one, lambda _: one.assignment())
-    one.close()
+    consumer = make_consumer(planner, "i0", {"auto.offset.reset": "latest"})
+    poll_until(consumer, lambda _: consumer.assignment())
+    consumer.close()
     produce(cluster, topic, [(0, "between")])
-    two = consumer(planner, "i0", {"auto.offset.reset": "latest"})
-    assert poll_until(two, len) == ["between"]
+    successor = make_consumer(planner, "i0", {"auto.offset.reset": "latest"})
+    assert poll_until(successor, len) == ["between"]
 
 
 def test_a_killed_member_is_evicted_and_its_successor_under_the_same_name_waits(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, make_consumer
 ):
     planner, journal = plan(spread(topic)), []
     script = f"""
 from assignors.clients.confluent import ManagedConsumer
 from assignors.handover.timers import Timers
-one = ManagedConsumer({{"bootstrap.servers": {cluster.bootstrap!r}, "auto.offset.reset": "earliest"}}, group={planner.group!r},
-    topics=[{topic!r}], instance="i0", prefix={planner.topics.prefix!r}, timers=Timers().scaled(0.25))
+consumer = ManagedConsumer(
+    {{"bootstrap.servers": {cluster.bootstrap!r}, "auto.offset.reset": "earliest"}},
+    group={planner.group!r},
+    topics=[{topic!r}],
+    instance="i0",
+    prefix={planner.topics.prefix!r},
+    timers=Timers().scaled(0.25),
+)
 while True:
-    one.poll(0.1)
-    if len(one.assignment()) == 6:
+    consumer.poll(0.1)
+    if len(consumer.assignment()) == 6:
         print("owner", flush=True)
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
@@ -324,58 +344,62 @@ while True:
         process.wait()
         process.stdout.close()
     produce(cluster, topic, [(2, "later")])
-    one = consumer(planner, "i0", journal=journal.append)
-    assert poll_until(one, len) == ["later"]
-    assert one.incarnation != dead
+    consumer = make_consumer(planner, "i0", journal=journal.append)
+    assert poll_until(consumer, len) == ["later"]
+    assert consumer.incarnation != dead
     read_back = next(at for at in planner.evictions.values())
     assert all(line.at >= read_back + TIMERS.grant for line in journal)
 
 
-def test_a_subscriber_under_the_same_group_is_said_loudly(cluster, topic, plan, consumer, caplog):
+def test_a_subscriber_under_the_same_group_is_logged_as_an_error(
+    cluster, topic, plan, make_consumer, caplog
+):
     planner = plan(spread(topic))
     produce(cluster, topic, [(0, "a"), (0, "b")])
-    one = consumer(planner, "i0", {"auto.commit.interval.ms": 200})
-    poll_until(one, len)
+    consumer = make_consumer(planner, "i0", {"auto.commit.interval.ms": 200})
+    poll_until(consumer, len)
     stray = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": planner.group})
     stray.subscribe([topic])
     try:
         eventually(lambda: stray.poll(0.1) is None and stray.assignment())
         with pytest.raises(StraySubscriberError, match="stop it, or give it a group of its own"):
-            one.commit(asynchronous=False)
+            consumer.commit(asynchronous=False)
         with caplog.at_level(logging.ERROR):
-            poll_until(one, lambda _: "member.commit_refused" in caplog.text)
+            poll_until(consumer, lambda _: "member.commit_refused" in caplog.text)
     finally:
         stray.close()
 
 
-def test_an_application_that_does_not_poll_is_out_and_comes_back(cluster, topic, plan, consumer):
+def test_an_application_that_does_not_poll_loses_its_partitions_and_joins_again(
+    cluster, topic, plan, make_consumer
+):
     planner, lost = plan(spread(topic)), []
-    one = consumer(
+    consumer = make_consumer(
         planner,
         "i0",
         {"max.poll.interval.ms": 1500},
-        on_lost=lambda _, places: lost.append(len(places)),
+        on_lost=lambda _, topic_partitions: lost.append(len(topic_partitions)),
     )
-    poll_until(one, lambda _: one.assignment())
-    life = one.incarnation
+    poll_until(consumer, lambda _: consumer.assignment())
+    former_incarnation = consumer.incarnation
     produce(cluster, topic, [(0, "a")])
-    poll_until(one, len)
-    eventually(lambda: one.phase is Phase.LOST)
+    poll_until(consumer, len)
+    eventually(lambda: consumer.phase is Phase.LOST)
     with pytest.raises(NotOwnedError, match="lost"):
-        one.commit(asynchronous=False)
-    assert poll_until(one, len) == ["a"]
+        consumer.commit(asynchronous=False)
+    assert poll_until(consumer, len) == ["a"]
     assert lost == [6]
-    assert one.incarnation != life
+    assert consumer.incarnation != former_incarnation
 
 
 def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(
-    cluster, topic, plan, consumer
+    cluster, topic, plan, make_consumer
 ):
     planner = plan(spread(topic))
-    one = consumer(planner, "i0")
-    poll_until(one, lambda _: one.assignment())
+    consumer = make_consumer(planner, "i0")
+    poll_until(consumer, lambda _: consumer.assignment())
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    key = f'["m","{planner.group}","i0","{one.incarnation}"]'
+    key = f'["m","{planner.group}","i0","{consumer.incarnation}"]'
     producer.produce(
         planner.topics.assignments,
         key=key,
@@ -388,58 +412,68 @@ def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(
     def nacks(_):
         return [r.nack for r in planner.records if isinstance(r, MemberRecord) and r.nack]
 
-    poll_until(one, nacks)
+    poll_until(consumer, nacks)
     assert (nacks(0)[0].epoch, nacks(0)[0].code) == (77, "unknown-v")
-    assert len(one.assignment()) == 6
+    assert len(consumer.assignment()) == 6
 
 
-def test_a_consumer_that_is_there_before_the_topics_says_so_and_waits(
-    cluster, topic, plan, consumer, make_topics, caplog
+def test_a_consumer_that_starts_before_the_topics_exist_logs_it_and_waits(
+    cluster, topic, plan, make_consumer, make_topics, caplog
 ):
     planner = plan(spread(topic), topics=False)
     produce(cluster, topic, [(0, "a")])
-    one = consumer(planner, "i0")
-    poll_until(one, lambda _: "member.waiting_for_topics" in caplog.text)
-    assert one.phase is Phase.JOINING
+    consumer = make_consumer(planner, "i0")
+    poll_until(consumer, lambda _: "member.waiting_for_topics" in caplog.text)
+    assert consumer.phase is Phase.JOINING
     names = Topics(planner.topics.prefix)
     make_topics({names.members: 2, names.assignments: 2})
     planner.start()
-    assert poll_until(one, len) == ["a"]
+    assert poll_until(consumer, len) == ["a"]
 
 
-def test_a_callback_that_fails_keeps_nobody_from_leaving(cluster, topic, plan, consumer):
+def test_a_failing_callback_does_not_keep_a_member_from_leaving(
+    cluster, topic, plan, make_consumer
+):
     def fail(_consumer, _partitions):
         raise ArithmeticError
 
     planner, journal = plan(spread(topic)), []
     produce(cluster, topic, [(0, "a"), (0, "b")])
-    one = consumer(planner, "i0", on_revoke=fail, journal=journal.append)
-    poll_until(one, lambda values: len(values) == 2)
+    consumer = make_consumer(planner, "i0", on_revoke=fail, journal=journal.append)
+    poll_until(consumer, lambda values: len(values) == 2)
     with pytest.raises(ArithmeticError):
-        one.close()
+        consumer.close()
     assert committed(cluster, planner.group, topic) == {0: 1}
     assert check_one_owner_at_a_time(journal) == {}
     eventually(lambda: not planner.live)
     assert planner.evictions == {}
 
 
-def test_who_has_no_time_to_leave_is_silent_and_evicted(cluster, topic, plan, consumer, caplog):
+def test_a_member_without_time_to_leave_announces_nothing_and_is_evicted(
+    cluster, topic, plan, make_consumer, caplog
+):
     planner = plan(spread(topic))
-    one = consumer(planner, "i0")
-    poll_until(one, lambda _: one.assignment())
-    one.close(timeout=0)
+    consumer = make_consumer(planner, "i0")
+    poll_until(consumer, lambda _: consumer.assignment())
+    consumer.close(timeout=0)
     assert "member.close_timed_out" in caplog.text
-    eventually(lambda: [who.incarnation for who in planner.evictions] == [one.incarnation])
+    eventually(
+        lambda: (
+            [incarnation.incarnation for incarnation in planner.evictions] == [consumer.incarnation]
+        )
+    )
 
 
-def test_a_consumer_can_be_closed_while_it_waits(cluster, topic, plan, consumer):
-    one = consumer(plan(spread(topic), topics=False), "i0")
-    one.poll(0.2)
-    one.close()
-    assert one.assignment() == []
+def test_a_consumer_can_be_closed_while_it_waits(cluster, topic, plan, make_consumer):
+    consumer = make_consumer(plan(spread(topic), topics=False), "i0")
+    consumer.poll(0.2)
+    consumer.close()
+    assert consumer.assignment() == []
 
 
-def test_a_group_is_where_librdkafka_and_java_would_put_it(cluster, fresh, make_topics):
+def test_a_group_has_the_partition_that_librdkafka_and_java_would_give_it(
+    cluster, fresh, make_topics
+):
     name = fresh("placed")
     make_topics({name: 7})
     producer, placed = (

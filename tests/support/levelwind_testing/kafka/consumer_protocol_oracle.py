@@ -1,4 +1,4 @@
-"""Kafka's own codec of subscriptions, assignments and sticky userData, called in the oracle's Java process."""
+"""Kafka's own codec of subscriptions, assignments and userData, in the oracle's Java process."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ Partitions = Mapping[str, Sequence[int]]
 
 
 class Codec:
-    """Bytes in, bytes out; None where Kafka refuses them."""
+    """Kafka's serializers and deserializers."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._jvm = kafka.gateway.jvm
@@ -34,36 +34,43 @@ class Codec:
             "cooperative-sticky": getattr(self._jvm, CONSUMER).CooperativeStickyAssignor,
         }
 
-    def subscription(self, said: ConsumerSubscription, version: int) -> bytes:
-        """What Kafka's client writes for it."""
-        topics = self._list(said.topics)
-        made = self._plugin.Subscription(
+    def subscription(self, value: ConsumerSubscription, version: int) -> bytes:
+        """The bytes that Kafka's client writes for a subscription."""
+        topics = self._list(value.topics)
+        result = self._plugin.Subscription(
             topics,
-            None if said.user_data is None else self._wrap(said.user_data),
-            self._partitions(said.owned),
-            said.generation,
-            self._none() if said.rack is None else self._of(said.rack),
+            None if value.user_data is None else self._wrap(value.user_data),
+            self._partitions(value.owned),
+            value.generation,
+            self._none() if value.rack is None else self._of(value.rack),
         )
-        return bytes(self._protocol.serializeSubscription(made, version).array())
+        return bytes(self._protocol.serializeSubscription(result, version).array())
 
-    def assignment(self, said: ConsumerAssignment, version: int) -> bytes:
-        made = self._plugin.Assignment(
-            self._partitions(said.partitions),
-            None if said.user_data is None else self._wrap(said.user_data),
+    def assignment(self, value: ConsumerAssignment, version: int) -> bytes:
+        result = self._plugin.Assignment(
+            self._partitions(value.partitions),
+            None if value.user_data is None else self._wrap(value.user_data),
         )
-        return bytes(self._protocol.serializeAssignment(made, version).array())
+        return bytes(self._protocol.serializeAssignment(result, version).array())
 
-    def again(self, kind: str, raw: bytes, version: int) -> bytes | None:
-        """Read by Kafka and written by it, in a version that holds all it has."""
-        read = getattr(self._protocol, f"deserialize{kind}")
-        write = getattr(self._protocol, f"serialize{kind}")
+    def rewritten(
+        self,
+        raw: bytes,
+        version: int,
+        *,
+        kind: type[ConsumerSubscription] | type[ConsumerAssignment],
+    ) -> bytes | None:
+        """The bytes after Kafka has read and written them; None where Kafka refuses them."""
+        name = "Subscription" if kind is ConsumerSubscription else "Assignment"
+        read = getattr(self._protocol, f"deserialize{name}")
+        write = getattr(self._protocol, f"serialize{name}")
         try:
             return bytes(write(read(self._wrap(raw)), version).array())
         except Py4JJavaError:
             return None
 
     def user_data(self, strategy: str, held: Partitions, generation: int) -> bytes:
-        """What the assignor says at the next join after it was given this."""
+        """The userData that the assignor sends at the next join after this assignment."""
         assignor = self._assignors[strategy]()
         assignor.onAssignment(
             self._plugin.Assignment(self._partitions(held)),
@@ -72,7 +79,7 @@ class Codec:
         return bytes(assignor.subscriptionUserData(self._jvm.java.util.HashSet()).array())
 
     def member_data(self, strategy: str, raw: bytes) -> str:
-        """What the assignor makes of a subscription's bytes: its MemberData, as text."""
+        """The MemberData that the assignor reads from a subscription's bytes, as text."""
         assignor = self._assignors[strategy]()
         subscription = self._protocol.deserializeSubscription(self._wrap(raw))
         kinds = self._new_array(self._jvm.java.lang.Class, 1)
@@ -90,13 +97,13 @@ class Codec:
         return " ".join(fields)
 
     def _list(self, items: Sequence[Any]) -> Any:
-        made = self._jvm.java.util.ArrayList()
+        result = self._jvm.java.util.ArrayList()
         for item in items:
-            made.add(item)
-        return made
+            result.add(item)
+        return result
 
     def _partitions(self, partitions: Partitions) -> Any:
-        made = self._jvm.org.apache.kafka.common.TopicPartition
+        result = self._jvm.org.apache.kafka.common.TopicPartition
         return self._list(
-            [made(topic, number) for topic in partitions for number in partitions[topic]]
+            [result(topic, number) for topic in partitions for number in partitions[topic]]
         )

@@ -1,7 +1,7 @@
 """The assignors of Kafka's group coordinator (KIP-848), called in the oracle's Java process.
 
-Building a metadata image costs a call for each partition, so one image with some topics of every size serves all problems:
-each topic of a problem stands for one of its size.
+Building a metadata image costs a call for each partition, so one image with some topics of every
+size serves all problems: each topic of a problem is represented by a topic of its size.
 """
 
 import re
@@ -14,7 +14,7 @@ from assignors.problem.inputs import (
 )
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
-SIZES, OF_EACH = 12, 8
+MAX_PARTITIONS, TOPICS_PER_SIZE = 12, 8
 PACKAGE = "org.apache.kafka.coordinator.group"
 
 
@@ -38,8 +38,8 @@ class Coordinator:
         delta = getattr(self._apache.image, "MetadataDelta$Builder")().build()
         records = self._apache.common.metadata
         leader = self._java.Collections.singletonList(0)
-        for size in range(1, SIZES + 1):
-            for number in range(OF_EACH):
+        for size in range(1, MAX_PARTITIONS + 1):
+            for number in range(TOPICS_PER_SIZE):
                 uuid = self._apache.common.Uuid(size, number + 1)
                 self._topics[size, number] = uuid
                 delta.replay(records.TopicRecord().setName(f"t{size}-{number}").setTopicId(uuid))
@@ -53,16 +53,18 @@ class Coordinator:
     def assign(
         self, strategy: str, topics: Mapping[str, Topic], members: Sequence[Member]
     ) -> dict[str, dict[str, list[int]]]:
-        """Kafka's answer, by names; topics without partitions do not exist there."""
+        """Kafka's assignment by names; topics without partitions are left out."""
         uuids, names = self._stand_ins(topics)
         specs = self._java.HashMap()
         owners: dict[str, Any] = {}
-        wishes = set()
+        subscriptions = set()
         for member in members:
-            wish = frozenset(uuids if member.topics == "*" else uuids.keys() & set(member.topics))
-            wishes.add(wish)
+            subscription = frozenset(
+                uuids if member.topics == "*" else uuids.keys() & set(member.topics)
+            )
+            subscriptions.add(subscription)
             subscribed = self._java.HashSet()
-            for topic in wish:
+            for topic in subscription:
                 subscribed.add(uuids[topic])
             held = self._held(member, uuids, owners)
             specs.put(member.id, self._spec(member, subscribed, held))
@@ -70,7 +72,7 @@ class Coordinator:
         inverted = self._java.HashMap()
         for topic, by_partition in owners.items():
             inverted.put(uuids[topic], by_partition)
-        kind = kinds.HOMOGENEOUS if len(wishes) == 1 else kinds.HETEROGENEOUS
+        kind = kinds.HOMOGENEOUS if len(subscriptions) == 1 else kinds.HETEROGENEOUS
         group = self._group.modern.GroupSpecImpl(specs, kind, inverted)
         return named(
             self._assignors[strategy].assign(group, self._describer).toString(), names, members
@@ -111,13 +113,17 @@ class Coordinator:
 def named(
     text: str, names: Mapping[str, str], members: Sequence[Member]
 ) -> dict[str, dict[str, list[int]]]:
-    """`{m=MemberAssignment(partitions={uuid=[0, 1], uuid=RangeSet(from=0 (inclusive), to=2 (exclusive))}), ...}`."""
+    """Parse an assignment, by member and topic.
+
+    Its text is `{m=MemberAssignment(partitions={uuid=[0, 1],
+    uuid=RangeSet(from=0 (inclusive), to=2 (exclusive))}), ...}`.
+    """
     answer: dict[str, dict[str, list[int]]] = {member.id: {} for member in members}
-    one = (
+    entry_pattern = (
         r"([\w-]{22})=(?:\[([^]]*)\]|RangeSet\(from=(\d+) \(inclusive\), to=(\d+) \(exclusive\)\))"
     )
     for member, listed in re.findall(r"(\w+)=MemberAssignment\(partitions=\{(.*?)\}\)", text):
-        for uuid, numbers, first, end in re.findall(one, listed):
+        for uuid, numbers, first, end in re.findall(entry_pattern, listed):
             partitions = (
                 range(int(first), int(end)) if end else map(int, filter(None, numbers.split(", ")))
             )

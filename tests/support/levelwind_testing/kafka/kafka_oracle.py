@@ -1,7 +1,7 @@
-"""Kafka's own assignor classes, called in a Java process: what they say is what Kafka does.
+"""Kafka's own assignor classes, called in a Java process.
 
-Problems go in as bytes of Kafka's wire (a metadata response, a subscription for each member), so that a group costs a
-handful of calls, and come back as the text of the answer.
+Problems are passed as bytes of Kafka's protocol (a metadata response, a subscription for each
+member), so that a group costs a handful of calls; the answers come back as text.
 """
 
 import os
@@ -62,25 +62,27 @@ class Kafka:
 
     def close(self) -> None:
         self.gateway.shutdown()
-        self.process.stdin.close()  # what it lives by: see die_on_exit
+        self.process.stdin.close()  # ends the process: see die_on_exit
         self.process.wait(30)
 
     def assign(
         self, strategy: str, topics: Mapping[str, Topic], members: Sequence[Member]
     ) -> dict[str, dict[str, list[int]]]:
-        """Kafka's answer, by names."""
+        """Kafka's assignment by names."""
         answer = self.call(strategy, *self.prepared(strategy, topics, members))
         return named(answer.toString(), members)
 
     def prepared(
         self, strategy: str, topics: Mapping[str, Topic], members: Sequence[Member]
     ) -> tuple[Any, Any]:
-        """The Cluster and the GroupSubscription of a problem, in the Java process."""
+        """The Cluster and the GroupSubscription of a problem, as objects of the Java process."""
         everything = sorted(topics)
         subscriptions = self.gateway.jvm.java.util.HashMap()
         for member in members:
-            wish = everything if member.topics == "*" else list(member.topics)
-            subscription = self._subscription(self._wrap(subscribed(member, wish, strategy)))
+            subscription_topics = everything if member.topics == "*" else list(member.topics)
+            subscription = self._subscription(
+                self._wrap(subscribed(member, subscription_topics, strategy))
+            )
             if member.instance_id is not None:
                 subscription.setGroupInstanceId(self._of(member.instance_id))
             subscriptions.put(member.id, subscription)
@@ -88,12 +90,12 @@ class Kafka:
         return response.buildCluster(), self._group(subscriptions)
 
     def call(self, strategy: str, cluster: Any, group: Any) -> Any:
-        """The assignor alone: what a benchmark measures."""
+        """Run the assignor alone, which is what a benchmark measures."""
         return self._assignors[strategy].assign(cluster, group)
 
 
 def named(text: str, members: Sequence[Member]) -> dict[str, dict[str, list[int]]]:
-    """`{m0=Assignment(partitions=[t0-0, t0-1]), ...}` as members, topics and partitions, ascending."""
+    """Parse `{m0=Assignment(partitions=[t0-0, t0-1]), ...}`: ascending partitions by member and topic."""
     names: dict[str, dict[str, list[int]]] = {member.id: {} for member in members}
     for member, listed in re.findall(r"([\w-]+)=Assignment\(partitions=\[([^]]*)\]", text):
         by_topic: dict[str, list[int]] = defaultdict(list)
@@ -121,8 +123,8 @@ def owned_bytes(owned: Mapping[str, Sequence[int]]) -> bytes:
     )
 
 
-def subscribed(member: Member, wish: Sequence[str], strategy: str) -> bytes:
-    """ConsumerProtocolSubscription v3; for `sticky` the claims stand in StickyAssignorUserData v1."""
+def subscribed(member: Member, subscription_topics: Sequence[str], strategy: str) -> bytes:
+    """ConsumerProtocolSubscription v3; `sticky` has its claims in StickyAssignorUserData v1."""
     user_data = pack(">i", -1)
     if strategy == "sticky" and member.owned is not None:
         content = owned_bytes(member.owned) + pack(">i", member.generation)
@@ -131,7 +133,7 @@ def subscribed(member: Member, wish: Sequence[str], strategy: str) -> bytes:
         user_data = pack(">ii", 4, member.generation)
     return (
         pack(">h", 3)
-        + array([string(topic) for topic in wish])
+        + array([string(topic) for topic in subscription_topics])
         + user_data
         + owned_bytes(member.owned or {})
         + pack(">i", member.generation)
@@ -140,7 +142,7 @@ def subscribed(member: Member, wish: Sequence[str], strategy: str) -> bytes:
 
 
 def metadata(topics: Mapping[str, Topic]) -> bytes:
-    """MetadataResponse v1 of a cluster with a broker for each rack and one without."""
+    """MetadataResponse v1 of a cluster with a broker for each rack, and one without a rack."""
     racks = sorted(
         {rack for topic in topics.values() for racks in topic.replica_racks or () for rack in racks}
     )

@@ -1,4 +1,4 @@
-"""One request that no client sends any more: a commit that expires, as old clients wrote them (OffsetCommit version 2)."""
+"""A commit that expires, as old clients sent it: OffsetCommit version 2."""
 
 import socket
 import struct
@@ -13,7 +13,7 @@ def _string(text: str) -> bytes:
 def commit_that_expires(
     bootstrap: str, group: str, topic: str, partition: int, offset: int, retention: int
 ) -> None:
-    """Commit for so many milliseconds; to whichever broker coordinates the group."""
+    """Commit an offset for `retention` milliseconds, at the broker that coordinates the group."""
     head = struct.pack(">hhi", 8, 2, 1) + _string("truth")
     body = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">q", retention)
     body += struct.pack(">i", 1) + _string(topic)

@@ -1,7 +1,7 @@
-"""Moves replicas of real brokers, as their own tool does: AlterPartitionReassignments, which librdkafka does not have.
+"""Moves replicas of real brokers with AlterPartitionReassignments, which librdkafka lacks.
 
-The tool is in a jar of its own that nothing else of ours needs, so the request is spoken here: header 2 and body 0 of the
-protocol, to any broker, which hands it on to the controller.
+Kafka's own tool for it is in a jar that nothing else here needs, so this module writes the request
+itself: header version 2 and body version 0, to any broker, which forwards it to the controller.
 """
 
 import socket
@@ -19,7 +19,7 @@ NO_TAGS = b"\0"
 def reassign(
     bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]], *, within: float = 60.0
 ) -> None:
-    """Give each partition named the replicas named, the preferred leader first, and wait until they are there."""
+    """Assign replicas to partitions, the preferred leader first, and wait until they are in sync."""
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=within) as connection:
         request = _request(topic, placement)
@@ -55,7 +55,7 @@ def _request(topic: str, placement: Mapping[int, Sequence[int]]) -> bytes:
 
 
 def _count(number: int) -> bytes:
-    """A compact length: one more, so that null has a place, as an unsigned varint."""
+    """A compact length as an unsigned varint: one more, since 0 is null."""
     number += 1
     encoded = b""
     while number > 0x7F:
@@ -65,11 +65,11 @@ def _count(number: int) -> bytes:
 
 
 def _check(answer: bytes, topic: str, partitions: int) -> None:
-    # correlation id, tags, throttle time, error: 0; a null message; one topic of this name with so many partitions, …
+    # Correlation id, tags, throttle time, error 0, a null message, one topic with its partitions,
     head = struct.pack(">i", 1) + NO_TAGS + struct.pack(">ih", 0, 0) + b"\0"
     body = _count(1) + _count(len(topic)) + topic.encode() + _count(partitions)
     assert answer.startswith(head + body), f"refused: {answer!r}"
-    # … each with its number, error 0, a null message and no tags.
+    # each with its number, error 0, a null message and no tags.
     rest = answer[len(head + body) : len(head + body) + 8 * partitions]
     errors = [struct.unpack(">ihbb", rest[at : at + 8])[1:] for at in range(0, 8 * partitions, 8)]
     assert errors == [(0, 0, 0)] * partitions, f"refused: {answer!r}"
@@ -77,7 +77,7 @@ def _check(answer: bytes, topic: str, partitions: int) -> None:
 
 def _placed(admin: AdminClient, topic: str, placement: Mapping[int, Sequence[int]]) -> bool:
     described = admin.describe_topics(TopicCollection([topic]))[topic].result()
-    now = {one.id: one for one in described.partitions}
+    now = {partition.id: partition for partition in described.partitions}
     return all(
         [node.id for node in now[number].replicas] == list(replicas)
         and {node.id for node in now[number].isr} == set(replicas)
