@@ -1,4 +1,4 @@
-"""From JoinGroup to a problem, and from the answer to SyncGroup: what a plug-in of a client has to do."""
+"""From JoinGroup to a problem, and from the answer to SyncGroup, as a client's plug-in does it."""
 
 import logging
 
@@ -27,24 +27,24 @@ from assignors.strategies.vote import InconsistentGroupProtocolError
 TOPICS = {"t0": Topic(partitions=4), "t1": Topic(partitions=2)}
 
 
-def joiner(name, strategy, *args, instance_id=None, **said):
+def joiner(name, strategy, *args, instance_id=None, **join_options):
     return Joiner(
         id=name,
         instance_id=instance_id,
-        offers={strategy: join_subscription(strategy, *args, **said).encode()},
+        offers={strategy: join_subscription(strategy, *args, **join_options).encode()},
     )
 
 
-def one(strategy, subscription, version=3):
+def read_member(strategy, subscription, version=3):
     _, (member,) = read_members([Joiner(id="m", offers={strategy: subscription.encode(version)})])
     return member
 
 
-def test_a_member_is_what_it_said_when_it_joined():
-    said = joiner(
+def test_a_member_is_read_from_its_join_request():
+    join_options = joiner(
         "m", "uniform", ["t1", "t0"], owned={"t0": (1, 3)}, generation=7, rack="a", instance_id="i"
     )
-    assert read_members([said]) == (
+    assert read_members([join_options]) == (
         "uniform",
         [
             Member(
@@ -72,13 +72,17 @@ def test_the_group_takes_the_strategy_that_all_offer_and_most_prefer():
 
 
 def test_claims_of_sticky_come_from_user_data_alone():
-    said = StickyUserData(held={"t0": (2,)}, generation=5).encode()
-    member = one(
+    join_options = StickyUserData(held={"t0": (2,)}, generation=5).encode()
+    member = read_member(
         "sticky",
-        ConsumerSubscription(topics=("t0",), user_data=said, owned={"t0": (0,)}, generation=9),
+        ConsumerSubscription(
+            topics=("t0",), user_data=join_options, owned={"t0": (0,)}, generation=9
+        ),
     )
     assert (member.owned, member.generation) == ({"t0": (2,)}, 5)
-    nothing = one("sticky", ConsumerSubscription(topics=("t0",), owned={"t0": (0,)}, generation=9))
+    nothing = read_member(
+        "sticky", ConsumerSubscription(topics=("t0",), owned={"t0": (0,)}, generation=9)
+    )
     assert (nothing.owned, nothing.generation) == (None, -1)
     assert join_subscription("sticky", ["t0"], owned={"t0": (1,)}).owned == {}
     assert join_subscription("sticky", ["t0"]).user_data is None
@@ -88,53 +92,53 @@ def test_claims_of_sticky_come_from_user_data_alone():
 def test_cooperative_sticky_finds_its_generation_in_user_data_where_the_subscription_is_too_old(
     version, generation
 ):
-    said = ConsumerSubscription(
+    join_options = ConsumerSubscription(
         topics=("t0",), user_data=b"\0\0\0\5", owned={"t0": (0,)}, generation=9
     )
-    member = one("cooperative-sticky", said, version)
+    member = read_member("cooperative-sticky", join_options, version)
     assert (member.owned, member.generation) == ({"t0": (0,)}, generation)
     assert join_subscription("cooperative-sticky", ["t0"], generation=5).user_data == b"\0\0\0\5"
 
 
-def test_claims_in_user_data_that_cannot_be_read_are_none_and_logged(caplog):
+def test_unreadable_claims_in_user_data_count_as_none_and_are_logged(caplog):
     broken = ConsumerSubscription(topics=("t0",), user_data=b"?", owned={"t0": (0,)})
     with caplog.at_level(logging.WARNING):
-        sticky = one("sticky", broken)
-        cooperative = one("cooperative-sticky", broken)
+        sticky = read_member("sticky", broken)
+        cooperative = read_member("cooperative-sticky", broken)
     assert (sticky.owned, sticky.generation) == (None, -1)
     assert (cooperative.owned, cooperative.generation) == ({"t0": (0,)}, -1)
     assert caplog.text.count("userData of member m cannot be read") == 2
 
 
-def test_who_never_had_an_assignment_is_told_from_who_had_an_empty_one():
-    assert one("lag-global", ConsumerSubscription(topics=("t0",))).owned is None
-    assert one("lag-global", ConsumerSubscription(topics=("t0",), generation=0)).owned == {}
+def test_no_assignment_yet_differs_from_an_empty_assignment():
+    assert read_member("lag-global", ConsumerSubscription(topics=("t0",))).owned is None
+    assert read_member("lag-global", ConsumerSubscription(topics=("t0",), generation=0)).owned == {}
 
 
-def test_failover_reads_the_priority_and_takes_the_highest_for_who_gives_none():
+def test_failover_reads_the_priority_and_takes_the_highest_without_one():
     group = [
         joiner("a", "failover", ["t0"], priority=3),
         joiner("b", "failover", ["t0"], priority=10),
         joiner("c", "failover", ["t0"], priority=-1),
     ]
-    name, people = read_members(group)
-    problem = Group.build(TOPICS, people)
-    assert [member.priority for member in people] == [3, 10, -1]
+    name, members = read_members(group)
+    problem = Group.build(TOPICS, members)
+    assert [member.priority for member in members] == [3, 10, -1]
     assert STRATEGIES[name](problem).to_names(problem)["b"] == {"t0": [0, 1, 2, 3]}
-    assert one("failover", ConsumerSubscription(topics=("t0",))).priority == 2**31 - 1
+    assert read_member("failover", ConsumerSubscription(topics=("t0",))).priority == 2**31 - 1
     assert (
-        one("range", ConsumerSubscription(topics=("t0",), user_data=b"\0\0\0\1")).priority
+        read_member("range", ConsumerSubscription(topics=("t0",), user_data=b"\0\0\0\1")).priority
         == 2**31 - 1
     )
 
 
-def test_a_client_that_says_v1_and_leaves_the_owned_partitions_out_is_read_as_v0():
+def test_a_client_that_writes_v1_and_leaves_the_owned_partitions_out_is_read_as_v0():
     raw = b"\0\1" + ConsumerSubscription(topics=("t0",)).encode(0)[2:]
     _, (member,) = read_members([Joiner(id="kafka-go", offers={"range": raw})])
     assert (member.topics, member.owned) == (("t0",), None)
 
 
-def test_whose_subscription_is_wrong_is_named():
+def test_an_error_names_the_member_with_the_wrong_subscription():
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
@@ -153,7 +157,7 @@ def test_whose_subscription_is_wrong_is_named():
     with pytest.raises(
         ProblemError, match="member 'm': its subscription cannot be read: truncated"
     ):
-        one("failover", ConsumerSubscription(topics=("t0",), user_data=b"10"))
+        read_member("failover", ConsumerSubscription(topics=("t0",), user_data=b"10"))
     with pytest.raises(ProblemError, match="member 'm': does not offer 'lag' but range, sticky"):
         read_members([Joiner(id="m", offers={"range": b"", "sticky": b""})], "lag")
 
@@ -162,8 +166,8 @@ def test_a_round_of_a_cooperative_group_withholds_until_its_owner_gave_up():
     topics = {"t0": Topic(partitions=2)}
 
     def round_of(*group):
-        name, people = read_members(group)
-        problem = Group.build(topics, people)
+        name, members = read_members(group)
+        problem = Group.build(topics, members)
         return {
             member: dict(ConsumerAssignment.decode(raw).partitions)
             for member, raw in sync_assignments(problem, STRATEGIES[name](problem)).items()

@@ -1,8 +1,9 @@
-"""Many members and a planner over a modelled log, interleaved at random: both sides' safety and progress.
+"""Safety and progress of many members and a planner, interleaved at random over a modelled log.
 
-The log keeps the last record of each key, as compaction does. Every process reads it with a delay of its own; a live
-member's delay stays below `hold`, which is what its lease will see to. Processes crash, restart, join and leave, the planner
-crashes and recovers, acknowledgements come late, commits of unknown outcome arrive late.
+The log keeps the last record of each key, as compaction does. Every process reads it with its own
+delay; a live member's delay stays below `hold`, which its lease will ensure. Processes crash,
+restart, join and leave, the planner crashes and recovers, acknowledgements come late, and commits
+of unknown outcome arrive late.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Log:
 
 @dataclass
 class Process:
-    """A consumer process: the machine, and a shell that performs its orders some time later."""
+    """A consumer process: the state machine, and a shell that carries out its orders later."""
 
     member: MemberMachine
     position: int
@@ -52,7 +53,7 @@ class Process:
 
 @dataclass
 class Planner:
-    """The least control that there can be: it spreads what there is over the members that it hears."""
+    """A minimal control, which spreads the partitions over the live members."""
 
     ledger: Ledger
     epoch: int
@@ -75,7 +76,7 @@ class SimulatedGroup:
         self.commits = []  # (arrives at, instance, incarnation, partitions)
         self.planner_epoch = 0
         self.planner = None
-        self.epochs = []  # the last one is what the group's own record says
+        self.epochs = []  # the last is that of the group's own record
 
     # Members
 
@@ -239,7 +240,7 @@ class SimulatedGroup:
         for change in changes:
             removed = isinstance(change, Tombstone)
             self.assignments.append(self.now, change.key, None if removed else change)
-            if removed:  # the planner clears up after the dead
+            if removed:  # the planner removes the announcement, too
                 self.members.append(self.now, change.key, None)
         self.check_records(ledger)
 
@@ -283,7 +284,10 @@ class SimulatedGroup:
             self.check()
 
     def keep_lease(self, process):
-        """What is on the log longer than `hold` has been read and acted upon, or the process would have stopped."""
+        """Read and carry out everything that is on the log for longer than `hold`.
+
+        A process that had not done so would have lost its lease.
+        """
         limit = self.now - TIMERS.hold + 1.0
         while (
             process.position < len(self.assignments.entries)

@@ -45,8 +45,30 @@ def test_a_text_is_read_only_if_it_is_the_one_that_would_be_written(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["-", "1-", "-1", "1-1", "2-1", "1,1", "2,1", "1,2", "0-2,3", "01", "1,", ",1", " 1", "+1", "1_0", "٣", "²", "1-2-3", "a", "2147483648", "9" * 5000],
-)  # fmt: skip
+    [
+        "-",
+        "1-",
+        "-1",
+        "1-1",
+        "2-1",
+        "1,1",
+        "2,1",
+        "1,2",
+        "0-2,3",
+        "01",
+        "1,",
+        ",1",
+        " 1",
+        "+1",
+        "1_0",
+        "٣",
+        "²",
+        "1-2-3",
+        "a",
+        "2147483648",
+        "9" * 5000,
+    ],
+)
 def test_anything_else_is_refused(text):
     with pytest.raises(WireError):
         ranges.parse(text)

@@ -1,4 +1,4 @@
-"""The records of our topics: their bytes, their schemas, and what is refused."""
+"""Records of levelwind's topics: their bytes, their schemas, and what is refused."""
 
 import dataclasses
 import json
@@ -90,9 +90,9 @@ def lag_records(draw):
         local=st.none() | st.booleans(),
     )
     optional = ["rate", "velocity", "seconds", "end_read_at", "data_end", "owner", "local"]
-    said = draw(st.sets(st.sampled_from(optional)))
+    chosen = draw(st.sets(st.sampled_from(optional)))
     lists = {
-        field: values for field, values in lists.items() if field in said or field not in optional
+        field: values for field, values in lists.items() if field in chosen or field not in optional
     }
     return r.LagRecord(
         group=draw(name),
@@ -103,7 +103,7 @@ def lag_records(draw):
         stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         seconds_lower_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         source=draw(source),
-        members=draw(st.tuples(name, name)) if "owner" in said else (),
+        members=draw(st.tuples(name, name)) if "owner" in chosen else (),
         **lists,
     )
 
@@ -254,7 +254,7 @@ RECORDS = {
         r.OperatorRecord, group=name, at=whole, by=text, action=st.just("rebalance"), reason=text
     ),
 }
-LATER = {
+OPTIONAL = {
     r.LagRecord: (
         "rate",
         "velocity",
@@ -269,7 +269,7 @@ LATER = {
     r.OffsetsRecord: ("data_end", "offsets_topic_ends"),
     r.GroupRecord: ("certificate",),
 }
-"""Fields that records of an earlier day lack."""
+"""Fields that a record may lack."""
 each = pytest.mark.parametrize(
     ("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part)
 )
@@ -309,13 +309,13 @@ def test_a_record_fits_its_schema(topic, kind, data):
 @each
 @settings(max_examples=30)
 @given(data=st.data())
-def test_schema_and_codec_want_the_same_fields(topic, kind, data):
+def test_schema_and_codec_require_the_same_fields(topic, kind, data):
     schema = schemas.load(kind.KIND)
     key, value = r.encode(data.draw(RECORDS[topic, kind]))
     fields = json.loads(value)
     required = set(schema["required"])
     assert required <= set(fields) <= set(schema["properties"])
-    assert required == set(schema["properties"]) - set(LATER.get(kind, ()))
+    assert required == set(schema["properties"]) - set(OPTIONAL.get(kind, ()))
     for field in fields:
         without = json.dumps({other: fields[other] for other in fields if other != field}).encode()
         read = r.decode(topic, key, without)
@@ -328,7 +328,7 @@ def test_schema_and_codec_want_the_same_fields(topic, kind, data):
 @each
 @settings(max_examples=30)
 @given(data=st.data())
-def test_whatever_takes_a_fields_place_is_read_only_if_the_schema_allows_it(topic, kind, data):
+def test_whatever_replaces_a_field_is_read_only_if_the_schema_allows_it(topic, kind, data):
     key, value = r.encode(data.draw(RECORDS[topic, kind]))
     fields = json.loads(value)
     fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(junk)
@@ -417,26 +417,46 @@ def test_the_bytes_of_a_record_are_canonical():
 @pytest.mark.parametrize(
     ("was", "becomes", "reason"),
     [
-        (b'"acked_epoch":3', b'"acked_epoch":true', "value.acked_epoch: expected an integer from 0 to 9007199254740992, got True"),
+        (
+            b'"acked_epoch":3',
+            b'"acked_epoch":true',
+            "value.acked_epoch: expected an integer from 0 to 9007199254740992, got True",
+        ),
         (b'"acked_epoch":3', b'"acked_epoch":3.0', "value.acked_epoch: expected an integer"),
         (b'"acked_epoch":3', b'"acked_epoch":' + b"9" * 30, "got an integer of more than 64 bits"),
         (b'"acked_epoch":3', b'"acked_epoch":' + b"9" * 6000, "not JSON: Exceeds the limit"),
         (b'"capacity":1.0', b'"capacity":NaN', "NaN is not JSON"),
         (b'"capacity":1.0', b'"capacity":-Infinity', "-Infinity is not JSON"),
-        (b'"capacity":1.0', b'"capacity":1e999', "value.capacity: expected a finite number above 0.0"),
-        (b'"capacity":1.0', b'"capacity":0', "value.capacity: expected a finite number above 0.0, got 0"),
+        (
+            b'"capacity":1.0',
+            b'"capacity":1e999',
+            "value.capacity: expected a finite number above 0.0",
+        ),
+        (
+            b'"capacity":1.0',
+            b'"capacity":0',
+            "value.capacity: expected a finite number above 0.0, got 0",
+        ),
         (b'"rack":"a"', b'"rack":"\\ud800"', "not JSON: 'utf-8' codec can't encode"),
         (b'"rack":"a"', b'"rack":"\xff"', "not JSON: 'utf-8' codec can't decode"),
         (b'"rack":"a"', b'"rack":""', "value.rack: expected a text"),
-        (b'"state":"active"', b'"state":"asleep"', "value.state: expected joining or active or left, got 'asleep'"),
-        (b'"state":"active"', b'"state":["active"]', "value.state: expected joining or active or left, got a list of 1"),
+        (
+            b'"state":"active"',
+            b'"state":"asleep"',
+            "value.state: expected joining or active or left, got 'asleep'",
+        ),
+        (
+            b'"state":"active"',
+            b'"state":["active"]',
+            "value.state: expected joining or active or left, got a list of 1",
+        ),
         (b'"0-2,5"', b'"0-9999999999"', "not a partition number"),
         (b'{"t":"0-2,5"}', b'{"t":"0-999999","u":"0"}', "more than 0 partitions"),
         (b'{"t":"0-2,5"}', b'{"t":""}', "value.owned: expected named topics with partitions"),
         (b'"nack":null', b'"nack":' + b"[" * 200_000, "not readable: nested too deeply"),
         (b'"v":1', b'"v":0', "unknown v 0"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_is_refused_with_its_reason(was, becomes, reason):
     read = r.decode("members", MEMBER[0], MEMBER[1].replace(was, becomes))
     assert isinstance(read, r.Rejection)
@@ -477,7 +497,7 @@ def test_lists_of_one_topic_must_be_indexed_by_the_same_partitions():
     )
 
 
-def test_a_trigger_must_say_what_its_key_says():
+def test_a_trigger_must_name_the_kind_and_group_of_its_key():
     record = r.TriggerRecord(
         group="g", at=1, since=1, evidence=r.RacksEvidence(topics={}), source={}
     )
@@ -491,7 +511,7 @@ def test_a_record_with_a_lone_surrogate_cannot_be_written():
         r.encode(r.OperatorRecord(group="\ud800", at=1, by="", action="rebalance", reason=""))
 
 
-def test_all_records_of_a_group_have_one_place_and_the_planners_stands_in_each():
+def test_all_records_of_a_group_share_a_partition_key_and_the_planners_has_none():
     assert (
         r.partition_key(("m", "orders", "i0", "1"))
         == r.partition_key(("g", "orders"))
@@ -544,7 +564,7 @@ def planned(racks: object) -> r.Record | r.Tombstone | r.Rejection:
     return r.decode("assignments", b'["g","g"]', json.dumps(value).encode())
 
 
-def test_a_plan_tells_each_distinct_set_of_racks_once():
+def test_a_plan_writes_each_distinct_set_of_racks_once():
     racks = (("a", "b"), ("b", "c"), ("a", "b"))
     assert r.PlannedRacks(at=5, racks=racks).value() == {
         "at": 5,
@@ -556,11 +576,11 @@ def test_a_plan_tells_each_distinct_set_of_racks_once():
 
 
 @pytest.mark.parametrize("racks", [..., None])
-def test_a_plan_from_before_racks_were_told_is_read_without_them(racks):
+def test_a_plan_without_racks_is_read(racks):
     assert planned(racks).topics["t"].racks is None
 
 
-def test_a_partition_of_a_set_that_is_not_there_is_refused():
+def test_an_index_of_a_missing_set_of_racks_is_refused():
     read = planned({"at": 5, "sets": [["a"]], "of": [0, 1]})
     assert read == r.Rejection("racks.of: a number that is not in racks.sets")
 

@@ -1,4 +1,4 @@
-"""Names of topics, and the place of a name in them."""
+"""Names of topics, and the partition of a name."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from assignors.protocol.topics import TOPIC_KINDS, Topics, murmur2, partition_fo
         ("abc", 479470107),
     ],
 )
-def test_murmur2_gives_what_kafkas_own_test_says(text, expected):
+def test_murmur2_gives_the_values_of_kafkas_own_test(text, expected):
     assert murmur2(text.encode()) == expected % 2**32
 
 
@@ -24,7 +24,7 @@ def test_a_negative_hash_loses_its_sign_as_in_kafka():
     assert partition_for("21", 7) == (-973932308 & 0x7FFFFFFF) % 7
 
 
-def test_every_kind_has_its_topic_and_back():
+def test_every_kind_has_a_topic_that_leads_back_to_it():
     topics = Topics("x.")
     assert [topics.name(kind) for kind in TOPIC_KINDS] == [
         getattr(topics, kind) for kind in TOPIC_KINDS

@@ -1,4 +1,4 @@
-"""A planner by script: a real ledger, a real transactional producer and a real reader, and a target that the test names."""
+"""A scripted planner: real ledger, producer and reader, with a target that the test gives."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _make_topics(bootstrap, sizes, config):
 
 
 class ScriptedPlanner(Thread):
-    """Publishes `share(members)` for whoever is there; `share` gets the live instances, sorted."""
+    """Publishes `share(members)`, where `members` are the live instances, sorted."""
 
     def __init__(self, bootstrap, prefix, group, share):
         super().__init__(daemon=True)
@@ -172,7 +172,10 @@ class ScriptedPlanner(Thread):
 
 @pytest.fixture
 def plan(cluster, fresh, make_topics):
-    """Start a planner for a group of its own: `plan(group, share)`, with topics under a prefix of their own."""
+    """Start a planner: `plan(share, group=group)`.
+
+    The planner has topics under its own prefix, and by default a group of its own.
+    """
     planners = []
 
     def start(share, *, group=None, topics=True):

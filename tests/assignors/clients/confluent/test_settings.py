@@ -1,4 +1,4 @@
-"""What of a managed consumer's configuration is the user's."""
+"""Division of a managed consumer's settings among user and hand-over."""
 
 import subprocess
 import sys
@@ -14,30 +14,30 @@ from assignors.clients.confluent.settings import (
 from assignors.handover.timers import Timers
 
 
-def made(config, **options):
+def settings_of(config, **options):
     return client_settings(config, group="g", timers=Timers(), **{"rack": None, **options})
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_hand_over_must_own_is_refused_with_the_way_out(name):
+def test_settings_of_the_hand_over_are_refused_with_the_alternative(name):
     with pytest.raises(SettingError, match=f"{name} cannot be set here: "):
-        made({name: "x"})
+        settings_of({name: "x"})
 
 
 def test_everything_else_goes_to_the_consumer_under_its_own_name():
-    consumer = made({"fetch.min.bytes": 7, "isolation.level": "read_committed"}).consumer
+    consumer = settings_of({"fetch.min.bytes": 7, "isolation.level": "read_committed"}).consumer
     assert consumer["fetch.min.bytes"] == 7
     assert consumer["isolation.level"] == "read_committed"
     assert consumer["group.id"] == "g"
 
 
 def test_a_late_commit_is_bounded_by_the_timers():
-    consumer = made({}).consumer
+    consumer = settings_of({}).consumer
     assert (consumer["session.timeout.ms"], consumer["socket.timeout.ms"]) == (3000, 3000)
 
 
 def test_librdkafka_itself_never_commits():
-    consumer = made({"enable.auto.commit": True, "enable.auto.offset.store": True}).consumer
+    consumer = settings_of({"enable.auto.commit": True, "enable.auto.offset.store": True}).consumer
     assert (consumer["enable.auto.commit"], consumer["enable.auto.offset.store"]) == (False, False)
 
 
@@ -45,7 +45,7 @@ def test_librdkafka_itself_never_commits():
     ("given", "meant"), [(True, True), ("true", True), ("False", False), (False, False)]
 )
 def test_a_flag_may_be_a_word_as_in_librdkafka(given, meant):
-    assert made({"enable.auto.commit": given}).auto_commit is meant
+    assert settings_of({"enable.auto.commit": given}).auto_commit is meant
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_a_flag_may_be_a_word_as_in_librdkafka(given, meant):
 )
 def test_a_value_that_makes_no_sense_is_refused(name, value):
     with pytest.raises(SettingError, match=name):
-        made({name: value})
+        settings_of({name: value})
 
 
-def test_how_to_connect_holds_for_all_three_clients():
+def test_connection_settings_hold_for_all_three_clients():
     connection = {
         "bootstrap.servers": "h:1",
         "security.protocol": "SASL_SSL",
@@ -72,16 +72,16 @@ def test_how_to_connect_holds_for_all_three_clients():
         "ssl.ca.location": "/ca",
         "client.id": "me",
     }
-    settings = made({**connection, "fetch.min.bytes": 7})
+    settings = settings_of({**connection, "fetch.min.bytes": 7})
     for config in (settings.consumer, settings.reader, settings.producer):
         assert connection.items() <= config.items()
     assert "fetch.min.bytes" not in settings.reader | settings.producer
 
 
 def test_the_rack_is_used_for_fetching_too_unless_the_user_says_otherwise():
-    assert made({}, rack="a").consumer["client.rack"] == "a"
-    assert made({"client.rack": "b"}, rack="a").consumer["client.rack"] == "b"
-    assert "client.rack" not in made({}).consumer
+    assert settings_of({}, rack="a").consumer["client.rack"] == "a"
+    assert settings_of({"client.rack": "b"}, rack="a").consumer["client.rack"] == "b"
+    assert "client.rack" not in settings_of({}).consumer
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_rack_is_used_for_fetching_too_unless_the_user_says_otherwise():
         ({"capacity": 0}, "capacity"),
     ],
 )
-def test_a_consumer_that_cannot_be_is_refused_before_anything_is_started(options, word):
+def test_wrong_arguments_are_refused_before_anything_is_started(options, word):
     with pytest.raises(SettingError, match=word):
         ManagedConsumer({"bootstrap.servers": "h:1"}, **{"group": "g", "topics": ["t"], **options})
 
@@ -102,7 +102,8 @@ def test_the_consumer_side_pulls_in_nothing_of_the_control_plane():
     code = """
 import sys
 import assignors.clients.confluent, assignors.handover.ledger, assignors.protocol.records
-heavy = {"pyspark", "apscheduler", "structlog", "pyarrow", "pandas", "pydantic", "click", "rich", "daemon", "streaming", "deploy"}
+heavy = {"pyspark", "apscheduler", "structlog", "pyarrow", "pandas", "pydantic", "click", "rich"}
+heavy |= {"daemon", "streaming", "deploy"}
 print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 """
     answer = subprocess.run(

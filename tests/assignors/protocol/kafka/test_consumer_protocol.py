@@ -1,4 +1,4 @@
-"""Subscriptions and assignments: Kafka's bytes, any value there and back, and bytes that lie."""
+"""Subscriptions and assignments: Kafka's bytes, round trips of values, and malformed bytes."""
 
 import contextlib
 import json
@@ -41,22 +41,22 @@ subscriptions = st.builds(
 assignments = st.builds(ConsumerAssignment, partitions=held, user_data=user_data)
 
 
-def of(line):
+def value_of(line):
     """The value of a golden line."""
     value = line["value"]
-    said = None if value.get("user_data") is None else bytes.fromhex(value["user_data"])
+    user_bytes = None if value.get("user_data") is None else bytes.fromhex(value["user_data"])
     if line["kind"] == "subscription":
         owned = {topic: tuple(numbers) for topic, numbers in value["owned"].items()}
         return ConsumerSubscription(
             topics=tuple(value["topics"]),
-            user_data=said,
+            user_data=user_bytes,
             owned=owned,
             generation=value["generation"],
             rack=value["rack"],
         )
     return ConsumerAssignment(
         partitions={topic: tuple(numbers) for topic, numbers in value["partitions"].items()},
-        user_data=said,
+        user_data=user_bytes,
     )
 
 
@@ -67,28 +67,28 @@ def golden(*kinds):
 
 @golden("subscription", "assignment")
 def test_it_writes_the_bytes_that_kafka_writes(line):
-    assert of(line).encode(line["version"]).hex() == line["bytes"]
+    assert value_of(line).encode(line["version"]).hex() == line["bytes"]
 
 
 @golden("subscription", "assignment")
-def test_it_reads_what_kafka_wrote_as_far_as_the_version_can_say_it(line):
-    value = of(line)
+def test_it_reads_what_kafka_wrote_as_far_as_the_version_has_fields(line):
+    value = value_of(line)
     read = type(value).decode(bytes.fromhex(line["bytes"]))
-    assert kept(value, line["version"]) == read
+    assert representable(value, line["version"]) == read
 
 
 @golden("sticky", "cooperative-sticky")
-def test_user_data_is_kafkas_too(line):
+def test_user_data_has_kafkas_bytes(line):
     held = {topic: tuple(numbers) for topic, numbers in line["value"]["held"].items()}
     sticky = StickyUserData(held=held, generation=41)
-    ours = sticky.encode() if line["kind"] == "sticky" else encode_generation(41)
-    assert ours.hex() == line["bytes"]
+    written = sticky.encode() if line["kind"] == "sticky" else encode_generation(41)
+    assert written.hex() == line["bytes"]
     if line["kind"] == "sticky":
-        assert StickyUserData.decode(ours) == sticky
+        assert StickyUserData.decode(written) == sticky
 
 
-def kept(value, version):
-    """What a version has fields for; topics in the order in which they are written."""
+def representable(value, version):
+    """The value as far as a version has fields for it; topics in the order of writing."""
     if isinstance(value, ConsumerAssignment):
         return value
     return ConsumerSubscription(
@@ -102,18 +102,18 @@ def kept(value, version):
 
 @given(subscriptions | assignments, versions)
 @example(ConsumerSubscription(topics=("\ue000", "😀")), 0)
-def test_any_value_comes_back(value, version):
-    assert type(value).decode(value.encode(version)) == kept(value, version)
+def test_any_value_is_read_as_it_was_written(value, version):
+    assert type(value).decode(value.encode(version)) == representable(value, version)
 
 
 @given(subscriptions | assignments, st.integers(NEWEST + 1, 2**15 - 1), st.binary(max_size=9))
 def test_a_newer_version_is_read_as_the_newest_whatever_it_appends(value, version, more):
     raw = struct.pack(">h", version) + value.encode()[2:] + more
-    assert type(value).decode(raw) == kept(value, NEWEST)
+    assert type(value).decode(raw) == representable(value, NEWEST)
 
 
 @given(subscriptions | assignments, versions, st.data())
-def test_nothing_may_be_missing_or_follow_in_a_version_that_is_known(value, version, data):
+def test_nothing_may_be_missing_or_follow_in_a_known_version(value, version, data):
     raw = value.encode(version)
     with pytest.raises(WireError, match=r"truncated|longer than its record"):
         type(value).decode(raw[: data.draw(st.integers(0, len(raw) - 1))])
@@ -132,25 +132,25 @@ def test_any_bytes_are_a_value_or_a_wire_error(raw, kind):
         kind.decode(raw[:1] + b"\1" + raw)
 
 
-def test_a_topic_that_is_named_twice_is_one():
+def test_a_topic_that_is_named_twice_is_merged():
     once = struct.pack(">h1si2i", 1, b"t", 2, 5, 1)
     raw = struct.pack(">hi", 0, 2) + once + once + struct.pack(">i", -1)
     assert ConsumerAssignment.decode(raw) == ConsumerAssignment(partitions={"t": (1, 5)})
 
 
-def test_one_assignment_has_one_form():
+def test_equal_assignments_have_the_same_bytes():
     assert (
         ConsumerAssignment(partitions={"\ue000": (2, 1), "😀": (0,)}).encode()
         == ConsumerAssignment(partitions={"😀": (0,), "\ue000": (1, 2), "t": ()}).encode()
     )
 
 
-def test_a_topic_of_no_partitions_is_none():
+def test_a_topic_without_partitions_is_left_out():
     raw = struct.pack(">hi h2si hii i", 0, 2, 2, b"az", 0, 0, 1, 7, -1)
     assert ConsumerAssignment.decode(raw) == ConsumerAssignment(partitions={"": (7,)})
 
 
-def test_an_empty_rack_and_a_negative_generation_are_none():
+def test_an_empty_rack_and_a_negative_generation_count_as_unknown():
     raw = ConsumerSubscription(topics=(), rack="r").encode()
     assert ConsumerSubscription.decode(raw[:-3] + b"\0\0").rack is None
     assert ConsumerSubscription.decode(raw[:-7] + b"\xff\xff\xff\xfe" + raw[-3:]).generation == -1
@@ -181,7 +181,7 @@ HUGE = b"\x7f\xff\xff\xff"
 
 
 @pytest.mark.parametrize(
-    ("kind", "raw", "said"),
+    ("kind", "raw", "reason"),
     [
         (ConsumerSubscription, b"", "truncated"),
         (ConsumerSubscription, b"\xff\xff", "version -1: the oldest is 0"),
@@ -213,6 +213,6 @@ HUGE = b"\x7f\xff\xff\xff"
         (StickyUserData, HUGE, "an array of 2147483647"),
     ],
 )
-def test_what_is_wrong_is_said(kind, raw, said):
-    with pytest.raises(WireError, match=said):
+def test_malformed_bytes_are_refused_with_the_reason(kind, raw, reason):
+    with pytest.raises(WireError, match=reason):
         kind.decode(raw)

@@ -1,4 +1,4 @@
-"""What assignors put into userData."""
+"""userData of the assignors."""
 
 import struct
 
@@ -24,17 +24,15 @@ held = st.dictionaries(
 
 
 @given(held, int32, st.binary(max_size=5))
-def test_sticky_v1_comes_back_and_what_a_newer_one_appends_is_passed_over(
-    partitions, generation, more
-):
-    said = StickyUserData(held=partitions, generation=generation)
-    assert StickyUserData.decode(said.encode() + more) == said
+def test_sticky_v1_is_read_as_written_and_appended_bytes_are_ignored(partitions, generation, more):
+    data = StickyUserData(held=partitions, generation=generation)
+    assert StickyUserData.decode(data.encode() + more) == data
 
 
 @given(held, int32, st.binary(max_size=3))
 def test_sticky_v0_has_no_generation(partitions, generation, rest):
-    said = StickyUserData(held=partitions, generation=generation)
-    assert StickyUserData.decode(said.encode(0) + rest) == StickyUserData(held=partitions)
+    data = StickyUserData(held=partitions, generation=generation)
+    assert StickyUserData.decode(data.encode(0) + rest) == StickyUserData(held=partitions)
 
 
 def test_there_is_no_sticky_v2():

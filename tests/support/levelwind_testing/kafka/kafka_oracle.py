@@ -95,7 +95,7 @@ class Kafka:
 
 
 def named(text: str, members: Sequence[Member]) -> dict[str, dict[str, list[int]]]:
-    """Parse `{m0=Assignment(partitions=[t0-0, t0-1]), ...}`: ascending partitions by member and topic."""
+    """Parse `{m0=Assignment(partitions=[t0-0, t0-1]), ...}`, by member and topic."""
     names: dict[str, dict[str, list[int]]] = {member.id: {} for member in members}
     for member, listed in re.findall(r"([\w-]+)=Assignment\(partitions=\[([^]]*)\]", text):
         by_topic: dict[str, list[int]] = defaultdict(list)

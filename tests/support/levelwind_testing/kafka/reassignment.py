@@ -19,7 +19,7 @@ NO_TAGS = b"\0"
 def reassign(
     bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]], *, within: float = 60.0
 ) -> None:
-    """Assign replicas to partitions, the preferred leader first, and wait until they are in sync."""
+    """Assign replicas to partitions, preferred leaders first, and wait until they are in sync."""
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=within) as connection:
         request = _request(topic, placement)
