@@ -54,7 +54,9 @@ def equal_subscription_owners(group: Group, held: Ints, *, fill_by_member: bool 
     if not fill_by_member and not (held >= 0).any():
         return _from_scratch(group, readable, use_racks=use_racks)
     slot_order = slots_by_member if fill_by_member else slots_by_round
-    owner = _keep_and_place(group, readable, held, held, use_racks=use_racks, slot_order=slot_order)
+    owner = _keep_and_assign(
+        group, readable, held, held, use_racks=use_racks, slot_order=slot_order
+    )
     if np.array_equal(owner, held):
         if use_racks:
             _improve_at_rest(group, readable, owner, slot_order)
@@ -73,7 +75,7 @@ def _improve_at_rest(group: Group, readable: Longs, owner: Ints, slot_order: Slo
     """
     held = owner.copy()
     kept = _without_remote_claims(group, held)
-    better = _keep_and_place(group, readable, kept, held, use_racks=True, slot_order=slot_order)
+    better = _keep_and_assign(group, readable, kept, held, use_racks=True, slot_order=slot_order)
     if np.count_nonzero(rack_remote_at(group, better)) < np.count_nonzero(
         rack_remote_at(group, held)
     ):
@@ -93,7 +95,7 @@ def _without_remote_claims(group: Group, owner: Ints) -> Ints:
     return kept
 
 
-def _keep_and_place(
+def _keep_and_assign(
     group: Group,
     readable: Longs,
     claims: Ints,
@@ -107,7 +109,7 @@ def _keep_and_place(
     owner, used_extras = _claims_within_quotas(group, claims, quota, extras)
     placement = _QuotaPlacement(group, owner, held, quota, extras - used_extras)
     if use_racks:
-        placement.place_rack_local(readable)
+        placement.assign_rack_local(readable)
     placement.return_to_holders(readable)
     placement.fill_remaining(readable, slot_order)
     return placement.owner
@@ -147,7 +149,7 @@ class _QuotaPlacement:
         self.quota, self.extras = quota, extras
         self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
 
-    def place_rack_local(self, readable: Longs) -> None:
+    def assign_rack_local(self, readable: Longs) -> None:
         """Place as many partitions as possible with members in the racks of their replicas."""
         free = readable[self.owner[readable] < 0]
         rack = self.group.member_rack
@@ -261,7 +263,7 @@ def _from_scratch(group: Group, readable: Longs, *, use_racks: bool) -> Ints:
     scarcity = np.unique(local_racks @ members_per_rack, return_inverse=True)[1]
     order = readable[radix(scarcity[group.rack_set[readable]], len(scarcity))]
     racks = [np.flatnonzero(row).tolist() for row in local_racks]
-    owner[order] = walk.place_rack_local(group.rack_set[order].tolist(), racks)
+    owner[order] = walk.assign_rack_local(group.rack_set[order].tolist(), racks)
     unplaced = order[owner[order] < 0]
-    owner[unplaced] = walk.place_rest(len(unplaced))
+    owner[unplaced] = walk.assign_rest(len(unplaced))
     return owner

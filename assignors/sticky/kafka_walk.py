@@ -40,7 +40,7 @@ class KafkaWalk:
             else:
                 self._arrive(member)
 
-    def place_rack_local(self, rack_sets: list[int], racks: list[list[int]]) -> list[int]:
+    def assign_rack_local(self, rack_sets: list[int], racks: list[list[int]]) -> list[int]:
         """Place partitions one after another; -1 where no member in a partition's racks has room.
 
         Args:
@@ -69,7 +69,7 @@ class KafkaWalk:
             placed.append(member)
         return placed
 
-    def place_rest(self, number: int) -> list[int]:
+    def assign_rest(self, number: int) -> list[int]:
         """Place `number` more partitions: in rounds up to the quota, then by arrival at it."""
         below = sorted(member for members in self._below for member in members)
         placed: list[int] = []

@@ -53,7 +53,7 @@ class _PlacementState:
         self.count = np.bincount(owner[owner >= 0], minlength=len(group.members))
         self.stacks = MemberStacks(owner, held, group.partition_topic, len(group.members))
 
-    def hand_over(self, topic: int, giver: int, taker: int) -> None:
+    def transfer(self, topic: int, giver: int, taker: int) -> None:
         """Transfer one partition of a topic, preferably one that the taker held before."""
         giver_stacks, taker_stacks = self.stacks[giver], self.stacks[taker]
         stack = giver_stacks[topic]
@@ -78,7 +78,7 @@ def _level_loads(group: Group, state: _PlacementState) -> None:
         if state.count[most] - state.count[open_members].min() < 2:
             break
         for topic, giver, taker in _shortest_chain(group, state, most, open_members):
-            state.hand_over(topic, giver, taker)
+            state.transfer(topic, giver, taker)
 
 
 def _shortest_chain(

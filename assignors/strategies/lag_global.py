@@ -98,7 +98,7 @@ class _LagPlacement:
         self.count[member] += 1
         self.load[member] += self.group.lag[partition] / self.group.capacity[member]
 
-    def _hand_over(self, partition: int, member: int) -> None:
+    def _transfer(self, partition: int, member: int) -> None:
         former_owner = int(self.owner[partition])
         self.partitions_of[former_owner] = self.partitions_of[former_owner][
             self.partitions_of[former_owner] != partition
@@ -199,7 +199,7 @@ class _LagPlacement:
             if transfer is None:
                 stuck[giver] = True
             else:
-                self._hand_over(*transfer)
+                self._transfer(*transfer)
                 # Members with more than that may now give to this giver.
                 stuck &= self.count <= self.count[giver] + self.max_count_skew
 
@@ -227,9 +227,9 @@ class _LagPlacement:
             move = self._best_move(giver)
             if move is None:
                 break
-            self._hand_over(move.partition, move.taker)
+            self._transfer(move.partition, move.taker)
             if move.returned != NOBODY:
-                self._hand_over(move.returned, giver)
+                self._transfer(move.returned, giver)
 
     def _best_move(self, giver: int) -> _Move | None:
         candidates = np.sort(self.partitions_of[giver])

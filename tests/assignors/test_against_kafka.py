@@ -42,8 +42,8 @@ def seeds(request, note_in_summary):
 def test_the_plan_is_exactly_kafkas_answer(kafka, seeds, name):
     for seed in seeds:
         problem = seeded_problem(seed, ProblemShape(lags=False))
-        ours = STRATEGIES[name](problem.group).to_names(problem.group)
-        assert ours == kafka.assign(name, problem.topics, problem.members), (
+        our_plan = STRATEGIES[name](problem.group).to_names(problem.group)
+        assert our_plan == kafka.assign(name, problem.topics, problem.members), (
             f"seed {seed}: {problem}"
         )
 
@@ -54,8 +54,8 @@ def test_sticky_from_scratch_is_exactly_kafkas_answer_on_equal_subscriptions(kaf
         problem = seeded_problem(
             seed, ProblemShape(equal=True, claims=False, lags=False, missing=False)
         )
-        ours = STRATEGIES[name](problem.group).to_names(problem.group)
-        assert ours == kafka.assign(name, problem.topics, problem.members), (
+        our_plan = STRATEGIES[name](problem.group).to_names(problem.group)
+        assert our_plan == kafka.assign(name, problem.topics, problem.members), (
             f"seed {seed}: {problem}"
         )
 
@@ -78,13 +78,13 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, note_in
             seed, ProblemShape(equal=equal, claims=claims, lags=False, missing=False)
         )
         group = problem.group
-        ours = STRATEGIES["sticky"](group)
-        assert violations(group, ours) == (), f"seed {seed}: {problem}"
-        kafkas = valid_kafka_answer(group, kafka, problem)
-        if kafkas is not None:
-            our_worth, kafkas_worth = worth(group, ours), worth(group, kafkas)
-            assert our_worth <= kafkas_worth, f"seed {seed}: {problem}"
-            tally.count(our_worth, kafkas_worth)
+        our_plan = STRATEGIES["sticky"](group)
+        assert violations(group, our_plan) == (), f"seed {seed}: {problem}"
+        kafka_plan = valid_kafka_answer(group, kafka, problem)
+        if kafka_plan is not None:
+            our_worth, kafka_worth = worth(group, our_plan), worth(group, kafka_plan)
+            assert our_worth <= kafka_worth, f"seed {seed}: {problem}"
+            tally.count(our_worth, kafka_worth)
     assert tally.compared > len(seeds) / 2
     note_in_summary(
         f"sticky, {'equal' if equal else 'unequal'} subscriptions, "
@@ -95,9 +95,9 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, note_in
 def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):
     for seed in seeds:
         problem = seeded_problem(seed, ProblemShape(lags=False, claims=False))
-        ours = STRATEGIES["server-range"](problem.group).to_names(problem.group)
+        our_plan = STRATEGIES["server-range"](problem.group).to_names(problem.group)
         expected = coordinator.assign("server-range", problem.topics, problem.members)
-        assert ours == expected, f"seed {seed}: {problem}"
+        assert our_plan == expected, f"seed {seed}: {problem}"
 
 
 def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, note_in_summary):
@@ -109,13 +109,15 @@ def test_uniform_is_nowhere_worse_than_the_coordinators(coordinator, seeds, note
             Random(seed),
         )
         group = problem.group
-        ours = STRATEGIES["uniform"](group)
-        assert violations(group, ours) == (), f"seed {seed}: {problem}"
+        our_plan = STRATEGIES["uniform"](group)
+        assert violations(group, our_plan) == (), f"seed {seed}: {problem}"
         names = coordinator.assign("uniform", problem.topics, problem.members)
-        coordinators = Assignment.from_names(group, names)
-        if not violations(group, coordinators):
-            assert worth(group, ours) <= worth(group, coordinators), f"seed {seed}: {problem}"
-            tally.count(worth(group, ours), worth(group, coordinators))
+        coordinator_plan = Assignment.from_names(group, names)
+        if not violations(group, coordinator_plan):
+            assert worth(group, our_plan) <= worth(group, coordinator_plan), (
+                f"seed {seed}: {problem}"
+            )
+            tally.count(worth(group, our_plan), worth(group, coordinator_plan))
     assert tally.compared > len(seeds) / 2
     note_in_summary(f"uniform: {tally}")
 
@@ -177,11 +179,11 @@ class Tally:
             f"fewer moves {self.fewer_moves}"
         )
 
-    def count(self, ours, kafkas):
+    def count(self, our_worth, kafka_worth):
         self.compared += 1
-        self.evener += ours.squares < kafkas.squares
-        if ours.squares == kafkas.squares:
-            more_local = ours.remote < kafkas.remote
-            self.more_local_for_more_moves += more_local and ours.moved > kafkas.moved
-            self.more_local += more_local and ours.moved <= kafkas.moved
-            self.fewer_moves += not more_local and ours.moved < kafkas.moved
+        self.evener += our_worth.squares < kafka_worth.squares
+        if our_worth.squares == kafka_worth.squares:
+            more_local = our_worth.remote < kafka_worth.remote
+            self.more_local_for_more_moves += more_local and our_worth.moved > kafka_worth.moved
+            self.more_local += more_local and our_worth.moved <= kafka_worth.moved
+            self.fewer_moves += not more_local and our_worth.moved < kafka_worth.moved

@@ -1,4 +1,4 @@
-"""What holds for every strategy, over random groups."""
+"""Invariants of every strategy, over random groups."""
 
 from dataclasses import replace
 from random import Random
@@ -62,8 +62,8 @@ def test_an_empty_group_and_a_group_without_topics_have_an_answer(name):
 STICKY = ["cooperative-sticky", "sticky", "uniform"]
 
 
-def following(problem, names, generation=9):
-    """The same problem when every member has what the names say."""
+def with_claims_of(problem, names, generation=9):
+    """The same problem, with every member claiming its partitions of a plan."""
     members = [
         replace(member, owned=names[member.id], generation=generation) for member in problem.members
     ]
@@ -75,7 +75,7 @@ def following(problem, names, generation=9):
 def test_nothing_moves_when_nothing_changed(name, problem):
     target = STRATEGIES[name](problem.group).target
     names = Assignment(target).to_names(problem.group)
-    again = STRATEGIES[name](following(problem, names).group)
+    again = STRATEGIES[name](with_claims_of(problem, names).group)
     assert again.withheld is None
     assert again.owner.tolist() == target.tolist()
 

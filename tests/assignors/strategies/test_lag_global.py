@@ -212,8 +212,8 @@ def test_a_member_that_can_give_none_away_does_not_keep_others_from_giving():
     ]
     group = Group.build(topics, members)
     held = {
-        member: sum(map(len, theirs.values()))
-        for member, theirs in lag_global_strategy(group).to_names(group).items()
+        member: sum(map(len, owned.values()))
+        for member, owned in lag_global_strategy(group).to_names(group).items()
     }
     assert held == {"a": 4, "b": 2, "c": 1}
 

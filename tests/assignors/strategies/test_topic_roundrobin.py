@@ -80,5 +80,5 @@ def test_within_a_container_a_topic_has_one_owner(problem):
     container = {member.id: member.container for member in problem.members}
     names = topic_roundrobin_strategy(group).to_names(group)
     for topic in problem.topics:
-        owners = [container[member] for member, theirs in names.items() if topic in theirs]
+        owners = [container[member] for member, owned in names.items() if topic in owned]
         assert len(owners) == len(set(owners))

@@ -1,4 +1,4 @@
-"""Sound bytes of every kind that comes from somebody else: what mutation starts from."""
+"""Valid bytes of every foreign format: the seeds of mutation tests."""
 
 import json
 import struct
@@ -22,9 +22,9 @@ DATA = Path(__file__).parents[3] / "data"
 OWNED = {"orders": (0, 1, 7), "ü": (5,)}
 
 SUBSCRIPTION = ConsumerSubscription(
-    topics=("orders", "ü"), user_data=b"said", owned=OWNED, generation=41, rack="a"
+    topics=("orders", "ü"), user_data=b"data", owned=OWNED, generation=41, rack="a"
 )
-ASSIGNMENT = ConsumerAssignment(partitions=OWNED, user_data=b"said")
+ASSIGNMENT = ConsumerAssignment(partitions=OWNED, user_data=b"data")
 SUBSCRIPTIONS = [SUBSCRIPTION.encode(version) for version in range(4)]
 ASSIGNMENTS = [ASSIGNMENT.encode(version) for version in range(4)]
 USER_DATA = [StickyUserData(held=OWNED, generation=41).encode(version) for version in (0, 1)] + [
