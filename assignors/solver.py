@@ -1,8 +1,9 @@
-"""OR-tools' flows, and the only place that imports them.
+"""Network flows of OR-tools, which only this module imports.
 
-Law: whole numbers in and out, exact, and the same answer to the same arcs in the same order.
-Source: OR-tools' `SimpleMinCostFlow` (cost-scaling push-relabel, Goldberg 1997) and `SimpleMaxFlow`. They are installed with
-`levelwind[solver]` and imported when a flow is first asked for: groups of one rack and one subscription do without.
+Guarantees: integers in and out, exact, and the same answer to the same arcs in the same order.
+Source: OR-tools' `SimpleMinCostFlow` (cost-scaling push-relabel, Goldberg 1997) and
+`SimpleMaxFlow`. Both are installed with `levelwind[solver]` and imported on the first flow: groups
+of one rack and one subscription need none.
 Cost: O(n² m log(n C)) at worst for n nodes, m arcs and costs up to C; near linear in m here.
 """
 
@@ -18,11 +19,14 @@ from assignors.problem.columns import (
 )
 
 UNLIMITED = 2**40
-MAX_COST = 2**62  # of a unit times the nodes: the solver's costs are 64 bits wide
+"""Capacity of an arc that limits nothing."""
+
+MAX_COST = 2**62
+"""Bound on a unit's cost times the number of nodes: the solver's costs are 64 bits wide."""
 
 
 class SolverMissingError(RuntimeError):
-    """OR-tools is not installed here."""
+    """OR-tools is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,16 +36,20 @@ class SolverMissingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arcs:
-    """Arcs of a network, a column each."""
+    """Arcs of a network, one column for each of their properties."""
 
     tail: Longs
+    """Node that each arc leaves."""
     head: Longs
+    """Node that each arc enters."""
     capacity: Longs
-    cost: Longs | None = None  # all free
+    """Largest flow on each arc."""
+    cost: Longs | None = None
+    """Cost of one unit of flow on each arc; None where all arcs are free."""
 
 
 def concat_arcs(*parts: Arcs) -> Arcs:
-    """Several arcs' columns as one; where one has no cost it is free."""
+    """Concatenate arcs; arcs without a cost column are free."""
     return Arcs(
         np.concatenate([part.tail for part in parts]),
         np.concatenate([part.head for part in parts]),
@@ -51,12 +59,14 @@ def concat_arcs(*parts: Arcs) -> Arcs:
 
 
 def min_cost_flow(arcs: Arcs, supply: Longs) -> Longs | None:
-    """The flow on each arc that meets all supplies (below 0: demands) at the least cost; None where none can.
+    """Compute the flow on each arc that meets all supplies at the least cost.
+
+    A supply below 0 is a demand. The answer is None where no flow meets the supplies.
 
     Raises:
         SolverMissingError: OR-tools is not installed.
         OverflowError: the costs are too large for so many nodes.
-        RuntimeError: the library gives no answer; a bug.
+        RuntimeError: OR-tools gives no answer, which is a bug.
     """
     cost = _cost(arcs)
     if int(np.abs(cost).max(initial=0)) * (len(supply) + 1) >= MAX_COST:
@@ -75,11 +85,11 @@ def min_cost_flow(arcs: Arcs, supply: Longs) -> Longs | None:
 
 
 def max_flow(arcs: Arcs, source: int, sink: int) -> tuple[int, Bools]:
-    """The largest flow from source to sink, and which nodes are on the source's side of the least cut.
+    """Compute the largest flow, and which nodes are on the source's side of the least cut.
 
     Raises:
         SolverMissingError: OR-tools is not installed.
-        RuntimeError: the library gives no answer; a bug.
+        RuntimeError: OR-tools gives no answer, which is a bug.
     """
     solver = _solver("max_flow").SimpleMaxFlow()
     solver.add_arcs_with_capacity(arcs.tail, arcs.head, arcs.capacity)
