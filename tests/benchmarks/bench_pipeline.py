@@ -1,11 +1,13 @@
-"""What the pipeline takes in, beside what Kafka's clients can read at all, and how soon a commit shows.
+"""Throughput of the pipeline beside Kafka's own clients, and the time from a commit to its lag.
 
-    python tests/benchmarks/bench_pipeline.py [--commits 2000000] [--rate 200] [--load 20000] [--seconds 60] [--sweep]
+    python tests/benchmarks/bench_pipeline.py [--commits 2000000] [--rate 200] [--load 20000]
+                                              [--seconds 60] [--sweep]
 
-One broker, one Spark session, one run: all figures are of the same minutes on the same machine, so that their ratios hold
-where the figures themselves do not. The backlog is written straight into `__consumer_offsets`, as brokers write it; the
-commits whose latency is taken are a real consumer's at the small rate; at the large one, which no single consumer reaches,
-they are written as brokers write them, too.
+One broker, one Spark session, one run: all figures are of the same minutes on the same machine, so
+their ratios hold where the figures themselves do not. The backlog is written straight into
+`__consumer_offsets`, as brokers write it. At the small rate, latency is that of a real consumer's
+commits; at the large one, which no single consumer reaches, commits are written as brokers write
+them, too.
 """
 
 import argparse
@@ -29,7 +31,7 @@ from daemon.wall_clock import now_ms
 from deploy.cluster import Cluster
 from deploy.jars import classpath
 from streaming.decoding import offsets_topic
-from streaming.spark import query as pipeline
+from streaming.spark import query as spark_query
 from streaming.spark import session
 from streaming.spark.progress import (
     Progress,
@@ -52,10 +54,12 @@ from levelwind_testing.processes.offsets_writer import (
 from levelwind_testing.quantiles import quantiles
 
 PACED = "paced"
-"""The topic and the group whose commits are followed."""
+"""Name of the topic and of the group whose commits are timed."""
 PROBES = 10
-IDLE = 2.0
-# With one segment a partition the cleaner takes away nothing that is counted.
+"""Partitions of that topic."""
+IDLE_SECONDS = 2.0
+"""Time for the last commits to show, after a measurement."""
+# With one segment a partition the cleaner removes nothing that is counted.
 BROKER = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "offsets.topic.segment.bytes": str(2**30),
@@ -72,18 +76,25 @@ def main() -> None:
         "--rate",
         type=int,
         default=200,
-        help="commits a second while latency is taken; 0: not taken",
+        help="commits a second of one consumer, for latency; 0: skip",
     )
     parser.add_argument(
-        "--load", type=int, default=20_000, help="commits a second over all keys; 0: not taken"
+        "--load",
+        type=int,
+        default=20_000,
+        help="commits a second over all keys, for latency; 0: skip",
     )
     parser.add_argument(
-        "--sweep", action="store_true", help="the rate from 10,000 to 1,000,000 keys, too"
+        "--sweep", action="store_true", help="also measure throughput from 10,000 to 1,000,000 keys"
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long latency is taken")
-    parser.add_argument("--warm", type=float, default=30.0, help="seconds of the same load before")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="backlogs that are read; medians are printed"
+        "--seconds", type=float, default=60.0, help="duration of a latency measurement"
+    )
+    parser.add_argument(
+        "--warm", type=float, default=30.0, help="seconds of the same load before each"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="backlogs to read; medians are printed"
     )
     parser.add_argument("--max-offsets", type=int, help="records a batch")
     parser.add_argument(
@@ -92,8 +103,8 @@ def main() -> None:
     options = parser.parse_args()
     load = Load(options.commits, options.groups, options.topics, options.partitions)
     with Cluster.start(1, settings=BROKER) as cluster:
-        # A fresh directory in memory, as the other figures of this project: ratios, not disks, are compared.
-        memory = Path("/dev/shm")  # noqa: S108 - a fresh directory in it
+        # A directory in memory: ratios are compared, not disks.
+        memory = Path("/dev/shm")  # noqa: S108 - only a temporary directory in it is used
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
             settings = (
                 {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
@@ -101,36 +112,41 @@ def main() -> None:
             spark = session.create(
                 classpath("spark"), spark=dict(pair.split("=", 1) for pair in options.spark)
             )
-            bench = Bench(spark, cluster.bootstrap, Path(directory), settings)
-            bench.prepare(load)
-            # First: a coordinator reloads what others wrote into its partition, and takes no commits meanwhile.
+            benchmark = PipelineBenchmark(spark, cluster.bootstrap, Path(directory), settings)
+            benchmark.prepare(load)
+            # First, since a coordinator reloads what others wrote into its partition, and
+            # accepts no commits meanwhile.
             if options.rate:
-                bench.latency(options.rate, None, options.seconds, options.warm)
+                benchmark.latency(options.rate, None, options.seconds, options.warm)
             if options.commits:
-                bench.throughput(load, options.rounds)
+                benchmark.throughput(load, options.rounds)
             if options.load:
-                bench.latency(options.load, load, options.seconds, options.warm)
+                benchmark.latency(options.load, load, options.seconds, options.warm)
             if options.sweep:
-                bench.sweep(load)
+                benchmark.sweep(load)
             spark.stop()
 
 
 class Reading(NamedTuple):
+    """Records that were read together, as in one batch."""
+
     rows: int
     seconds: float
 
 
 def per_second(readings: Sequence[Reading]) -> float:
-    """Records a second."""
+    """Records a second, over all readings."""
     return sum(reading.rows for reading in readings) / sum(reading.seconds for reading in readings)
 
 
-def once_begun(readings: Sequence[Reading]) -> float:
-    """Records a second without the first batch, in which a query starts, if there are more."""
+def after_first_batch(readings: Sequence[Reading]) -> float:
+    """Records a second without the first batch, which pays for the start of the query."""
     return per_second(readings[1:] or readings)
 
 
-class Bench:
+class PipelineBenchmark:
+    """The measurements, on one broker and one Spark session."""
+
     def __init__(
         self, spark: SparkSession, bootstrap: str, directory: Path, settings: Mapping[str, Any]
     ) -> None:
@@ -140,18 +156,19 @@ class Bench:
         self.writer = OffsetsWriter(bootstrap)
 
     def prepare(self, load: Load) -> None:
+        """Create the topics, and run every code path once before anything is timed."""
         self.writer.create(PACED, PROBES)
         for topic, partitions in load.named:
             self.writer.layout(topic, partitions)
             self.writer.sample(topic, partitions)
-        with self.query():  # every code path once, before anything is timed
+        with self.query():
             self.writer.backlog(Load(2_000, load.groups, load.topics, load.partitions))
             time.sleep(1)
 
     # -- throughput
 
     def throughput(self, load: Load, rounds: int) -> None:
-        """Medians of some rounds, each with a backlog of its own: what is read first finds a virtual machine that is cold."""
+        """Print medians over rounds with a backlog each: the first round runs on a cold JVM."""
         rows: dict[str, Callable[[Load], list[Reading]]] = {
             "librdkafka's consumer": self.read_by_librdkafka,
             "Spark's Kafka source into noop": self.read_by_spark,
@@ -160,22 +177,19 @@ class Bench:
         figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
         for _ in range(rounds):
             took = timed(lambda: self.writer.backlog(load))
-            print(
-                f"backlog: {load.commits:,} commits over {load.keys:,} keys, written in {took:.1f} s"
-            )
+            print(f"backlog: {load.commits:,} commits over {load.keys:,} keys in {took:.1f} s")
             for name, read in rows.items():
                 before = processes.usage()
                 readings = read(load)
                 cpu = processes.spent(before, processes.usage())
-                each = cpu / sum(reading.rows for reading in readings) * 1e6
-                figures[name].append((per_second(readings), once_begun(readings), each))
-        # CPU beside it: it holds on a machine that others use, too.
-        print(
-            f"{f'records/s, medians of {rounds}':<34}{'whole':>12}{'once begun':>12}{'CPU us each':>13}"
-        )
+                cpu_each = cpu / sum(reading.rows for reading in readings) * 1e6
+                figures[name].append((per_second(readings), after_first_batch(readings), cpu_each))
+        # CPU time as well, since it holds on a machine that others use, too.
+        head = f"records/s, medians of {rounds}"
+        print(f"{head:<34}{'all':>12}{'after start':>12}{'CPU us each':>13}")
         for name, measured in figures.items():
-            whole, later, each = map(statistics.median, zip(*measured, strict=True))
-            print(f"{name:<34}{whole:>12,.0f}{later:>12,.0f}{each:>13.2f}", flush=True)
+            overall, later, cpu_each = map(statistics.median, zip(*measured, strict=True))
+            print(f"{name:<34}{overall:>12,.0f}{later:>12,.0f}{cpu_each:>13.2f}", flush=True)
 
     def read_by_librdkafka(self, load: Load) -> list[Reading]:
         consumer = Consumer(
@@ -186,20 +200,22 @@ class Bench:
                 "isolation.level": "read_committed",
             }
         )
-        places = [
-            TopicPartition(offsets_topic.TOPIC, place, 0) for place in range(OFFSETS_PARTITIONS)
+        partitions = [
+            TopicPartition(offsets_topic.TOPIC, number, 0) for number in range(OFFSETS_PARTITIONS)
         ]
-        ends = sum(consumer.get_watermark_offsets(place)[1] for place in places)
-        consumer.assign(places)
+        ends = sum(consumer.get_watermark_offsets(partition)[1] for partition in partitions)
+        consumer.assign(partitions)
         begun, count = time.perf_counter(), 0
-        while count < min(ends, load.commits) and (some := consumer.consume(10_000, timeout=10)):
-            count += len(some)
+        while count < min(ends, load.commits) and (
+            messages := consumer.consume(10_000, timeout=10)
+        ):
+            count += len(messages)
         seconds = time.perf_counter() - begun
         consumer.close()
         return [Reading(count, seconds)]
 
     def read_by_spark(self, _load: Load) -> list[Reading]:
-        stream = pipeline.source(
+        stream = spark_query.source(
             self.spark, self.settings, {offsets_topic.TOPIC: OFFSETS_PARTITIONS}
         )
         with tempfile.TemporaryDirectory() as directory:
@@ -217,10 +233,8 @@ class Bench:
         ]
 
     def read_by_pipeline(self, load: Load) -> list[Reading]:
-        with self.query() as told:
-            batches = wait_for(
-                lambda: told if sum(batch.rows for batch in told) >= load.commits else None
-            )
+        with self.query() as batches:
+            wait_for(lambda: sum(batch.rows for batch in batches) >= load.commits)
         for batch in batches:
             phases = " ".join(
                 f"{name} {took}" for name, took in sorted(batch.durations.items()) if took
@@ -229,25 +243,26 @@ class Bench:
         return [Reading(batch.rows, batch.batch_ms / 1000) for batch in batches]
 
     def sweep(self, load: Load) -> None:
-        """The same number of commits over ever more keys: what a record costs must not grow with them."""
+        """Read equally many commits over more and more keys: a record's cost must not grow."""
         print(f"{'keys':>12}{'records/s':>12}")
         for groups in (load.groups // 10, load.groups, load.groups * 10):
-            one = Load(load.commits, max(groups, 1), load.topics, load.partitions)
-            self.writer.backlog(one)
-            readings = self.read_by_pipeline(one)
-            print(f"{one.keys:>12,}{once_begun(readings):>12,.0f}", flush=True)
+            sized = Load(load.commits, max(groups, 1), load.topics, load.partitions)
+            self.writer.backlog(sized)
+            readings = self.read_by_pipeline(sized)
+            print(f"{sized.keys:>12,}{after_first_batch(readings):>12,.0f}", flush=True)
 
     # -- latency
 
     def latency(self, rate: int, load: Load | None, seconds: float, warm: float) -> None:
-        """At so many commits a second, over all keys of a load or by one consumer alone."""
+        """Print delays at `rate` commits a second, over all keys of a load or by one consumer."""
         self.writer.layout(PACED, PROBES)
         self.writer.sample(PACED, PROBES)
-        returned: dict[int, float] = {}  # by offset, when its commit was acknowledged
-        shown: dict[int, float] = {}  # by offset, when a lag record first counted it
+        # Times by committed offset: of the commit's acknowledgement, and of the first lag with it.
+        returned: dict[int, float] = {}
+        shown: dict[int, float] = {}
         over = threading.Event()
-        with self.query() as told:
-            wait_for(lambda: told)
+        with self.query() as all_batches:
+            wait_for(lambda: all_batches)
             write = (
                 (self.press, (rate, load, returned, over))
                 if load
@@ -265,14 +280,14 @@ class Bench:
             for thread in threads:
                 thread.start()
             time.sleep(warm)
-            first, before, used = max(returned, default=0), len(told), processes.usage()
+            first, before, used = max(returned, default=0), len(all_batches), processes.usage()
             time.sleep(seconds)
             last, after = max(returned, default=0), processes.usage()
-            time.sleep(IDLE)
+            time.sleep(IDLE_SECONDS)
             over.set()
             for thread in threads:
                 thread.join()
-            batches = told[before:]
+            batches = all_batches[before:]
         delays = [
             shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown
         ]
@@ -295,16 +310,16 @@ class Bench:
         print(f"    load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
     def pace(self, rate: int, returned: dict[int, float], over: threading.Event) -> None:
-        """Commit all partitions at once, so many times that each commit counts towards the rate."""
+        """Commit all partitions at once, as often as `rate` commits a second take."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": PACED, "enable.auto.commit": False}
         )
         offset, due = 0, time.perf_counter()
         while not over.is_set():
             offset += 1
-            places = [TopicPartition(PACED, partition, offset) for partition in range(PROBES)]
+            offsets = [TopicPartition(PACED, partition, offset) for partition in range(PROBES)]
             try:
-                consumer.commit(offsets=places, asynchronous=False)
+                consumer.commit(offsets=offsets, asynchronous=False)
             except KafkaException as error:
                 if not error.args[0].retriable():
                     raise
@@ -317,12 +332,12 @@ class Bench:
     def press(
         self, rate: int, load: Load, returned: dict[int, float], over: threading.Event
     ) -> None:
-        """Commits over all keys, written in steps of 20 ms; each step ends with one of which is told when it was taken."""
+        """Write commits over all keys in steps of 20 ms; the last of each step is the one timed."""
         keys, number, offset = commit_keys(load), 0, 10**6
         probes = [commit_key(PACED, PACED, partition) for partition in range(PROBES)]
         raw = base64.urlsafe_b64decode(self.writer.ids[PACED] + "==")
 
-        def taken(offset: int) -> Callable[[Any, Any], None]:
+        def acknowledged(offset: int) -> Callable[[Any, Any], None]:
             return lambda error, _: (
                 returned.update({offset: time.perf_counter()}) if error is None else None
             )
@@ -331,12 +346,12 @@ class Bench:
         while not over.is_set():
             at = now_ms()
             for _ in range(rate // 50 - 1):
-                place, key = keys[number % len(keys)]
-                self.writer.write(key, commit_value(number, at), place)
+                partition, key = keys[number % len(keys)]
+                self.writer.write(key, commit_value(number, at), partition)
                 number += 1
             offset += 1
             self.writer.write(
-                probes[offset % PROBES], commit_value(offset, at, raw), 0, taken(offset)
+                probes[offset % PROBES], commit_value(offset, at, raw), 0, acknowledged(offset)
             )
             self.writer.producer.poll(0)
             due += 0.02
@@ -344,13 +359,14 @@ class Bench:
         self.writer.producer.flush()
 
     def watch(self, shown: dict[int, float], over: threading.Event) -> None:
+        """Follow the lag topic; note when each committed offset is first part of a lag."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "watch", "enable.auto.commit": False}
         )
-        places = [TopicPartition(self.settings.topics.lag, partition) for partition in range(4)]
-        for place in places:
-            place.offset = consumer.get_watermark_offsets(place)[1]
-        consumer.assign(places)
+        partitions = [TopicPartition(self.settings.topics.lag, number) for number in range(4)]
+        for partition in partitions:
+            partition.offset = consumer.get_watermark_offsets(partition)[1]
+        consumer.assign(partitions)
         last = 0
         while not over.is_set():
             message = consumer.poll(0.05)
@@ -369,25 +385,25 @@ class Bench:
         consumer.close()
 
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
-        """The samples of a second's observer."""
+        """Publish a sample of each topic once a second, as the observer does."""
         while not over.wait(1.0):
             for topic, partitions in ((PACED, PROBES), *others):
                 self.writer.sample(topic, partitions)
 
     @contextmanager
     def query(self) -> Iterator[list[Progress]]:
-        """The pipeline, from where it was, until the block ends; and its batches."""
-        told: list[Progress] = []
+        """Run the pipeline from its checkpoint until the block ends; yields its batches so far."""
+        batches: list[Progress] = []
 
-        def tell(news: Progress | Terminated) -> None:
+        def on_progress(news: Progress | Terminated) -> None:
             if isinstance(news, Progress):
-                told.append(news)
+                batches.append(news)
             elif news.error:
                 print(news.error, file=sys.stderr)
 
-        query = pipeline.start(self.spark, self.settings, tell)
-        wait_for(lambda: told or not query.isActive or not query.status["isDataAvailable"])
-        yield told
+        query = spark_query.start(self.spark, self.settings, on_progress)
+        wait_for(lambda: batches or not query.isActive or not query.status["isDataAvailable"])
+        yield batches
         wait_for(lambda: not query.isActive or not query.status["isTriggerActive"])
         query.stop()
 

@@ -1,11 +1,14 @@
-"""How soon a reassignment of replicas in Kafka becomes a published plan: real brokers, the whole daemon, consumers that follow.
+"""Time from a reassignment of replicas in Kafka to the published plan, with the whole daemon.
 
-    python tests/benchmarks/bench_reassignment.py [--rounds 30] [--partitions 12] [--set observer.metadata_interval=0.5]
+    python tests/benchmarks/bench_reassignment.py [--rounds 30] [--partitions 12]
+                                                  [--set observer.metadata_interval=0.5]
 
-Each round moves all replicas of a topic to the next rack and waits for the plan that takes its partitions to consumers there.
-Time runs from the brokers' word that they took the reassignment (`asked`), or from when the metadata that any client is given
-names the new replicas, and no others (`placed`, looked at every 20 ms); it ends when the plan's transaction is committed. All
-intervals are the defaults, but for the cool-down between two plans of a group: there is none.
+Real brokers, and consumers that follow their assignments. Each round moves all replicas of a topic
+to the next rack and waits for the plan that takes its partitions to consumers there. Time runs
+from the request that the brokers accepted (`asked`), or from when the metadata that any client
+reads has the new replicas and no others (`placed`, read every 20 ms). It ends when the plan's
+transaction is committed. All intervals are the defaults, but the cool-down between two plans of a
+group is off.
 """
 
 import argparse
@@ -39,7 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument(
-        "--set", action="append", default=[], help="a setting of the daemon's, as in levelwind run"
+        "--set", action="append", default=[], help="a setting of the daemon, as in levelwind run"
     )
     options = parser.parse_args()
     settings = ("control.cooldown.duration=0", f"groups.{GROUP}.strategy=range", *options.set)
@@ -47,15 +50,17 @@ def main() -> None:
         daemon = DaemonProcess(cluster.bootstrap, Path(directory), *settings)
         try:
             daemon.wait_for("the lead", lambda: daemon.logged("daemon.leading"), 180)
-            told(measured(cluster.bootstrap, daemon, options.rounds, options.partitions))
+            print_delays(
+                measure_rounds(cluster.bootstrap, daemon, options.rounds, options.partitions)
+            )
         finally:
             daemon.stop()
 
 
-def measured(
+def measure_rounds(
     bootstrap: str, daemon: DaemonProcess, rounds: int, partitions: int
 ) -> list[tuple[float, float]]:
-    """Of each round, the seconds since it was asked for, and since it was in place."""
+    """Seconds from asked to the plan and from placed to the plan, by round."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     placement = [[number % 3 + 1] for number in range(partitions)]
     admin.create_topics([NewTopic(TOPIC, partitions, replica_assignment=placement)])[TOPIC].result()
@@ -78,9 +83,11 @@ def measured(
     ]
     try:
         daemon.wait_for("the first plan", lambda: all(follower.owned for follower in followers))
-        daemon.wait_for("its end", lambda: daemon.logged("handover.settled", group=GROUP))
+        daemon.wait_for(
+            "the end of its hand-over", lambda: daemon.logged("handover.settled", group=GROUP)
+        )
         daemon.wait_for("the pipeline", lambda: daemon.logged("pipeline.caught_up"), 180)
-        time.sleep(10)  # it is warm then, and has heard of the group's commits
+        time.sleep(10)  # the pipeline is warm then, and has read the group's commits
         return [
             one_round(bootstrap, daemon, admin, number, partitions)
             for number in range(1, rounds + 1)
@@ -93,26 +100,26 @@ def measured(
 def one_round(
     bootstrap: str, daemon: DaemonProcess, admin: AdminClient, number: int, partitions: int
 ) -> tuple[float, float]:
-    """Every partition goes to the next broker, and so to the next rack."""
+    """Move every partition to the next broker, and so to the next rack."""
     placement = {partition: [(partition + number) % 3 + 1] for partition in range(partitions)}
     before = len(daemon.logged("plan.published", group=GROUP, cause="racks"))
     settled = len(daemon.logged("handover.settled", group=GROUP))
-    time.sleep(0.1 * (number % 7))  # not in step with the observer
-    seen: list[float] = []
-    watch = threading.Thread(target=lambda: seen.append(placed(admin, placement)))
+    time.sleep(0.1 * (number % 7))  # out of step with the observer
+    placed: list[float] = []
+    watch = threading.Thread(target=lambda: placed.append(placed_at(admin, placement)))
     watch.start()
     asked = time.time()
     reassignment.reassign(bootstrap, TOPIC, placement)
     watch.join()
 
     def plans() -> Sequence[dict[str, Any]]:
-        said = daemon.logged("plan.published", group=GROUP, cause="racks")[before:]
-        return [plan for plan in said if plan["after"]["cross_rack"] == 0.0]
+        published = daemon.logged("plan.published", group=GROUP, cause="racks")[before:]
+        return [plan for plan in published if plan["after"]["cross_rack"] == 0.0]
 
     plan = daemon.wait_for("the plan", plans)[0]
     at = datetime.fromisoformat(plan["time"]).timestamp()
     print(
-        f"    round {number}: {at - asked:.2f} s since asked, {at - seen[0]:.2f} s since placed",
+        f"    round {number}: {at - asked:.2f} s since asked, {at - placed[0]:.2f} s since placed",
         flush=True,
     )
     daemon.wait_for(
@@ -125,20 +132,23 @@ def one_round(
             >= len(daemon.logged("trigger.raised", group=GROUP))
         ),
     )
-    return at - asked, at - seen[0]
+    return at - asked, at - placed[0]
 
 
-def placed(admin: AdminClient, placement: dict[int, list[int]]) -> float:
-    """When the cluster's metadata says so."""
+def placed_at(admin: AdminClient, placement: dict[int, list[int]]) -> float:
+    """Wait until the cluster's metadata has a placement; the time, seconds since the epoch."""
     while True:
         described = admin.describe_topics(TopicCollection([TOPIC]))[TOPIC].result()
-        now = {one.id: [node.id for node in one.replicas] for one in described.partitions}
-        if now == placement:
+        current = {
+            partition.id: [node.id for node in partition.replicas]
+            for partition in described.partitions
+        }
+        if current == placement:
             return time.time()
         time.sleep(0.02)
 
 
-def told(rounds: list[tuple[float, float]]) -> None:
+def print_delays(rounds: list[tuple[float, float]]) -> None:
     for name, delays in zip(("asked", "placed"), zip(*rounds, strict=True), strict=True):
         print(f"{name} to the published plan, {len(delays)} reassignments: {quantiles(delays)}")
 

@@ -1,11 +1,13 @@
-"""What levelwind costs while nothing happens: CPU of the daemon and of its pipeline with 10,000 partitions watched, at rest.
+"""CPU and memory of an idle levelwind: the daemon and its pipeline, watching 10,000 partitions.
 
-    python tests/benchmarks/bench_rest.py [--topics 200] [--partitions 50] [--groups 1] [--seconds 60] [--settle 60]
-                                     [--set pipeline.spark.NAME=VALUE]
+    python tests/benchmarks/bench_rest.py [--topics 200] [--partitions 50] [--groups 1]
+                                          [--seconds 60] [--settle 60]
+                                          [--set pipeline.spark.NAME=VALUE]
 
-One real broker with that many partitions, a group that has committed in each, and nobody who produces or commits any more. First
-the observer alone, in a process of its own; then the whole daemon as `levelwind run` starts it: its own process, which is the
-observer, the control and their Kafka clients, and below it the pipeline, a JVM and Python workers.
+One real broker with that many partitions and a group that has committed in each; nothing is
+produced or committed any more. First the observer alone, in a process of its own; then the whole
+daemon as `levelwind run` starts it: its own process, which is the observer, the control and their
+Kafka clients, and below it the pipeline, a JVM and Python workers.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.protocol.topics import Topics
 from daemon.config.settings import load
-from daemon.kafka import topic_setup as our_topics
+from daemon.kafka import topic_setup
 from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
@@ -31,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from levelwind_testing.processes import processes
 from levelwind_testing.processes.daemon_process import DaemonProcess
 
-AT_ONCE = 20
-"""Topics, or topics' commits, a request."""
+TOPICS_PER_REQUEST = 20
+"""Topics to create, or to commit in, with one request."""
 BROKER = {
     "num.io.threads": "2",
     "offsets.topic.num.partitions": "4",
@@ -46,12 +48,17 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=50)
     parser.add_argument(
-        "--groups", type=int, default=1, help="groups that have committed in all of them"
+        "--groups", type=int, default=1, help="groups that have committed in every partition"
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long is measured")
-    parser.add_argument("--settle", type=float, default=60.0, help="seconds before, of the same")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of each measurement")
     parser.add_argument(
-        "--set", action="append", default=[], help="a setting of the daemon's, as in levelwind run"
+        "--settle",
+        type=float,
+        default=60.0,
+        help="seconds at rest before the daemon is measured; half for the observer",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], help="a setting of the daemon, as in levelwind run"
     )
     parser.add_argument("--observe", metavar="BOOTSTRAP", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -71,14 +78,16 @@ def main() -> None:
             f"{count:,} partitions, {options.groups} groups, {options.seconds:.0f} s at rest",
             flush=True,
         )
-        alone(cluster.bootstrap, options.settle / 2, options.seconds)
-        daemon(cluster.bootstrap, Path(directory), options.settle, options.seconds, options.set)
+        measure_observer(cluster.bootstrap, options.settle / 2, options.seconds)
+        measure_daemon(
+            cluster.bootstrap, Path(directory), options.settle, options.seconds, options.set
+        )
 
 
 def create(bootstrap: str, names: list[str], partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for first in range(0, len(names), AT_ONCE):
-        new = [NewTopic(name, partitions, 1) for name in names[first : first + AT_ONCE]]
+    for first in range(0, len(names), TOPICS_PER_REQUEST):
+        new = [NewTopic(name, partitions, 1) for name in names[first : first + TOPICS_PER_REQUEST]]
         for future in admin.create_topics(new, operation_timeout=60, request_timeout=60).values():
             future.result()
 
@@ -87,14 +96,17 @@ def commit(bootstrap: str, group: str, names: list[str], partitions: int) -> Non
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
     )
-    for first in range(0, len(names), AT_ONCE):
-        some = names[first : first + AT_ONCE]
-        places = [TopicPartition(name, number, 0) for name in some for number in range(partitions)]
+    for first in range(0, len(names), TOPICS_PER_REQUEST):
+        offsets = [
+            TopicPartition(name, number, 0)
+            for name in names[first : first + TOPICS_PER_REQUEST]
+            for number in range(partitions)
+        ]
         for last in [False] * 20 + [True]:
             try:
-                consumer.commit(offsets=places, asynchronous=False)
+                consumer.commit(offsets=offsets, asynchronous=False)
                 break
-            except KafkaException:  # the coordinator is not there yet
+            except KafkaException:  # the coordinator is not ready yet
                 if last:
                     raise
                 time.sleep(1)
@@ -102,11 +114,11 @@ def commit(bootstrap: str, group: str, names: list[str], partitions: int) -> Non
 
 
 def observe(bootstrap: str) -> None:
-    """The observer's two jobs under their scheduler, until the end of this process."""
-    from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - of that process alone
+    """Run the observer's jobs under their scheduler, until this process is killed."""
+    from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - only that process needs it
 
     settings = load(None, {"bootstrap": bootstrap})
-    our_topics.ensure_topics(settings.client(), settings.topics, settings.topic, Quiet())
+    topic_setup.ensure_topics(settings.client(), settings.topics, settings.topic, Quiet())
     observer = Observer(settings.client(), Topics(), ObserverSettings(), Quiet())
     scheduler = BackgroundScheduler(timezone="UTC")
     observer.schedule(scheduler)
@@ -115,37 +127,38 @@ def observe(bootstrap: str) -> None:
 
 
 class Quiet:
-    """A log that nobody reads."""
+    """A log that discards everything."""
 
     def __getattr__(self, _name: str) -> object:
         return lambda *_, **__: None
 
 
-def alone(bootstrap: str, settle: float, seconds: float) -> None:
+def measure_observer(bootstrap: str, settle: float, seconds: float) -> None:
     child = subprocess.Popen([sys.executable, __file__, "--observe", bootstrap])
     try:
-        print("the observer alone\n" + measured(child.pid, settle, seconds), flush=True)
+        print("the observer alone\n" + usage_of(child.pid, settle, seconds), flush=True)
     finally:
         child.kill()
         child.wait()
 
 
-def daemon(bootstrap: str, state: Path, settle: float, seconds: float, settings: list[str]) -> None:
+def measure_daemon(
+    bootstrap: str, state: Path, settle: float, seconds: float, settings: list[str]
+) -> None:
     process = DaemonProcess(bootstrap, state, *settings)
     try:
         process.wait_for("the lead", lambda: process.logged("daemon.leading"), 180)
         process.wait_for("the first batches", lambda: process.logged("pipeline.caught_up"), 180)
-        print("the daemon\n" + measured(process.child.process.pid, settle, seconds), flush=True)
+        print("the daemon\n" + usage_of(process.child.process.pid, settle, seconds), flush=True)
         progress = process.logged("pipeline.progress")
-        print(
-            f"    batches in the log's last two lines of progress: {[e['batch'] for e in progress[-2:]]}"
-        )
+        batches = [event["batch"] for event in progress[-2:]]
+        print(f"    batches in the log's last two lines of progress: {batches}")
     finally:
         process.stop()
 
 
-def measured(root: int, settle: float, seconds: float) -> str:
-    """What a process and those below it use in so many seconds, after some others."""
+def usage_of(root: int, settle: float, seconds: float) -> str:
+    """CPU and memory of a process and those below it for `seconds`, after `settle` seconds."""
 
     def name(pid: int, process: processes.Process) -> str:
         if "daemon.pipeline.process" in process.command and process.name.startswith("python"):

@@ -1,11 +1,13 @@
-"""Every strategy up to 1,000,000 partitions and 10,000 members: time of the plan, growth for each doubling, and memory.
+"""Time, growth and memory of every strategy, up to 1,000,000 partitions and 10,000 members.
 
-    python tests/benchmarks/bench_scale.py [--partitions 1000000] [--members 10000] [--topics 1000] [--strategies lag,range]
+    python tests/benchmarks/bench_scale.py [--partitions 1000000] [--members 10000]
+                                           [--topics 1000] [--strategies lag,range]
 
-Partitions and members double together, from an eighth of them on. `growth` is the plan's time over that of half the size, and
-`P log P` what that would be by that law; `!` marks what grew faster. `plan MiB` is what numpy and Python take at most while the plan is made, measured in a run of its own, which
-tracing slows down; `peak MiB` is the process's, problem included. Times are of the processor, the least of the repeats: three
-at least, and as many as a second holds.
+Partitions and members double together, from an eighth of them on. `growth` is the plan's time over
+that of half the size, and `P log P` the growth of that function; `!` marks faster growth. `plan
+MiB` is the most memory that numpy and Python take for a plan, measured in a run of its own, which
+tracing slows down; `peak MiB` is that of the process, problem included. Times are CPU times, the
+least of the repeats: at least three, and as many as fit in a second.
 """
 
 import argparse
@@ -27,20 +29,21 @@ from assignors.registry import (
 
 RACKS = ["a", "b", "c"]
 HALVINGS, REPEAT, MIB = 3, 3, 2**20
-ENOUGH = 1.0  # seconds that a plan is repeated for
+REPEAT_SECONDS = 1.0
+"""CPU time for which a plan is repeated, at least."""
 
 
 def main() -> None:
-    arguments = parsed()
+    arguments = parse_arguments()
     print(
-        f"{'strategy':20}{'partitions':>12}{'members':>9}{'plan ms':>10}{'growth':>8}{'P log P':>9}{'names ms':>10}"
-        f"{'plan MiB':>10}{'peak MiB':>10}"
+        f"{'strategy':20}{'partitions':>12}{'members':>9}{'plan ms':>10}{'growth':>8}{'P log P':>9}"
+        f"{'names ms':>10}{'plan MiB':>10}{'peak MiB':>10}"
     )
     before: dict[str, float] = {}
     for halvings in reversed(range(HALVINGS + 1)):
         size, members = arguments.partitions >> halvings, arguments.members >> halvings
         begun = process_time()
-        group = built(size // arguments.topics, arguments.topics, members)
+        group = build_group(size // arguments.topics, arguments.topics, members)
         print(
             f"{'(the problem)':20}{size:>12,}{members:>9,}{(process_time() - begun) * 1000:>10.0f}",
             flush=True,
@@ -49,7 +52,7 @@ def main() -> None:
             report(group, name, before)
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=1_000_000)
     parser.add_argument("--members", type=int, default=10_000)
@@ -61,7 +64,7 @@ def parsed() -> argparse.Namespace:
 def report(group: Group, name: str, before: dict[str, float]) -> None:
     strategy = STRATEGIES[name]
     plan, names = [], []
-    while len(plan) < REPEAT or sum(plan) + sum(names) < ENOUGH * 1000:
+    while len(plan) < REPEAT or sum(plan) + sum(names) < REPEAT_SECONDS * 1000:
         begun = process_time()
         assignment = strategy(group)
         planned = process_time()
@@ -74,39 +77,41 @@ def report(group: Group, name: str, before: dict[str, float]) -> None:
         grew = min(plan) / before[name]
         growth = f"{grew:8.2f}{bound:7.2f} {'!' if grew > bound else ' '}"
     before[name] = min(plan)
-    taken = memory(strategy, group) / MIB
+    plan_mib = peak_memory(strategy, group) / MIB
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{name:20}{group.partition_count:>12,}{len(group.members):>9,}{min(plan):10.1f}{growth}{min(names):10.0f}"
-        f"{taken:10.0f}{peak:10.0f}",
+        f"{name:20}{group.partition_count:>12,}{len(group.members):>9,}{min(plan):10.1f}{growth}"
+        f"{min(names):10.0f}{plan_mib:10.0f}{peak:10.0f}",
         flush=True,
     )
 
 
-def memory(strategy: Strategy, group: Group) -> int:
+def peak_memory(strategy: Strategy, group: Group) -> int:
+    """The most bytes that a plan takes while it is computed."""
     tracemalloc.start()
     strategy(group)
-    most = tracemalloc.get_traced_memory()[1]
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return most
+    return peak
 
 
-def built(partitions: int, topics: int, members: int) -> Group:
+def build_group(partitions: int, topics: int, members: int) -> Group:
     draw = random.Random(1)
-    shelf = [
-        draw.sample(RACKS, 2) for _ in range(997)
-    ]  # shared lists: a million of them are the input's cost, not ours
+    # Shared lists: a million separate ones would be a cost of the input, not of the strategies.
+    rack_lists = [draw.sample(RACKS, 2) for _ in range(997)]
     names = [f"topic-{number:04}" for number in range(topics)]
-    described = {
+    topics_by_name = {
         name: Topic(
             partitions=partitions,
-            replica_racks=[draw.choice(shelf) for _ in range(partitions)],
+            replica_racks=[draw.choice(rack_lists) for _ in range(partitions)],
             lags=[draw.randrange(100_000) for _ in range(partitions)],
         )
         for name in names
     }
-    people = [Member(id=f"member-{n:05}", topics=names, rack=RACKS[n % 3]) for n in range(members)]
-    return Group.build(described, people)
+    group_members = [
+        Member(id=f"member-{n:05}", topics=names, rack=RACKS[n % 3]) for n in range(members)
+    ]
+    return Group.build(topics_by_name, group_members)
 
 
 if __name__ == "__main__":

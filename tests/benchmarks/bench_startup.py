@@ -1,11 +1,12 @@
-"""CPU that each command takes from its start to its end, beside its goal and beside a bare interpreter.
+"""CPU time of each command from start to end, beside its goal and beside a bare interpreter.
 
     python tests/benchmarks/bench_startup.py [--runs 7] [--no-cluster]
 
-User and system time of the child process, median of several runs. `installed` is how an installer leaves the packages: with
-byte code, which is written to a temporary directory before anything is measured; `here` is this checkout as it is: where
-PYTHONDONTWRITEBYTECODE is set and nothing was compiled, each run compiles every module that it imports.
-Commands that ask the cluster ask one real broker, whose topics hold one small group, its plan and one dead letter.
+User and system time of the child process, median of several runs. `installed` is how an installer
+leaves the packages: with byte code, which is written to a temporary directory before anything is
+measured. `here` is this checkout as it is: where PYTHONDONTWRITEBYTECODE is set and nothing was
+compiled, each run compiles every module that it imports. Commands that ask the cluster ask one real
+broker, whose topics hold one small group, its plan and one dead letter.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from assignors.protocol.records import (
     encode,
 )
 from assignors.protocol.topics import Topics
-from daemon.kafka.topic_setup import ensure
+from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 from deploy.cluster import Cluster
 
@@ -59,7 +60,9 @@ class Measured(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=7, help="runs of each command")
-    parser.add_argument("--no-cluster", action="store_true", help="leave the broker's commands out")
+    parser.add_argument(
+        "--no-cluster", action="store_true", help="leave out the commands that need a broker"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         problem = Path(directory) / "problem.jsonl"
@@ -76,13 +79,13 @@ def main() -> None:
         measure(lines, options.runs, Path(directory))
         if options.no_cluster:
             return
-        with small_cluster() as where:
+        with small_cluster() as connection:
             measure(
                 [
-                    levelwind(0.6, "groups", *where),
-                    levelwind(0.6, "describe", GROUP, *where),
-                    levelwind(0.6, "rebalance", GROUP, *where),
-                    levelwind(0.6, "dead-letters", *where),
+                    levelwind(0.6, "groups", *connection),
+                    levelwind(0.6, "describe", GROUP, *connection),
+                    levelwind(0.6, "rebalance", GROUP, *connection),
+                    levelwind(0.6, "dead-letters", *connection),
                 ],
                 options.runs,
                 Path(directory),
@@ -120,11 +123,11 @@ def cpu_seconds(line: Measured, environment: Mapping[str, str]) -> float:
 
 @contextmanager
 def small_cluster() -> Iterator[tuple[str, ...]]:
-    """One broker with levelwind's topics, in which a pipeline and a planner have written; yields the options."""
+    """Start one broker with records of a pipeline and a planner; yields the commands' options."""
     quiet = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), lambda *_, **__: None))
     with Cluster.start(1) as cluster:
         client, topics = {"bootstrap.servers": cluster.bootstrap}, Topics("levelwind.")
-        ensure(client, topics, TopicSettings(), quiet)
+        ensure_topics(client, topics, TopicSettings(), quiet)
         producer = Producer(client)
         for kind, record in records():
             key, value = encode(record)
@@ -135,7 +138,7 @@ def small_cluster() -> Iterator[tuple[str, ...]]:
 
 
 def records():
-    """What levelwind's topics hold of one group with three members."""
+    """Records of levelwind's topics about one group with three members."""
     numbers = range(PARTITIONS)
     yield (
         "lag",

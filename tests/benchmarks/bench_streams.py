@@ -1,9 +1,10 @@
-"""`streams` at several sizes, beside the group coordinator's own assignor in a warmed-up JVM, in one run.
+"""`streams` at several sizes, beside the coordinator's own assignor in a warm JVM, in one run.
 
-python tests/benchmarks/bench_streams.py [--most 100000] [--least 10000]
+    python tests/benchmarks/bench_streams.py [--most 100000] [--least 10000]
 
-Kafka's knows neither racks, tags, lags nor warm-ups, so the first column of ours does without them too ("plain"); the others
-add racks under each strategy, and tags. Times are the least of several repeats, ours and theirs by turns, in ms.
+Kafka's assignor knows neither racks, tags, lags nor warm-ups, so levelwind's first column does
+without them, too ("plain"); the others add racks under each strategy, and tags. Times are the least
+of several repeats, alternating between Kafka and levelwind, in milliseconds.
 """
 
 import argparse
@@ -57,7 +58,7 @@ SIZES = [
 
 
 def tasks_of(size: ApplicationSize) -> list[Task]:
-    """One subtopology in four has no state; every partition has replicas in two of three racks."""
+    """Tasks: one subtopology in four is stateless; replicas are in two of three racks."""
     return [
         Task(
             subtopology=str(subtopology),
@@ -90,15 +91,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--most", type=int, default=10_000, help="tasks")
-    parser.add_argument("--least", type=int, default=0, help="tasks")
+    parser.add_argument("--most", type=int, default=10_000, help="largest number of tasks")
+    parser.add_argument("--least", type=int, default=0, help="smallest number of tasks")
     arguments = parser.parse_args()
     kafka = Kafka()
     coordinator = StreamsCoordinator(kafka)
     columns = ("Kafka", "plain", "+ names", "min_traffic", "balance_sub.", "+ tags")
     print(
         f"{'tasks x processes x threads':28} {'subs':>4} {'R':>2}  {'case':16}",
-        *(f"{each:>12}" for each in columns),
+        *(f"{column:>12}" for column in columns),
     )
     try:
         for size in SIZES:
@@ -109,44 +110,48 @@ def main() -> None:
 
 
 def measure(size: ApplicationSize, coordinator: StreamsCoordinator) -> None:
-    tasks, people = tasks_of(size), processes_of(size)
+    tasks, processes = tasks_of(size), processes_of(size)
     plain = StreamsSettings(standby_replicas=size.standbys)
-    rest = carried_out(people, assign(tasks, people, plain))
-    for case, now in (("from scratch", people), ("nothing changed", rest), ("one left", rest[1:])):
-        group = coordinator.prepared(tasks, now, plain)
+    stayed = carried_out(processes, assign(tasks, processes, plain))
+    for case, current in (
+        ("from scratch", processes),
+        ("nothing changed", stayed),
+        ("one left", stayed[1:]),
+    ):
+        group = coordinator.prepared(tasks, current, plain)
         runs: list[Callable[[], object]] = [lambda group=group: coordinator.call(*group)]
-        runs.append(alone(tasks, now, plain))
-        runs.append(lambda now=now: assign(tasks, now, plain))
-        runs.append(alone(tasks, now, replace(plain, rack_strategy="min_traffic")))
-        runs.append(alone(tasks, now, replace(plain, rack_strategy="balance_subtopology")))
+        runs.append(plan_alone(tasks, current, plain))
+        runs.append(lambda current=current: assign(tasks, current, plain))
+        runs.append(plan_alone(tasks, current, replace(plain, rack_strategy="min_traffic")))
+        runs.append(plan_alone(tasks, current, replace(plain, rack_strategy="balance_subtopology")))
         runs.append(
-            alone(
+            plan_alone(
                 tasks,
-                now,
+                current,
                 replace(plain, rack_strategy="balance_subtopology", rack_aware_tags=("zone",)),
             )
         )
         for _ in range(REPEAT):
-            runs[0]()  # warms the JVM up
+            runs[0]()  # warm up the JVM
         least = [float("inf")] * len(runs)
         for _ in range(REPEAT):
             for number, run in enumerate(runs):
                 begun = perf_counter()
                 run()
                 least[number] = min(least[number], (perf_counter() - begun) * 1000)
-        what = f"{size.tasks} x {size.processes} x {size.threads}"
+        dimensions = f"{size.tasks} x {size.processes} x {size.threads}"
         print(
-            f"{what:28} {size.subtopologies:4} {size.standbys:2}  {case:16}",
+            f"{dimensions:28} {size.subtopologies:4} {size.standbys:2}  {case:16}",
             *(f"{ms:12.1f}" for ms in least),
             flush=True,
         )
 
 
-def alone(
-    tasks: Sequence[Task], people: Sequence[StreamsProcess], settings: StreamsSettings
+def plan_alone(
+    tasks: Sequence[Task], processes: Sequence[StreamsProcess], settings: StreamsSettings
 ) -> Callable[[], object]:
-    """The plan without building its columns."""
-    app = Application.build(tasks, people, settings)
+    """A call of the plan alone, its columns built before."""
+    app = Application.build(tasks, processes, settings)
     return lambda: plan_application(app, settings)
 
 
