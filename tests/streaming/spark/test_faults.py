@@ -142,7 +142,7 @@ class Supervised:
         self.child = PipelineChild(
             settings(lw, state),
             classpath("spark"),
-            Attempts(allowed=allowed, window=600.0, longest=4.0),
+            Attempts(allowed=allowed, window=600.0, longest_pause=4.0),
             self.events.append,
         )
 
