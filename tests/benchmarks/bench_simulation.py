@@ -1,9 +1,11 @@
-"""A simulated day under `optimal` and under each baseline, by the same triggers: the day in full, the other scenarios in part.
+"""A simulated day under `optimal` and under each baseline, with the same triggers.
 
-    python tests/benchmarks/bench_simulation.py [--hours 24] [--others 4] [--scenarios day,steady,…] [--seeds 1,2]
+    python tests/benchmarks/bench_simulation.py [--hours 24] [--others 4]
+                                                [--scenarios day,steady,...] [--seeds 1,2]
 
-The figures are the product's own (`levelwind simulate` prints the same); all but `plan ms` are the same on every machine. Under
-each table stand the baselines that beat `optimal` in a figure, and by how much: what it pays for what it wins.
+The scenario `day` runs in full, the others in part. `levelwind simulate` prints the same figures;
+all but `plan ms` are the same on every machine. Below each table are the baselines that beat
+`optimal` in a figure, with their values: the price of what `optimal` wins.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from daemon.simulation.results import (
 from daemon.simulation.scenario import SCENARIOS, Size
 
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")
-OURS = "optimal"
+SUBJECT = "optimal"
 
 FIGURES: Mapping[str, tuple[Callable[[StrategyFigures], float], Callable[[float], str]]] = {
     "time above": (lambda row: row.above, lambda value: f"{value:.3%}"),
@@ -33,13 +35,13 @@ FIGURES: Mapping[str, tuple[Callable[[StrategyFigures], float], Callable[[float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
-    parser.add_argument("--hours", type=float, default=24.0, help="of the scenario `day`")
-    parser.add_argument("--others", type=float, default=4.0, help="hours of the others")
+    parser.add_argument("--hours", type=float, default=24.0, help="hours of the scenario `day`")
+    parser.add_argument("--others", type=float, default=4.0, help="hours of each other scenario")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--utilisation", type=float, default=0.6)
-    parser.add_argument("--strategies", default=",".join((OURS, *BASELINES)))
+    parser.add_argument("--strategies", default=",".join((SUBJECT, *BASELINES)))
     arguments = parser.parse_args()
     settings = load()
     for scenario in arguments.scenarios.split(","):
@@ -59,26 +61,26 @@ def main() -> None:
             )
             simulated = run(asked, settings, lambda _: None)
             print(simulated.as_text(), end="")
-            print(beaten(simulated.rows))
+            print(comparison(simulated.rows))
             print(f"({perf_counter() - begun:.0f} s)\n", flush=True)
 
 
-def beaten(rows: Sequence[StrategyFigures]) -> str:
-    """Where `optimal` is not the least, and which baselines do no worse than it in everything."""
-    ours = next((row for row in rows if row.strategy == OURS), None)
-    if ours is None:
-        return f"{OURS} did not run"
-    others = [row for row in rows if row is not ours]
+def comparison(rows: Sequence[StrategyFigures]) -> str:
+    """The figures in which `optimal` is not the least, and the baselines that are nowhere worse."""
+    subject = next((row for row in rows if row.strategy == SUBJECT), None)
+    if subject is None:
+        return f"{SUBJECT} did not run"
+    others = [row for row in rows if row is not subject]
     lines = []
     for name, (of, shown) in FIGURES.items():
-        better = [row for row in others if of(row) < of(ours)]
+        better = [row for row in others if of(row) < of(subject)]
         if better:
-            said = ", ".join(f"{row.strategy} {shown(of(row))}" for row in sorted(better, key=of))
-            lines.append(f"{name}: {OURS} {shown(of(ours))}, less under {said}")
-    above = [
-        row.strategy for row in others if all(of(row) <= of(ours) for of, _ in FIGURES.values())
+            values = ", ".join(f"{row.strategy} {shown(of(row))}" for row in sorted(better, key=of))
+            lines.append(f"{name}: {SUBJECT} {shown(of(subject))}, less under {values}")
+    nowhere_worse = [
+        row.strategy for row in others if all(of(row) <= of(subject) for of, _ in FIGURES.values())
     ]
-    lines.append(f"no worse in all of these than {OURS}: {', '.join(above) or 'none'}")
+    lines.append(f"no worse in all of these than {SUBJECT}: {', '.join(nowhere_worse) or 'none'}")
     return "\n".join(lines)
 
 
