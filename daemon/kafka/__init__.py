@@ -1,1 +1,1 @@
-"""Reading and writing levelwind's topics; it knows records and clients, not what is decided by them."""
+"""Reads and writes levelwind's topics; it knows records and clients, but no decision."""

@@ -1,8 +1,8 @@
-"""The daemon's Kafka clients: each is made here, so that all of them say what they have to say in the same way.
+"""The daemon's Kafka clients: all of them are made here, with one logger and one order of settings.
 
-librdkafka writes to standard error by itself unless it is handed a logger, and keeps its lines until it is polled: who
-makes a client here polls it. Settings that the operator passes through win over those that a client merely prefers,
-never over those that it is correct by.
+librdkafka writes to standard error unless it has a logger, and with a logger it keeps its lines
+until the client is polled: whoever makes a client must poll it. Settings that the operator passes
+through override the preferred settings of a client, but never its required ones.
 """
 
 from __future__ import annotations
@@ -24,26 +24,35 @@ if TYPE_CHECKING:
 Client = TypeVar("Client")
 
 PARTITIONS_PER_REQUEST = 500
-"""Partitions a call for offsets: what a call takes grows with their square. Of 10,000 one took 0.73 s of CPU, twenty 0.12 s."""
+"""The most partitions of one call for offsets, since the cost of a call grows with their square.
+
+Of 10,000 partitions, one call took 0.73 s of CPU and twenty calls 0.12 s.
+"""
 
 
 class LibraryLogThrottle(logging.Filter):
-    """Lets one line of each kind of each client through in so many seconds: a client that cannot connect says so 20 times a second."""
+    """Passes one log line of each kind and client an interval.
+
+    A client that cannot connect logs that 20 times a second.
+    """
 
     def __init__(self, interval: float = 30.0) -> None:
         super().__init__()
         self._throttle: Throttle[str] = Throttle(interval=interval)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Judge a line by its beginning, which names the kind and the client: `FAIL [levelwind#consumer-2] ...`."""
+        """Whether to pass a line.
+
+        Kind and client are its beginning, as in `FAIL [levelwind#consumer-2] ...`.
+        """
         kind = record.getMessage().partition("]")[0]
         return self._throttle.allows(kind, record.created) is not None
 
 
-LIBRARY = logging.getLogger("librdkafka")
-LIBRARY.addFilter(LibraryLogThrottle())
+LIBRARY_LOG = logging.getLogger("librdkafka")
+LIBRARY_LOG.addFilter(LibraryLogThrottle())
 
-# An idle connection that a broker closes is no news, and a broker that is back should be seen soon.
+# Brokers close idle connections all the time, and a broker that is back should be seen soon.
 PREFERRED: Mapping[str, Any] = {
     "client.id": "levelwind",
     "log.connection.close": False,
@@ -58,64 +67,65 @@ AUTHORIZATION_ERRORS = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""The cluster knows us and says no: asking again is of no use until the operator has granted a right."""
+"""The user lacks a right: a retry cannot succeed until the operator has granted it."""
 
 
 def admin(config: Mapping[str, Any]) -> AdminClient:
     """Make an admin client."""
-    return _made(AdminClient, config, {})
+    return _make(AdminClient, config, {})
 
 
 def producer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Producer:
-    """Make a producer; nothing overrides what is required."""
-    return _made(Producer, config, required)
+    """Make a producer; the operator's settings cannot override `required`."""
+    return _make(Producer, config, required)
 
 
 def consumer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Consumer:
-    """Make a consumer; nothing overrides what is required."""
-    return _made(Consumer, config, required)
+    """Make a consumer; the operator's settings cannot override `required`."""
+    return _make(Consumer, config, required)
 
 
-def _made(
+def _make(
     make: Callable[..., Client], config: Mapping[str, Any], required: Mapping[str, Any]
 ) -> Client:
     try:
-        return make({**PREFERRED, **config, **required}, logger=LIBRARY)
+        return make({**PREFERRED, **config, **required}, logger=LIBRARY_LOG)
     except KafkaException as exception:
         raise ConfigurationError(f"kafka: {kafka_error(exception).str()}") from exception
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
-    """Take the error out of the exception that the client wraps it in."""
+    """Return the error that the client has wrapped in an exception."""
     return exception.args[0]
 
 
 def list_topics(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: float) -> Any:
-    """Ask for the brokers and topics that there are.
+    """Return the brokers and topics of the cluster.
 
     Raises:
-        ClusterUnavailableError: no answer in time; says from where.
+        ClusterUnavailableError: no answer in time; the text names the cluster's address.
     """
     try:
         return client.list_topics(timeout=timeout)
     except KafkaException as exception:
         raise ClusterUnavailableError(
-            f"the cluster at {config.get('bootstrap.servers')} does not answer: {kafka_error(exception).str()}"
+            f"the cluster at {config.get('bootstrap.servers')} does not answer:"
+            f" {kafka_error(exception).str()}"
         ) from exception
 
 
 def list_offsets(
-    client: AdminClient, wanted: Mapping[TopicPartition, Any], isolation: Any, timeout: float
+    client: AdminClient, specs: Mapping[TopicPartition, Any], isolation: Any, timeout: float
 ) -> Mapping[TopicPartition, Any]:
-    """Ask for offsets: futures by partition, in the order given.
+    """Ask for offsets; return a future for each partition, in the order of `specs`.
 
-    For each `PARTITIONS_PER_REQUEST` partitions or fewer it is one request to each broker that leads any of them. librdkafka groups them
-    by leader itself, from metadata that it keeps; a partition whose leader does not answer in time gets a negative
-    offset, not an error.
+    Costs one request to each broker that leads any of the partitions, for each
+    `PARTITIONS_PER_REQUEST` partitions. librdkafka groups them by leader from metadata that it
+    keeps; a partition whose leader does not answer in time gets a negative offset, not an error.
     """
-    partitions = list(wanted.items())
-    asked: dict[TopicPartition, Any] = {}
+    partitions = list(specs.items())
+    futures: dict[TopicPartition, Any] = {}
     for first in range(0, len(partitions), PARTITIONS_PER_REQUEST):
-        some = dict(partitions[first : first + PARTITIONS_PER_REQUEST])
-        asked |= client.list_offsets(some, isolation_level=isolation, request_timeout=timeout)
-    return asked
+        batch = dict(partitions[first : first + PARTITIONS_PER_REQUEST])
+        futures |= client.list_offsets(batch, isolation_level=isolation, request_timeout=timeout)
+    return futures

@@ -1,9 +1,10 @@
-"""Publishes the planner's records: one step, one transaction, under one transactional id for all planners there are.
+"""Transactional producer of the planner: one step of the control is one transaction.
 
-Who initialises the id last is the planner; what an older one still has under way is aborted, and whatever it tries next
-fails. It must then stop, and never initialise again by itself: that would fence the one that took over. So an outage never
-makes a new producer either: a commit whose outcome is unknown is asked for again, on the same producer, until the
-brokers say how it ended.
+All planners share one transactional id. The planner that initialised the id last leads: the open
+transaction of an older planner is aborted, and its next call fails. A fenced planner must stop and
+never initialise again by itself, which would fence its successor. For the same reason an outage
+never makes a new producer: a commit of unknown outcome is repeated on the same producer until the
+brokers report how it ended.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
     from daemon.kafka.record_writer import OutgoingRecord
 
 REQUIRED: Mapping[str, Any] = {
-    # The brokers abort what takes longer: a planner that hangs holds no reader of committed records up for long.
+    # The brokers abort a transaction that takes longer, so that a planner that hangs does not hold
+    # up readers of committed records for long.
     "transaction.timeout.ms": 10_000,
     "message.timeout.ms": 9_000,
     "linger.ms": 0,
-    # The plan of a group of ten thousand members is more than a record may have, and a fifth of that when compressed; by
-    # gzip, which readers in any language know without another library.
+    # The plan of a group of ten thousand members is larger than the default limit of a record, and
+    # a fifth of that when compressed; by gzip, which any language reads without another library.
     "message.max.bytes": 4 * 1024 * 1024,
     "compression.type": "gzip",
 }
-FENCED = frozenset(
+FENCED_ERRORS = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - the client's own name
         KafkaError.PRODUCER_FENCED,
@@ -45,19 +47,19 @@ FENCED = frozenset(
 
 
 class UnpublishableError(LevelwindError):
-    """The brokers or the client refuse a record as it is: to send it again is of no use. Nothing was published."""
+    """A record is refused as it is, so a retry cannot help; nothing was published."""
 
 
-class _AgainError(Exception):
-    """The same call may succeed later."""
+class _RetryError(Exception):
+    """The call may succeed when it is repeated."""
 
 
 class _AbortError(Exception):
-    """The transaction cannot be committed any more."""
+    """The transaction can only be aborted."""
 
 
 class Publisher:
-    """The one producer of the assignments; for one thread."""
+    """The producer of assignments; one thread calls all methods."""
 
     def __init__(
         self,
@@ -71,16 +73,16 @@ class Publisher:
         self._log = log or Logger()
         self._id = f"{topics.prefix}planner"
         self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
-        self._fenced = ""  # why we are not the planner any more; for good
-        self._left: Literal["nothing", "commit", "abort"] = (
-            "nothing"  # to be done before the next transaction
-        )
+        self._fenced = ""
+        """Why this daemon is not the planner any more; empty while it is. Never emptied again."""
+        self._unfinished: Literal["nothing", "commit", "abort"] = "nothing"
+        """How the last transaction must be ended before the next one."""
 
     def init(self) -> None:
-        """Become the planner: fence the one before, and end what it had under way.
+        """Become the planner: fence the one before, and abort its open transaction.
 
         Raises:
-            FencedError: another one became the planner at the same time.
+            FencedError: another daemon became the planner at the same time.
             ClusterUnavailableError: no answer in time, or no right to the transactional id.
         """
         self._call("initialise", self._producer.init_transactions)
@@ -90,54 +92,55 @@ class Publisher:
         """Publish all of the records, or none.
 
         Raises:
-            FencedError: another planner has taken over: stop.
-            ClusterUnavailableError: the brokers did not answer in time. Whether the records will be seen is open; publish
-                again later: it first brings to its end what was left, and records are states, so nothing is lost twice.
+            FencedError: another planner has taken over; this daemon must stop.
+            ClusterUnavailableError: the brokers did not answer in time. Readers may see the records
+                or not; publish them again later, which first ends the unfinished transaction.
+                Records are states, so that publishing them twice does no harm.
             UnpublishableError: a record is refused as it is.
         """
-        self._settle()
+        self._finish()
         if not records:
             return
         begun = time.monotonic()
         try:
             self._call("begin", lambda _: self._producer.begin_transaction())
-            self._left = "abort"
+            self._unfinished = "abort"
             self._send(records)
-            self._left = "commit"
+            self._unfinished = "commit"
             self._call("commit", self._producer.commit_transaction)
         except _AbortError as error:
-            self._left = "abort"
-            self._settle()
+            self._unfinished = "abort"
+            self._finish()
             raise ClusterUnavailableError(f"the transaction was aborted: {error}") from error
-        self._left = "nothing"
+        self._unfinished = "nothing"
         seconds = round(time.monotonic() - begun, 3)
         self._log.debug("publisher.published", records=len(records), seconds=seconds)
 
     def close(self) -> None:
-        """Abort what is under way, if the brokers are there to hear of it, and send no more."""
+        """Abort the open transaction, if the brokers answer within two seconds."""
         if self._fenced:
             return
         try:
-            self._settle(timeout=2.0)
+            self._finish(timeout=2.0)
         except LevelwindError as error:
             self._log.warning("publisher.transaction_left_open", error=str(error))
 
-    def _settle(self, timeout: float | None = None) -> None:
-        """Bring the transaction before to its end."""
+    def _finish(self, timeout: float | None = None) -> None:
+        """Commit or abort the last transaction, if it is unfinished."""
         if self._fenced:
             raise FencedError(self._fenced)
-        if self._left == "commit":
+        if self._unfinished == "commit":
             try:
                 self._call("commit", self._producer.commit_transaction, timeout)
-                self._left = "nothing"
+                self._unfinished = "nothing"
             except _AbortError:
-                self._left = "abort"
-        if self._left == "abort":
+                self._unfinished = "abort"
+        if self._unfinished == "abort":
             try:
                 self._call("abort", self._producer.abort_transaction, timeout)
             except _AbortError as error:
                 raise ClusterUnavailableError(f"abort: {error}") from error
-            self._left = "nothing"
+            self._unfinished = "nothing"
             self._log.warning("publisher.aborted", transactional_id=self._id)
 
     def _send(self, records: Sequence[OutgoingRecord]) -> None:
@@ -147,18 +150,18 @@ class Publisher:
             except KafkaException as exception:
                 error = clients.kafka_error(exception)
                 if error.fatal() or error.txn_requires_abort():
-                    raise self._verdict("send", error) from exception
-                self._settle()
+                    raise self._classify("send", error) from exception
+                self._finish()
                 raise UnpublishableError(
-                    f"a record of {len(record.value or b'')} bytes for {record.topic}/{record.partition}"
-                    f" is refused: {error.str()}"
+                    f"a record of {len(record.value or b'')} bytes for"
+                    f" {record.topic}/{record.partition} is refused: {error.str()}"
                 ) from exception
 
     def _call(self, what: str, call: Callable[[float], None], timeout: float | None = None) -> None:
-        """Make one call of a transaction, again and again while that is of use."""
+        """Make one call of a transaction, and repeat it while it may succeed."""
         limit = self._timeout if timeout is None else timeout
         retrying = Retrying(
-            retry=retry_if_exception_type(_AgainError),
+            retry=retry_if_exception_type(_RetryError),
             stop=stop_after_delay(limit),
             wait=wait_exponential(multiplier=0.05, max=1.0),
             reraise=True,
@@ -166,22 +169,22 @@ class Publisher:
         try:
             for attempt in retrying:
                 with attempt:
-                    self._producer.poll(0)  # hands on what the library has logged
+                    self._producer.poll(0)  # hands the library's log lines to the logger
                     self._call_once(what, call, limit)
-        except _AgainError as error:
+        except _RetryError as error:
             raise ClusterUnavailableError(f"{what}: {error}") from error
 
     def _call_once(self, what: str, call: Callable[[float], None], timeout: float) -> None:
         try:
             call(timeout)
         except KafkaException as exception:
-            raise self._verdict(what, clients.kafka_error(exception)) from exception
+            raise self._classify(what, clients.kafka_error(exception)) from exception
 
-    def _verdict(self, what: str, error: KafkaError) -> Exception:
-        if error.fatal() or error.code() in FENCED:
+    def _classify(self, what: str, error: KafkaError) -> Exception:
+        if error.fatal() or error.code() in FENCED_ERRORS:
             self._fenced = (
-                f"{what}: the transactional id {self._id} is no longer ours ({error.str()}):"
-                " another planner has taken over, or the brokers gave this one up"
+                f"{what}: this daemon lost the transactional id {self._id} ({error.str()}):"
+                " another planner has taken over, or the brokers gave this planner up"
             )
             return FencedError(self._fenced)
         if error.txn_requires_abort():
@@ -191,5 +194,5 @@ class Publisher:
                 f"{what}: no right to publish under {self._id}: {error.str()}"
             )
         if error.retriable():
-            return _AgainError(error.str())
+            return _RetryError(error.str())
         return ClusterUnavailableError(f"{what}: {error.str()}")

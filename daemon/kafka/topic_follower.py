@@ -1,6 +1,7 @@
-"""The ears of the control: our topics, read in a thread of its own, whole and then on.
+"""Background reader of levelwind's topics: replays them from the beginning, then follows.
 
-The brokers may go and come back: the client goes on by itself, and it is said once.
+While no broker can be reached, the client retries by itself; that is logged when it begins and when
+it ends.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __all__ = ["ConsumedRecord", "RejectedMessage", "TopicFollower", "read_to_end"]
 
 @dataclass(slots=True, kw_only=True)
 class TopicFollower:
-    """Reads our topics in a thread of its own and hands on what it reads; the callbacks run in that thread."""
+    """Reads topics in a thread of its own, in which all callbacks run."""
 
     client_config: Mapping[str, Any]
     topics: Topics
@@ -57,25 +58,31 @@ class TopicFollower:
         "control",
     )
     samples: bool = False
-    """Whether the samples of offsets in `metadata` are wanted."""
+    """Whether to hand on the samples of offsets in `metadata`."""
     on_record: Callable[[ConsumedRecord], None]
+    """Called with every record."""
     on_rejected: Callable[[RejectedMessage], None] = lambda _: None
+    """Called with every message that matches no schema; the message has been counted and logged."""
     on_caught_up: Callable[[], None] = lambda: None
-    """Once, when all that was there at the start has been handed on."""
+    """Called once, after all records that the topics held at the start."""
     on_connection: Callable[[bool], None] = lambda _: None
-    """False: no broker is left to read from; True: reading goes on."""
+    """Called with False when no broker can be reached any more, with True when reading goes on."""
     on_crash: Callable[[BaseException], None] = lambda _: None
-    """The thread ends by an error: nothing will be handed on any more."""
+    """Called with the error that ended the thread; no other callback follows."""
     log: Any = field(default_factory=Logger)
     timeout: float = 30.0
+    """Seconds until a start without an answer fails."""
     rejected: int = 0
+    """Messages rejected so far."""
     _outage: Outage = field(default_factory=Outage)
-    _said: Throttle[tuple[str | None, ...]] = field(default_factory=lambda: Throttle(interval=10.0))
+    _throttle: Throttle[tuple[str | None, ...]] = field(
+        default_factory=lambda: Throttle(interval=10.0)
+    )
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Ask for the ends of the logs, now, and begin to read in the background.
+        """Look up the ends of the topics and begin to read in the background.
 
         Raises:
             NotFoundError: a topic does not exist.
@@ -84,7 +91,7 @@ class TopicFollower:
         names = [self.topics.name(kind) for kind in self.kinds]
         stable = stable_ends(self.client_config, names, self.timeout)
         starts = dict.fromkeys(stable, OFFSET_BEGINNING)
-        consumer = open_consumer(self.client_config, self.topics, starts, self._hear)
+        consumer = open_consumer(self.client_config, self.topics, starts, self._on_client_error)
         self._thread = threading.Thread(
             target=self._run,
             args=(consumer, ReadProgress.to(stable)),
@@ -94,7 +101,7 @@ class TopicFollower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the reading; returns when the last callback has."""
+        """Stop reading; returns when the last callback has returned."""
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -111,10 +118,10 @@ class TopicFollower:
                     self.log.info("topic_reader.caught_up", records=counted, seconds=seconds)
                     self.on_caught_up()
                 for message in poll_batch(consumer, POLL_SECONDS):
-                    counted += self._take(message)
+                    counted += self._handle(message)
                     ends.note(message)
         except Exception as error:
-            # What an operator can mend says so itself; of a bug the trace is wanted.
+            # A LevelwindError says what to do; any other error is a bug, and needs its trace.
             self.log.critical(
                 "topic_reader.crashed",
                 error=str(error),
@@ -124,13 +131,13 @@ class TopicFollower:
         finally:
             consumer.close()
 
-    def _take(self, message: Message) -> int:
-        """Hand one message on; 1 if it was one of ours."""
+    def _handle(self, message: Message) -> int:
+        """Handle one message; return the number of records in it."""
         error = message.error()
         if error is not None and not is_partition_end(error):
-            self._trouble(error, topic=message.topic(), partition=message.partition())
+            self._on_error(error, topic=message.topic(), partition=message.partition())
             return 0
-        self._regained()
+        self._on_progress()
         if error is not None or (not self.samples and is_offset_sample(message)):
             return 0
         item = decode_message(self.topics, message)
@@ -142,8 +149,8 @@ class TopicFollower:
 
     def _reject(self, item: RejectedMessage) -> None:
         self.rejected += 1
-        held = self._said.allows(("rejected", item.kind), time.monotonic())
-        if held is not None:
+        suppressed = self._throttle.allows(("rejected", item.kind), time.monotonic())
+        if suppressed is not None:
             self.log.warning(
                 "record.rejected",
                 topic=self.topics.name(item.kind),
@@ -151,28 +158,38 @@ class TopicFollower:
                 offset=item.offset,
                 reason=item.reason,
                 total=self.rejected,
-                suppressed=held,
+                suppressed=suppressed,
             )
         self.on_rejected(item)
 
-    def _hear(self, error: KafkaError) -> None:
-        """Say once that no broker is left, and now and then what else is amiss; the client goes on by itself."""
+    def _on_client_error(self, error: KafkaError) -> None:
+        """Log the beginning of an outage once, and other errors at intervals.
+
+        The client recovers from both by itself.
+        """
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the client's own name
-            self._trouble(error)
+            self._on_error(error)
         elif self._outage.lost(time.monotonic()):
             self.log.warning("topic_reader.unreachable", error=error.str())
             self.on_connection(False)
 
-    def _trouble(self, error: KafkaError, **place: Any) -> None:
-        if error.code() == KafkaError._TRANSPORT:  # noqa: SLF001 - one broker of several: the library says so itself
+    def _on_error(self, error: KafkaError, **partition: Any) -> None:
+        # The connection to one broker of several: librdkafka logs that itself.
+        if error.code() == KafkaError._TRANSPORT:  # noqa: SLF001 - the client's own name
             return
-        held = self._said.allows(("trouble", error.name(), place.get("topic")), time.monotonic())
-        if held is not None:
+        suppressed = self._throttle.allows(
+            ("error", error.name(), partition.get("topic")), time.monotonic()
+        )
+        if suppressed is not None:
             self.log.warning(
-                "topic_reader.error", error=error.str(), code=error.name(), suppressed=held, **place
+                "topic_reader.error",
+                error=error.str(),
+                code=error.name(),
+                suppressed=suppressed,
+                **partition,
             )
 
-    def _regained(self) -> None:
+    def _on_progress(self) -> None:
         lasted = self._outage.regained(time.monotonic())
         if lasted is not None:
             self.log.info("topic_reader.resumed", seconds=round(lasted, 3))

@@ -1,9 +1,9 @@
-"""Reading our topics whole: committed records only, from the beginning to the end that they had when asked.
+"""Reading levelwind's topics to their end: committed records only, up to the end at the start.
 
-A partition has been read to its end when everything below the stable offset that was asked for at the start has passed.
-Transaction markers take offsets but are no records: a log may well end in them, or in an aborted transaction, so that the
-last record's offset says nothing. librdkafka's end-of-partition event does: it carries the next offset to be fetched, the
-markers before it passed over.
+A partition has been read to its end when everything below its stable offset has passed.
+Transaction markers take offsets but are no records: a log may end in them, or in an aborted
+transaction, so that the offset of the last record says nothing. librdkafka's end-of-partition event
+does: it carries the next offset to fetch, behind those markers.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ BATCH = 1000
 POLL_SECONDS = 0.2
 """How long one poll waits for a message."""
 
-SAMPLE_KEY = b'["offsets",'
-"""Keys are canonical JSON: a sample of offsets is known by its first bytes, and need not be decoded to be left out."""
+OFFSET_SAMPLE_PREFIX = b'["offsets",'
+"""First bytes of the key of a sample of offsets.
+
+Keys are canonical JSON, so a sample is recognised, and left out, without being decoded.
+"""
 
 REQUIRED: Mapping[str, Any] = {
     "isolation.level": "read_committed",
@@ -50,56 +53,60 @@ REQUIRED: Mapping[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    # An end of partition is noticed by a fetch that comes back empty: this is how long that takes.
+    # The client notices the end of a partition by an empty fetch, which takes this long.
     "fetch.wait.max.ms": 100,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedRecord:
-    """One record of ours and where it stands."""
+    """A record of levelwind, with its position in the log."""
 
     kind: TopicKind
+    """The topic that the record is in."""
     record: Record | Tombstone
     partition: int
     offset: int
     timestamp: int
-    """Milliseconds since the epoch, as the producer said it."""
+    """Milliseconds since the epoch, set by the producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedMessage:
-    """A message that is no record, and where it stands."""
+    """A message that does not match the schema of its topic, with its position in the log."""
 
     kind: TopicKind
+    """The topic that the message is in."""
     reason: str
+    """The field, and what was expected of it."""
     partition: int
     offset: int
     timestamp: int
 
 
 def decode_message(topics: Topics, message: Message) -> ConsumedRecord | RejectedMessage:
-    """Decode a message of a topic of ours."""
+    """Decode a message of one of levelwind's topics."""
     kind = topics.kind(message.topic())
     if kind is None:
-        raise ValueError(f"{message.topic()} is no topic of ours")
+        raise ValueError(f"{message.topic()} is none of levelwind's topics")
     record = decode(kind, message.key(), message.value())
-    place = {
+    position = {
         "kind": kind,
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": message.timestamp()[1],
     }
     if isinstance(record, Rejection):
-        return RejectedMessage(reason=record.reason, **place)
-    return ConsumedRecord(record=record, **place)
+        return RejectedMessage(reason=record.reason, **position)
+    return ConsumedRecord(record=record, **position)
 
 
 @dataclass(slots=True)
 class ReadProgress:
-    """Which partitions still have something to be read that was there at the start."""
+    """Partitions of which not everything has been read yet that they held at the start."""
 
     missing: dict[tuple[str, int], int]
+    """The end offset to reach, by topic and partition; a partition leaves when it is reached."""
 
     @classmethod
     def to(cls, ends: Mapping[tuple[str, int], int]) -> ReadProgress:
@@ -107,13 +114,13 @@ class ReadProgress:
         return cls({partition: end for partition, end in ends.items() if end > 0})
 
     def reached(self, topic: str, partition: int, next_offset: int) -> None:
-        """Note the next offset to be read of a partition."""
+        """Note the next offset to read of a partition."""
         end = self.missing.get((topic, partition))
         if end is not None and end <= next_offset:
             del self.missing[topic, partition]
 
     def note(self, message: Message) -> None:
-        """Note a message that has been handed on, or the end of a partition."""
+        """Note a message that was handled, or the end of a partition."""
         error = message.error()
         if error is None:
             self.reached(message.topic(), message.partition(), message.offset() + 1)
@@ -122,14 +129,14 @@ class ReadProgress:
 
     @property
     def done(self) -> bool:
-        """Whether all that was there at the start has passed."""
+        """Whether every end has been reached."""
         return not self.missing
 
 
 def stable_ends(
     client_config: Mapping[str, Any], names: Iterable[str], timeout: float
 ) -> dict[tuple[str, int], int]:
-    """The stable offset of each partition of some topics.
+    """Return the last stable offset of each partition of some topics.
 
     Raises:
         NotFoundError: a topic does not exist.
@@ -144,32 +151,31 @@ def stable_ends(
     )
     for attempt in retrying:
         with attempt:
-            known = clients.list_topics(client, client_config, timeout).topics
-            ends = _asked(client, known, tuple(names), timeout)
+            listed = clients.list_topics(client, client_config, timeout).topics
+            ends = _list_ends(client, listed, tuple(names), timeout)
     return ends
 
 
 class _NoEndError(ClusterUnavailableError):
-    """A leader that is just being elected, or that has just gone: worth another try until the time is over."""
+    """A partition has no leader, or its leader has just gone: worth a retry until the timeout."""
 
 
-def _asked(
-    client: AdminClient, known: Mapping[str, Any], names: Sequence[str], timeout: float
+def _list_ends(
+    client: AdminClient, listed: Mapping[str, Any], names: Sequence[str], timeout: float
 ) -> dict[tuple[str, int], int]:
-    if absent := [name for name in names if name not in known]:
+    if absent := [name for name in names if name not in listed]:
         raise NotFoundError(
-            f"the cluster has no topic {', '.join(absent)}, or does not show it to us"
+            f"the cluster has no topic {', '.join(absent)}, or does not show it to this user"
         )
-    wanted = {
+    latest = {
         TopicPartition(name, number): OffsetSpec.latest()
         for name in names
-        for number in known[name].partitions
+        for number in listed[name].partitions
     }
     ends: dict[tuple[str, int], int] = {}
-    for place, answer in clients.list_offsets(
-        client, wanted, IsolationLevel.READ_COMMITTED, timeout
-    ).items():
-        name = f"{place.topic}/{place.partition}"
+    answers = clients.list_offsets(client, latest, IsolationLevel.READ_COMMITTED, timeout)
+    for partition, answer in answers.items():
+        name = f"{partition.topic}/{partition.partition}"
         try:
             offset = answer.result().offset
         except KafkaException as exception:
@@ -179,10 +185,10 @@ def _asked(
                 if error.code() in clients.AUTHORIZATION_ERRORS
                 else _NoEndError
             )
-            raise raised(f"no end of {name}: {error.str()}") from exception
+            raise raised(f"no end offset of {name}: {error.str()}") from exception
         if offset < 0:
-            raise _NoEndError(f"no end of {name}: its leader does not answer")
-        ends[place.topic, place.partition] = offset
+            raise _NoEndError(f"no end offset of {name}: its leader does not answer")
+        ends[partition.topic, partition.partition] = offset
     return ends
 
 
@@ -282,11 +288,11 @@ def poll_batch(consumer: Consumer, timeout: float) -> list[Message]:
 
 
 def is_offset_sample(message: Message) -> bool:
-    """Whether this is a sample of a topic's offsets, by its key."""
+    """Whether a message is a sample of a topic's offsets, by its key."""
     key = message.key()
-    return key is not None and key.startswith(SAMPLE_KEY)
+    return key is not None and key.startswith(OFFSET_SAMPLE_PREFIX)
 
 
 def is_partition_end(error: KafkaError) -> bool:
-    """Whether a message is none, but the news that all of a partition has been read for now."""
+    """Whether an error is none, but says that a partition has been read to its end for now."""
     return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001 - the client's own name

@@ -1,8 +1,9 @@
-"""Our topics: made when they are missing, checked at every start, never silently altered.
+"""Setup of levelwind's topics: created when missing, checked at every start, never altered.
 
-What exists is the operator's: a topic that differs from its shape is said, difference by difference, and left
-as it is. What is missing and may not be created ends the start with the commands that the operator needs.
-`__consumer_offsets` is the cluster's own; it comes into being with the first look-up of a group.
+Existing topics belong to the operator: each difference from the specification is logged, and the
+topic stays as it is. Where a missing topic may not be created, the start ends with the commands
+that the operator needs. `__consumer_offsets` belongs to the cluster, which creates it when a group is
+looked up for the first time.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from daemon.kafka import clients
 from daemon.kafka.topic_specs import (
     TopicSpec,
     differences,
+    expected_topics,
     refusal,
-    wanted,
 )
 
 if TYPE_CHECKING:
@@ -30,46 +31,49 @@ if TYPE_CHECKING:
     from daemon.kafka.topic_specs import TopicSettings
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-PROPAGATED_WITHIN = 10.0
-"""Seconds until a broker that has not heard of new topics is left behind, with a word."""
+PROPAGATION_TIMEOUT_SECONDS = 10.0
+"""How long the start waits for a broker to know new topics; after that it logs a warning."""
 
 
 def ensure_topics(
     client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings, log: Any
 ) -> dict[str, int]:
-    """Make the topics that are missing, say how the others differ, and tell how many partitions each has, by name.
+    """Create missing topics and log how the others differ from their specification.
+
+    Returns:
+        The number of partitions of each topic, by name.
 
     Raises:
-        ClusterUnavailableError: no answer in time, or no right to make what is missing.
+        ClusterUnavailableError: no answer in time, or no right to create a missing topic.
     """
     client = clients.admin(client_config)
-    # Asked first, and not only for the answer: it also tells the client which broker takes requests to create. One that
-    # it learned of earlier may be gone, and librdkafka would wait for it.
+    # This also tells the client which broker takes requests to create topics. The broker that the
+    # client knew before may be gone, and librdkafka would wait for that one.
     cluster = clients.list_topics(client, client_config, settings.timeout)
-    shapes = wanted(topics, settings, len(cluster.brokers))
-    missing = tuple(shape for shape in shapes if shape.name not in cluster.topics)
+    specs = expected_topics(topics, settings, len(cluster.brokers))
+    missing = tuple(spec for spec in specs if spec.name not in cluster.topics)
     created = _create(client, missing, topics.prefix, settings.timeout)
-    for shape in created:
+    for spec in created:
         log.info(
             "topics.created",
-            topic=shape.name,
-            partitions=shape.partitions,
-            replication=shape.replication,
+            topic=spec.name,
+            partitions=spec.partitions,
+            replication=spec.replication,
         )
     if missing:
-        names = [shape.name for shape in missing]
+        names = [spec.name for spec in missing]
         cluster = _await_leaders(client, client_config, names, settings.timeout)
-        _await_everywhere(client_config, cluster, names, log)
-    existing = tuple(shape for shape in shapes if shape not in created)
-    for found in _found(client, cluster, existing, settings.timeout, log):
-        expected = next(shape for shape in existing if shape.name == found.name)
-        for one in differences(expected, found):
+        _await_propagation(client_config, cluster, names, log)
+    existing = tuple(spec for spec in specs if spec not in created)
+    for found in _describe(client, cluster, existing, settings.timeout, log):
+        expected = next(spec for spec in existing if spec.name == found.name)
+        for difference in differences(expected, found):
             log.warning(
                 "topics.drifted",
-                topic=one.topic,
-                setting=one.setting,
-                expected=one.expected,
-                found=one.found,
+                topic=difference.topic,
+                setting=difference.setting,
+                expected=difference.expected,
+                found=difference.found,
             )
     return _counts(cluster, topics)
 
@@ -77,7 +81,9 @@ def ensure_topics(
 def partition_counts(
     client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings
 ) -> dict[str, int]:
-    """Tell how many partitions those of our topics have that are there, by name; it may be another number than the settings'.
+    """Return the number of partitions of each of levelwind's topics that exists, by name.
+
+    A topic that was created before may have another number than the settings.
 
     Raises:
         ClusterUnavailableError: no answer in time.
@@ -88,48 +94,49 @@ def partition_counts(
 
 
 def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
-    known = cluster.topics
-    names = [topics.name(kind) for kind in TOPIC_KINDS if topics.name(kind) in known]
-    return {name: len(known[name].partitions) for name in names}
+    listed = cluster.topics
+    names = [topics.name(kind) for kind in TOPIC_KINDS if topics.name(kind) in listed]
+    return {name: len(listed[name].partitions) for name in names}
 
 
 def ensure_offsets_topic(
     client_config: Mapping[str, Any], settings: TopicSettings, group: str
 ) -> int:
-    """Make sure that `__consumer_offsets` exists and tell how many partitions it has.
+    """Make sure that `__consumer_offsets` exists, and return its number of partitions.
 
     Args:
         client_config: the clients' configuration.
         settings: for the time-out.
-        group: any group that we may describe; it need not exist, and does not by this.
+        group: any group that the daemon may describe; it need not exist, and is not created.
 
     Raises:
         ClusterUnavailableError: no answer in time, or no right to describe the group or the topic.
     """
-    # A consumer, though there is nothing to be consumed: librdkafka's admin requests to a group's coordinator end the whole
-    # process by a failed assertion when the coordinator moves meanwhile (its issue 4605), as it does while the topic is made.
-    asking = clients.consumer(client_config, {"group.id": group, "enable.auto.commit": False})
+    # A consumer, though nothing is consumed: librdkafka's admin requests to a group's coordinator
+    # end the whole process by a failed assertion when the coordinator moves meanwhile (its issue
+    # 4605), as it does while the topic is created.
+    consumer = clients.consumer(client_config, {"group.id": group, "enable.auto.commit": False})
     try:
-        for attempt in _patiently(settings.timeout):
+        for attempt in _retrying(settings.timeout):
             with attempt:
-                _look_up(asking, group, min(settings.timeout, 5.0))
-                found = clients.list_topics(asking, client_config, settings.timeout).topics.get(
+                _look_up(consumer, group, min(settings.timeout, 5.0))
+                found = clients.list_topics(consumer, client_config, settings.timeout).topics.get(
                     CONSUMER_OFFSETS
                 )
                 if found is None or not found.partitions:
                     raise _NotYetError(
-                        f"{CONSUMER_OFFSETS} is not there, or may not be described by us"
+                        f"{CONSUMER_OFFSETS} does not exist, or this user may not describe it"
                     )
     finally:
-        asking.close()
+        consumer.close()
     return len(found.partitions)
 
 
 class _NotYetError(ClusterUnavailableError):
-    """Worth another try until the time is over."""
+    """The topic is not there yet: worth a retry until the timeout."""
 
 
-def _patiently(timeout: float) -> Retrying:
+def _retrying(timeout: float) -> Retrying:
     return Retrying(
         retry=retry_if_exception_type(_NotYetError),
         stop=stop_after_delay(timeout),
@@ -138,9 +145,9 @@ def _patiently(timeout: float) -> Retrying:
     )
 
 
-def _look_up(asking: Consumer, group: str, timeout: float) -> None:
+def _look_up(consumer: Consumer, group: str, timeout: float) -> None:
     try:
-        asking.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
+        consumer.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
     except KafkaException as exception:
         error = clients.kafka_error(exception)
         if error.code() in clients.AUTHORIZATION_ERRORS:
@@ -153,44 +160,47 @@ def _look_up(asking: Consumer, group: str, timeout: float) -> None:
 def _create(
     client: AdminClient, missing: Sequence[TopicSpec], prefix: str, timeout: float
 ) -> list[TopicSpec]:
-    """Make topics; those that were there after all (another daemon was quicker, or we were told late) are not in the answer."""
+    """Create topics, and return those that this call created.
+
+    A topic may exist after all: another daemon was quicker, or the client's metadata was old.
+    """
     if not missing:
         return []
     new = [
         NewTopic(
-            shape.name,
-            num_partitions=shape.partitions,
-            replication_factor=shape.replication,
-            config=dict(shape.settings),
+            spec.name,
+            num_partitions=spec.partitions,
+            replication_factor=spec.replication,
+            config=dict(spec.settings),
         )
-        for shape in missing
+        for spec in missing
     ]
-    made: list[TopicSpec] = []
+    created: list[TopicSpec] = []
     refused: list[TopicSpec] = []
     reason = ""
-    created = client.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
-    for shape in missing:
+    answers = client.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
+    for spec in missing:
         try:
-            created[shape.name].result()
-            made.append(shape)
+            answers[spec.name].result()
+            created.append(spec)
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             if error.code() in clients.AUTHORIZATION_ERRORS:
-                refused.append(shape)
+                refused.append(spec)
                 reason = error.str()
             elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ClusterUnavailableError(
-                    f"{shape.name} was not created: {error.str()}"
+                    f"{spec.name} was not created: {error.str()}"
                 ) from exception
     if refused:
         raise ClusterUnavailableError(refusal(refused, prefix, reason))
-    return made
+    return created
 
 
-def _found(
-    client: AdminClient, cluster: Any, shapes: Iterable[TopicSpec], timeout: float, log: Any
+def _describe(
+    client: AdminClient, cluster: Any, specs: Iterable[TopicSpec], timeout: float, log: Any
 ) -> list[TopicSpec]:
-    resources = {shape.name: ConfigResource(ResourceType.TOPIC, shape.name) for shape in shapes}
+    resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
     answers = (
         client.describe_configs(list(resources.values()), request_timeout=timeout)
         if resources
@@ -201,11 +211,11 @@ def _found(
         try:
             settings = {key: str(entry.value) for key, entry in answers[resource].result().items()}
         except KafkaException as exception:
-            # Not to be allowed to look is no reason not to start.
+            # The daemon works without the right to read this configuration.
             log.warning("topics.unchecked", topic=name, error=clients.kafka_error(exception).str())
             continue
         partitions = cluster.topics[name].partitions
-        replication = min((len(one.replicas) for one in partitions.values()), default=0)
+        replication = min((len(partition.replicas) for partition in partitions.values()), default=0)
         found.append(
             TopicSpec(
                 name=name, partitions=len(partitions), replication=replication, settings=settings
@@ -217,26 +227,24 @@ def _found(
 def _await_leaders(
     client: AdminClient, client_config: Mapping[str, Any], names: Sequence[str], timeout: float
 ) -> Any:
-    for attempt in _patiently(timeout):
+    for attempt in _retrying(timeout):
         with attempt:
             cluster = clients.list_topics(client, client_config, timeout)
-            known = cluster.topics
             for name in names:
-                if name not in known or any(
-                    one.leader < 0 for one in known[name].partitions.values()
-                ):
+                topic = cluster.topics.get(name)
+                if topic is None or any(p.leader < 0 for p in topic.partitions.values()):
                     raise _NotYetError(f"{name} was created but has no leaders")
     return cluster
 
 
-def _await_everywhere(
+def _await_propagation(
     client_config: Mapping[str, Any], cluster: Any, names: Sequence[str], log: Any
 ) -> None:
-    """Wait until every broker knows the topics: what asks for them next may ask any."""
+    """Wait until every broker knows the topics, since later requests may go to any of them."""
     for broker in cluster.brokers.values():
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
         config = {**client_config, "bootstrap.servers": f"{host}:{broker.port}"}
         try:
-            _await_leaders(clients.admin(config), config, names, PROPAGATED_WITHIN)
+            _await_leaders(clients.admin(config), config, names, PROPAGATION_TIMEOUT_SECONDS)
         except ClusterUnavailableError as error:
             log.warning("topics.not_propagated", broker=broker.id, error=str(error))

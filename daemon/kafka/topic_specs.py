@@ -1,4 +1,4 @@
-"""What our topics should be, how one that is there differs, and what an operator is told who has to make them. Pure."""
+"""Specifications of levelwind's topics, and their differences from existing topics. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ if TYPE_CHECKING:
 
     from assignors.protocol.topics import Topics
 
-DAY = 24 * 60 * 60 * 1000
+DAY_MS = 24 * 60 * 60 * 1000
 
-# Every reader starts from the beginning, so what is outdated must go soon: small segments that close within minutes, and
-# cleaning as soon as a tenth of the log is. A tombstone stays a day for readers that were away.
+# Every reader starts from the beginning, so outdated records must go soon: segments are small and
+# close within minutes, and compaction begins when a tenth of the log is outdated. A tombstone stays
+# for a day, for readers that were away.
 COMPACTED: Mapping[str, str] = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),
     "segment.ms": str(10 * 60 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
     "max.compaction.lag.ms": str(60 * 60 * 1000),
-    "delete.retention.ms": str(DAY),
+    "delete.retention.ms": str(DAY_MS),
 }
 KEPT: Mapping[str, str] = {
     "cleanup.policy": "delete",
-    "retention.ms": str(30 * DAY),
-    "segment.ms": str(DAY),
+    "retention.ms": str(30 * DAY_MS),
+    "segment.ms": str(DAY_MS),
 }
 
 
@@ -41,12 +42,12 @@ class TopicSettings:
     replication: Annotated[int, Field(ge=1)] | None = None
     """Replicas of each topic; none: three, or as many as there are brokers."""
     timeout: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds until a cluster that does not answer ends the start."""
+    """Seconds after which the start fails if the cluster does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """What a topic should be, or is."""
+    """Specification of a topic, or the description of an existing one."""
 
     name: str
     partitions: int
@@ -56,7 +57,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One way in which a topic is not what it should be."""
+    """One difference between a topic and its specification."""
 
     topic: str
     setting: str
@@ -64,11 +65,11 @@ class Difference:
     found: str
 
 
-def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[TopicSpec, ...]:
-    """Say what our topics should be in a cluster of so many brokers."""
+def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[TopicSpec, ...]:
+    """Return the specifications of levelwind's topics in a cluster of `brokers` brokers."""
     replication = settings.replication or min(3, max(brokers, 1))
 
-    def shape(
+    def spec(
         name: str, base: Mapping[str, str], partitions: int = settings.partitions
     ) -> TopicSpec:
         return TopicSpec(
@@ -80,7 +81,7 @@ def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[Topic
 
     return (
         *(
-            shape(name, COMPACTED)
+            spec(name, COMPACTED)
             for name in (
                 topics.metadata,
                 topics.lag,
@@ -89,9 +90,9 @@ def wanted(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[Topic
                 topics.assignments,
             )
         ),
-        shape(topics.control, COMPACTED, 1),
-        shape(topics.dead_letters, KEPT),
-        shape(topics.replays, {**KEPT, "retention.ms": str(7 * DAY)}),
+        spec(topics.control, COMPACTED, 1),
+        spec(topics.dead_letters, KEPT),
+        spec(topics.replays, {**KEPT, "retention.ms": str(7 * DAY_MS)}),
     )
 
 
@@ -103,10 +104,11 @@ def _durable(replication: int) -> Mapping[str, str]:
 
 
 def differences(expected: TopicSpec, found: TopicSpec) -> tuple[Difference, ...]:
-    """Compare a topic with what it should be.
+    """Compare a topic with its specification.
 
-    More replicas than expected are none: brokers that are away at this start would otherwise make every topic differ. What
-    hangs on the replication is judged by the topic's own.
+    More replicas than expected are no difference: otherwise brokers that are offline at this start
+    would make every topic differ. Settings that depend on the replication are compared with what
+    the topic's own replication asks for.
     """
     pairs: list[tuple[str, str, str]] = []
     if found.partitions != expected.partitions:
@@ -123,19 +125,20 @@ def differences(expected: TopicSpec, found: TopicSpec) -> tuple[Difference, ...]
 
 
 def refusal(missing: Sequence[TopicSpec], prefix: str, reason: str) -> str:
-    """Tell the operator which topics to make, or which right to grant."""
+    """Return the text for an operator: commands to create the topics, or to grant the right."""
     lines = [
-        f"the cluster lets us make none of the topics that are missing ({reason}); make them:",
+        f"the cluster does not let levelwind create the missing topics ({reason}); create them:",
         *(
-            f"  kafka-topics.sh --create --topic {shape.name} --partitions {shape.partitions}"
-            f" --replication-factor {shape.replication}"
-            + "".join(f" --config {key}={value}" for key, value in sorted(shape.settings.items()))
-            for shape in missing
+            f"  kafka-topics.sh --create --topic {spec.name} --partitions {spec.partitions}"
+            f" --replication-factor {spec.replication}"
+            + "".join(f" --config {key}={value}" for key, value in sorted(spec.settings.items()))
+            for spec in missing
         ),
         "or grant the daemon's principal the right to:",
         (
-            "  kafka-acls.sh --add --allow-principal User:NAME --operation Create --operation Describe"
-            f" --operation DescribeConfigs --resource-pattern-type prefixed --topic {prefix}"
+            "  kafka-acls.sh --add --allow-principal User:NAME --operation Create"
+            " --operation Describe --operation DescribeConfigs --resource-pattern-type prefixed"
+            f" --topic {prefix}"
         ),
     ]
     return "\n".join(lines)

@@ -22,15 +22,15 @@ from daemon.kafka.topic_specs import (
     Difference,
     TopicSettings,
     differences,
+    expected_topics,
     refusal,
-    wanted,
 )
 from deploy.cluster import Cluster
 
 
 @pytest.fixture
 def expected():
-    return {shape.name: shape for shape in wanted(Topics(), TopicSettings(), 3)}
+    return {shape.name: shape for shape in expected_topics(Topics(), TopicSettings(), 3)}
 
 
 def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected):
@@ -47,7 +47,7 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
 
 
 def test_control_has_one_partition_and_the_others_as_many_as_set():
-    shapes = wanted(Topics(), TopicSettings(partitions=8), 3)
+    shapes = expected_topics(Topics(), TopicSettings(partitions=8), 3)
     assert {shape.partitions for shape in shapes if shape.name != "levelwind.control"} == {8}
     assert [shape.partitions for shape in shapes if shape.name == "levelwind.control"] == [1]
 
@@ -56,7 +56,7 @@ def test_control_has_one_partition_and_the_others_as_many_as_set():
     ("brokers", "replication", "insync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")]
 )
 def test_replication_is_what_the_brokers_allow(brokers, replication, insync):
-    shapes = wanted(Topics(), TopicSettings(), brokers)
+    shapes = expected_topics(Topics(), TopicSettings(), brokers)
     assert {(shape.replication, shape.settings["min.insync.replicas"]) for shape in shapes} == {
         (replication, insync)
     }
@@ -86,7 +86,9 @@ def test_every_difference_is_said_by_itself(expected):
 
 def test_three_replicas_are_no_difference_while_two_brokers_are_away(expected):
     (alone,) = (
-        shape for shape in wanted(Topics(), TopicSettings(), 1) if shape.name == "levelwind.lag"
+        shape
+        for shape in expected_topics(Topics(), TopicSettings(), 1)
+        if shape.name == "levelwind.lag"
     )
     assert differences(alone, expected["levelwind.lag"]) == ()
 
@@ -121,7 +123,7 @@ def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fres
     topics = Topics(fresh("lw") + ".")
     ensure_topics(client_config, topics, TopicSettings(), log)
     assert sorted(one["topic"] for one in log.of("topics.created")) == sorted(
-        shape.name for shape in wanted(topics, TopicSettings(), 3)
+        shape.name for shape in expected_topics(topics, TopicSettings(), 3)
     )
     log.events.clear()
     ensure_topics(client_config, topics, TopicSettings(), log)
