@@ -1,1 +1,1 @@
-"""The commands. What one needs is imported when it runs: `levelwind assign` must not wait for Spark's or Kafka's libraries."""
+"""The commands; each imports what it needs when it runs, so that `--help` waits for no library."""

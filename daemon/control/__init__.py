@@ -1,1 +1,1 @@
-"""The control decides: pure functions of records and time. It knows no client, no log and no clock."""
+"""The control decides by pure functions of records and time; it knows no client, log or clock."""

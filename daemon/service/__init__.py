@@ -1,1 +1,1 @@
-"""The daemon's loop: it performs what the control decides and serves metrics. Only the command line imports it."""
+"""The daemon's loop performs what the control decides; only the command line imports it."""

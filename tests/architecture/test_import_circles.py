@@ -1,0 +1,18 @@
+"""No file imports itself by way of others, counting imports for type checking and inside functions too."""
+
+from graphlib import CycleError, TopologicalSorter
+
+from levelwind_testing.source_tree import imports, source_files
+
+
+def test_no_import_circle_of_files():
+    graph = {module: imports(module) for module in source_files()}
+    assert len(graph) > 200
+    assert sum(map(len, graph.values())) > 500
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))
+    else:
+        circle = ""
+    assert circle == ""

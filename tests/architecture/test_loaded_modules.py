@@ -1,0 +1,74 @@
+"""What an import loads: the planning library and the control stay free of clients, Spark and consoles."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from levelwind_testing.source_tree import ROOT, source_files
+
+HEAVY = {
+    "apscheduler",
+    "click",
+    "confluent_kafka",
+    "matplotlib",
+    "ortools",
+    "pandas",
+    "prometheus_client",
+    "pyarrow",
+    "pyspark",
+    "rich",
+    "structlog",
+}
+LIBRARY = HEAVY | {"pydantic"}
+"""A consumer installs the planning library without the libraries of the daemon."""
+COMMAND = HEAVY - {"click"} | {"numpy", "pydantic", "tenacity"}
+"""The help of every command is there at once."""
+
+LOAD = """
+import importlib, json, sys
+loaded = {}
+for module in sys.argv[1:]:
+    before = set(sys.modules)
+    importlib.import_module(module)
+    loaded[module] = sorted({name.partition(".")[0] for name in set(sys.modules) - before})
+print(json.dumps(loaded))
+"""
+
+
+def loaded(*modules):
+    """Import modules one after the other; by module, the packages that it was the first to load."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *modules],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {module: set(names) for module, names in json.loads(done.stdout).items()}
+
+
+def modules_of(package):
+    return [name for name in source_files() if name == package or name.startswith(f"{package}.")]
+
+
+@pytest.mark.parametrize(
+    ("package", "forbidden"),
+    [("daemon.control", HEAVY), ("daemon.cli", COMMAND), ("streaming.rules", LIBRARY)],
+)
+def test_no_module_of_a_light_package_loads_a_heavy_library(package, forbidden):
+    modules = [name for name in modules_of(package) if not name.endswith("__main__")]
+    assert len(modules) > 3
+    heavy = {module: names & forbidden for module, names in loaded(*modules).items()}
+    assert {module: names for module, names in heavy.items() if names} == {}
+
+
+def test_the_controller_loads_no_heavy_library():
+    assert loaded("daemon.control.controller")["daemon.control.controller"] & HEAVY == set()
+
+
+def test_the_planning_library_loads_nothing_of_the_daemon_and_no_kafka_client():
+    names = loaded("assignors")["assignors"]
+    assert names & (LIBRARY | {"streaming", "daemon", "deploy"}) == set()
