@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     LogPosition = tuple[str, int, int]
 
 
-class Verdict(StrEnum):
+class LetterVerdict(StrEnum):
     """What can be done about a letter."""
 
     UNREADABLE = "unreadable"
@@ -55,7 +55,7 @@ class ClassifiedLetter:
     """A letter and what can be done about it."""
 
     letter: DeadLetter
-    verdict: Verdict
+    verdict: LetterVerdict
     reason: str
     """Why it cannot be read: now, if it still cannot."""
     replay: ReplayRecord | None = None
@@ -119,11 +119,11 @@ def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) 
         and _matches(raw.value, letter.raw_value)
     )
     if raw is None or not same:  # compacted away; or the topic was deleted and made anew
-        return ClassifiedLetter(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+        return ClassifiedLetter(letter=letter, verdict=LetterVerdict.OUTDATED, reason=letter.reason)
     if raw.key is not None and scan.newest[raw.key] > raw.offset:
-        return ClassifiedLetter(letter=letter, verdict=Verdict.OUTDATED, reason=letter.reason)
+        return ClassifiedLetter(letter=letter, verdict=LetterVerdict.OUTDATED, reason=letter.reason)
     if (reason := unreadable(raw, topics)) is not None:
-        return ClassifiedLetter(letter=letter, verdict=Verdict.UNREADABLE, reason=reason)
+        return ClassifiedLetter(letter=letter, verdict=LetterVerdict.UNREADABLE, reason=reason)
     replay = ReplayRecord(
         at=now,
         topic=raw.topic,
@@ -135,7 +135,7 @@ def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) 
         raw_value=raw.value,
     )
     return ClassifiedLetter(
-        letter=letter, verdict=Verdict.READABLE, reason=letter.reason, replay=replay
+        letter=letter, verdict=LetterVerdict.READABLE, reason=letter.reason, replay=replay
     )
 
 
@@ -237,7 +237,7 @@ def retry(settings: Settings, classified: Sequence[ClassifiedLetter]) -> None:
         [
             (item.letter.key, item.replay)
             for item in classified
-            if item.replay is not None or item.verdict is Verdict.OUTDATED
+            if item.replay is not None or item.verdict is LetterVerdict.OUTDATED
         ],
     )
 
@@ -248,7 +248,8 @@ def summary(classified: Sequence[ClassifiedLetter], *, retried: bool) -> str:
         return "there are no dead letters"
     count = Counter(item.verdict for item in classified)
     readable, outdated, unreadable_count = (
-        count[verdict] for verdict in (Verdict.READABLE, Verdict.OUTDATED, Verdict.UNREADABLE)
+        count[verdict]
+        for verdict in (LetterVerdict.READABLE, LetterVerdict.OUTDATED, LetterVerdict.UNREADABLE)
     )
     if retried:
         later = (

@@ -8,7 +8,7 @@ from daemon.config.settings import load
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.inspection.dead_letters import (
     ClassifiedLetter,
-    Verdict,
+    LetterVerdict,
     print_letters,
     retry,
     summary,
@@ -45,12 +45,12 @@ def readable(offset):
         raw_value=b"v" * offset,
     )
     return ClassifiedLetter(
-        letter=letter(offset), verdict=Verdict.READABLE, reason="too new", replay=replay
+        letter=letter(offset), verdict=LetterVerdict.READABLE, reason="too new", replay=replay
     )
 
 
 def outdated(offset):
-    return ClassifiedLetter(letter=letter(offset), verdict=Verdict.OUTDATED, reason="too new")
+    return ClassifiedLetter(letter=letter(offset), verdict=LetterVerdict.OUTDATED, reason="too new")
 
 
 class FullOnceAndNarrow:
@@ -103,7 +103,8 @@ def test_a_letter_that_no_record_can_hold_is_named_and_the_others_go_on(producer
 
 def test_what_is_still_unreadable_is_left_alone(producer):
     retry(
-        load(), [ClassifiedLetter(letter=letter(1), verdict=Verdict.UNREADABLE, reason="too new")]
+        load(),
+        [ClassifiedLetter(letter=letter(1), verdict=LetterVerdict.UNREADABLE, reason="too new")],
     )
     assert producer.sent == []
 

@@ -10,8 +10,8 @@ import pytest
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
 from daemon.inspection.dead_letters import (
+    LetterVerdict,
     PartitionScan,
-    Verdict,
     classify,
     open_letters,
 )
@@ -150,7 +150,7 @@ def test_a_commit_that_can_be_read_after_an_upgrade_counts_and_its_letter_ends(
 
 def test_asked_again_before_the_upgrade_it_stays_a_letter(installed: Installed) -> None:
     (before,) = installed.classified()
-    assert (before.verdict, before.reason) == (Verdict.UNREADABLE, "unknown commit version")
+    assert (before.verdict, before.reason) == (LetterVerdict.UNREADABLE, "unknown commit version")
     replay = ReplayRecord(
         at=0,
         topic=OFFSETS,
@@ -192,7 +192,7 @@ def test_a_retried_commit_does_not_win_over_a_newer_one(
         installed.log.sample(sampled, "t", [100, 100])
         installed.run()
     (now,) = installed.classified()
-    assert now.verdict is Verdict.OUTDATED, "who asks now is told so"
+    assert now.verdict is LetterVerdict.OUTDATED, "who asks now is told so"
     installed.ask_again(stale)
     installed.run()
     assert lag(installed.out)["committed"] == [90, -1], "and who asked before does no harm"
@@ -214,7 +214,7 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed.log.sample(4, "t", [100, 100])
     installed.run()
     assert lag(installed.out)["committed"] == [-1, -1]
-    assert [one.verdict for one in installed.classified()] in ([], [Verdict.OUTDATED])
+    assert [one.verdict for one in installed.classified()] in ([], [LetterVerdict.OUTDATED])
 
 
 def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: Installed) -> None:
@@ -237,7 +237,7 @@ def test_a_record_that_compaction_took_away_is_outdated(installed: Installed) ->
     (letter,) = installed.letters
     scan = PartitionScan(end=7, offsets=frozenset({0}))
     scan.add(raw_of(replace(installed.log.messages[0], topic=OFFSETS, offset=5)))
-    assert classify(letter, scan, TOPICS, 0).verdict is Verdict.OUTDATED
+    assert classify(letter, scan, TOPICS, 0).verdict is LetterVerdict.OUTDATED
 
 
 def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) -> None:
@@ -247,7 +247,7 @@ def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) 
     scan.add(
         Raw(topic=OFFSETS, partition=0, offset=0, timestamp=0, key=letter.raw_key, value=b"another")
     )
-    assert classify(letter, scan, TOPICS, 0).verdict is Verdict.OUTDATED
+    assert classify(letter, scan, TOPICS, 0).verdict is LetterVerdict.OUTDATED
 
 
 def test_a_letter_that_was_cut_is_replayed_whole(installed: Installed) -> None:
