@@ -1,4 +1,8 @@
-"""Kafka Streams tasks over processes: another problem than partitions over members, with types of its own."""
+"""Kafka Streams tasks over processes.
+
+A problem of its own, with its own types: tasks have state, copies and lags, which the partitions of
+a consumer group have not. It knows nothing of `Group` and its strategies.
+"""
 
 from assignors.kafka_streams.assign import assign
 from assignors.kafka_streams.task_model import (

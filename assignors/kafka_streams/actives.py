@@ -2,18 +2,22 @@
 
 Guarantees, in this order:
 1. Each process gets its share of the tasks (`quotas`).
-2. Of each subtopology no process gets more than its part by threads, rounded up, so that its tasks are spread (not under
-   `min_traffic`). Where no assignment does both, the tasks beyond the part are as few as possible.
-3. The cost is lowest: `traffic_cost` for each source partition without a replica in the process's rack (under a rack
-   strategy), `non_overlap_cost` for each task that leaves the process that ran it.
-4. Of all such assignments, most tasks are where they ran, then where their state is caught up (or least behind), then where
-   there is some state. A task that ran where it is behind, while another process is caught up, is not kept there.
+2. Of each subtopology no process gets more than its part by threads, rounded up, so that its tasks
+   are spread (not under `min_traffic`). Where no assignment does both, the tasks beyond the part
+   are as few as possible.
+3. The cost is lowest: `traffic_cost` for each source partition without a replica in the process's
+   rack (under a rack strategy), `non_overlap_cost` for each task that leaves the process that ran
+   it.
+4. Of all such assignments, most tasks are where they ran, then where their state is caught up (or
+   least behind), then where there is some state. A task that ran where it is behind, while another
+   process is caught up, is not kept there.
 An assignment that is such an answer is the answer to itself: nothing moves where nothing changed.
 Ties: the solver's; it gets the same arcs in the same order whatever the order of the input.
-Cost: only a check where nothing is to move, else one min-cost flow, or two where point 2 cannot be met. Racks stand between
-tasks and processes, and equal tasks are one node, so the flow has T · racks + 2 · subtopologies · processes arcs, not
-T · processes.
-Source: KIP-925; its graph, made smaller. Kafka spends its costs on top of one balanced assignment, this on all of them.
+Cost: only a check where nothing is to move, else one min-cost flow, or two where point 2 cannot be
+met. Racks stand between tasks and processes, and equal tasks are one node, so the flow has T ·
+racks + 2 · subtopologies · processes arcs, not T · processes.
+Source: KIP-925; its graph, made smaller. Kafka spends its costs on top of one balanced assignment,
+this on all of them.
 """
 
 from dataclasses import dataclass
@@ -43,7 +47,10 @@ from assignors.solver import (
 )
 
 RAN, BEST, BEHIND, NOTHING = range(4)
-"""State of a task that a process has: it ran the task, is caught up or least behind, is behind, has none. Less is better."""
+"""State of a task that a process has; less is better.
+
+The process ran the task, is caught up or least behind, is behind, or has none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +136,7 @@ def _copy_states(app: Application, task: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Nodes:
-    """Node numbers of the flow: groups, racks by subtopology, cells, processes, pool and sink, in this order."""
+    """Node numbers of the flow, in the order of the properties."""
 
     groups: int
     """Groups of equal tasks."""
@@ -182,9 +189,12 @@ class _Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _ActiveFlow:
-    """A flow: groups of equal tasks → racks within a subtopology → its cells, one a process → processes → the sink.
+    """The flow of active tasks, from groups of equal tasks to the sink.
 
-    A task of which some process has state is a group of its own, with an arc straight to that process's cell.
+    Groups → racks within a subtopology → its cells, one for each process → processes → sink.
+
+    A task of which some process has state is a group of its own, with an arc straight to that
+    process's cell.
     """
 
     app: Application
@@ -202,7 +212,7 @@ class _ActiveFlow:
     non_overlap_cost: int
 
     def unchanged(self, quotas: TaskQuotas, ties: StateTies) -> Longs | None:
-        """Return the processes where all tasks ran, if that is an answer; then no flow is needed."""
+        """Return where all tasks ran, if that is an answer; then no flow is needed."""
         ran = ties.state == RAN
         if np.count_nonzero(ran) < len(self.chosen):
             return None
@@ -223,7 +233,10 @@ class _ActiveFlow:
         return process if stays else None
 
     def solve(self, quotas: TaskQuotas, ties: StateTies, *, strict: bool) -> Longs | None:
-        """Return the process of each chosen task; None if `strict` and the parts of subtopologies cannot be held."""
+        """Return the process of each chosen task.
+
+        None if `strict` and the parts of subtopologies cannot be held.
+        """
         group = self._groups(ties)
         size = np.bincount(group)
         nodes = _Nodes(
@@ -259,14 +272,21 @@ class _ActiveFlow:
         return process
 
     def _groups(self, ties: StateTies) -> Longs:
-        """By chosen task: its group: equal subtopology and misses, or the task alone if a process has state of it."""
+        """By chosen task: its group.
+
+        Tasks of equal subtopology and misses are one group; a task of which some process has state
+        is alone.
+        """
         alone = np.zeros(len(self.chosen), dtype=np.int64)
         alone[ties.task] = ties.task + 1
         rows = np.column_stack((alone, self.subtopology, self.misses))
         return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
     def _parts(self, subtopologies: int) -> Longs:
-        """By cell: the process's part of the subtopology by threads, rounded up; all tasks if they are not spread."""
+        """By cell: the process's part of the subtopology, by threads, rounded up.
+
+        All tasks if they are not to be spread.
+        """
         if not self.spread:
             return np.full(len(self.rack), len(self.chosen))
         tasks = np.bincount(self.subtopology, minlength=subtopologies)
@@ -322,7 +342,8 @@ class _ActiveFlow:
 
     def _overflow_arcs(self, nodes: _Nodes, prices: _Prices) -> Arcs:
         """From each cell to its process, beyond its part of the subtopology."""
-        # Dearer than everything else together; with 100,000 tasks and large costs, than thousands of tasks.
+        # Dearer than everything else together, or, with 100,000 tasks and large costs, than
+        # thousands of tasks.
         count = len(self.chosen)
         all_tasks = prices.unit * (count * (int(prices.unbound.max()) // prices.unit + 1) + 1)
         beyond = min(all_tasks, MAX_COST // (nodes.sink + 2) - 1)
@@ -335,7 +356,10 @@ class _ActiveFlow:
 
 
 def _arcs_to_sink(nodes: _Nodes, quotas: TaskQuotas) -> Arcs:
-    """From processes to the sink: the guaranteed tasks, and one spare task for each tied process, through the pool."""
+    """From processes to the sink, directly and through the pool.
+
+    The guaranteed tasks go directly; tied processes get one spare task each through the pool.
+    """
     tied = np.flatnonzero(quotas.tied)
     return concat_arcs(
         Arcs(
@@ -368,7 +392,9 @@ def _cheapest_flow(arcs: Arcs, supply: Longs) -> Longs | None:
 def _cells_of_tasks(
     group: Longs, leaving: tuple[Arcs, Longs], entering: tuple[Arcs, Longs], first_cell: int
 ) -> Longs:
-    """Follow the flow from each task to its cell; equal tasks go in order, one to each cell in rotation.
+    """Follow the flow from each task to its cell.
+
+    Equal tasks go in order, one to each cell in rotation.
 
     Args:
         group: the group of each chosen task.

@@ -1,9 +1,9 @@
 """The application in columns: from here on, integers stand for names.
 
-Guarantees: two problems that differ only in the order of their input give the same `Application`. Tasks are ordered by
-subtopology (numbers as numbers) and partition, processes and consumers by id.
-Claims of unknown tasks are ignored: a topology changes while its processes run. A task that two processes claim to have run
-as active has no owner, since it is unknown which of them wrote last.
+Guarantees: two problems that differ only in the order of their input give the same `Application`.
+Tasks are ordered by subtopology (numbers as numbers) and partition, processes and consumers by id.
+Claims of unknown tasks are ignored: a topology changes while its processes run. A task that two
+processes claim to have run as active has no owner, since it is unknown which of them wrote last.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class TaskCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Application:
-    """T tasks, P processes, C consumers, K racks of processes; the last rack stands for an unknown one."""
+    """T tasks, P processes, C consumers and K racks; the last rack is the unknown one."""
 
     tasks: tuple[str, ...]
     """T: task ids."""
@@ -100,7 +100,8 @@ class Application:
         """Replace the names by indices and lay out the columns.
 
         Raises:
-            ProblemError: the message names the task or process, the field, and what is expected there.
+            ProblemError: the message names the task or process, the field, and what is expected
+            there.
         """
         ordered_tasks = tasks_in_order(tasks)
         ordered_processes = processes_in_order(processes)
@@ -246,7 +247,10 @@ def _base_lags(tasks: Sequence[Task]) -> tuple[int, ...]:
 
 
 def _racks(processes: Sequence[StreamsProcess]) -> tuple[dict[str, int], Longs]:
-    """Index of each rack name, and the rack of each process; processes without one get the index after the last."""
+    """Index of each rack name, and the rack of each process.
+
+    Processes of an unknown rack get the index after the last.
+    """
     names = in_java_order({process.rack for process in processes if process.rack is not None})
     index = {name: number for number, name in enumerate(names)}
     rack = [len(index) if process.rack is None else index[process.rack] for process in processes]
@@ -350,7 +354,10 @@ def _checked(process: str, field: str, task: str, value: Any) -> bool:
 
 
 def _misses(tasks: Sequence[Task], field: str, rack_index: Mapping[str, int]) -> Longs:
-    """By task and rack: how many of the task's partitions, of those with known racks, have no replica there."""
+    """By task and rack: how many of the task's partitions have no replica there.
+
+    Partitions of unknown racks do not count.
+    """
     rack_sets: dict[frozenset[str], int] = {}
     task_of: list[int] = []
     set_of: list[int] = []

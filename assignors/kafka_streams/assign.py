@@ -1,9 +1,10 @@
 """`streams`: active and standby tasks over the processes of a Kafka Streams application.
 
-Guarantees: first it is decided where the stateful tasks belong (`actives`, `standbys`), then the step towards it that loses no
-state (`warmups`), then the stateless tasks, which even out the active tasks as they run now, then the threads. When it is
-called again with what became of the last plan, it reaches the state in which every task is where it belongs as soon as the
-warm-ups are caught up; then nothing moves.
+Guarantees: first it is decided where the stateful tasks belong (`actives`, `standbys`), then the
+step towards it that loses no state (`warmups`), then the stateless tasks, which even out the active
+tasks as they run now, then the threads. When it is called again with what became of the last plan,
+it reaches the state in which every task is where it belongs as soon as the warm-ups are caught up;
+then nothing moves.
 Ties and cost: those of the parts.
 Source: KIP-441, KIP-708, KIP-925.
 """

@@ -1,7 +1,8 @@
 """Evaluation of a task plan: its score, where less is better throughout, and its violations.
 
-Guarantees: where there is nothing to measure (no racks, no tasks) a figure is None, never a flattering 0. Correctness is
-defined once, in `plan_violations`: the tests hold every plan to it, and so may whoever carries a plan out.
+Guarantees: where there is nothing to measure (no racks, no tasks) a figure is None, never a
+flattering 0. Correctness is defined once, in `plan_violations`: the tests hold every plan to it,
+and so may whoever carries a plan out.
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +28,10 @@ class TaskPlanScore:
     stateful_spread: int
     """Most minus fewest stateful active tasks of a thread."""
     cross_rack: float | None
-    """Share of the source partitions without a replica in the process's rack, of those whose racks are known."""
+    """Share of source partitions without a replica in the rack of the process that runs them.
+
+    Counted where both racks are known; None where none are.
+    """
     moved: int
     """Tasks that run on another process than before."""
     standbys: int
@@ -87,7 +91,7 @@ def _cross_rack_share(
     processes: Sequence[StreamsProcess],
     thread_of: Mapping[str, tuple[str, str]],
 ) -> float | None:
-    """Share of source partitions without a replica in the rack of the process that runs their task."""
+    """Share of source partitions without a replica in their process's rack."""
     rack = {process.id: process.rack for process in processes}
     local = [
         rack[process] in racks

@@ -4,15 +4,19 @@
 {"id": "s1", "strategy": "streams",
  "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]},
             "counts-changelog": {"partitions": 2}},
- "tasks": {"0": {"sources": ["orders"], "changelogs": ["counts-changelog"], "end_offset_sums": [900, 1000]}},
+ "tasks": {"0": {"sources": ["orders"], "changelogs": ["counts-changelog"],
+                 "end_offset_sums": [900, 1000]}},
  "processes": {"A": {"rack": "a", "tags": {"zone": "z1"},
                      "consumers": {"A-1": {"active": ["0_0"], "standby": []}},
                      "lags": {"0_0": 0}, "offset_sums": {"0_1": 10}}},
  "options": {"standby_replicas": 1}, "repeat": 1}
 ```
-`tasks` are given by subtopology: it has as many as its largest source has partitions. A subtopology of unknown topics may have
-`"partitions": 2, "stateful": true` instead. `consumers` may be a number of threads. Options are `StreamsSettings`.
-The answer: `assignment` by process, consumer and role; `probing`, with the copies that are `awaited`; `warnings`; `score`; times.
+`tasks` are given by subtopology: it has as many as its largest source has partitions. A subtopology
+of unknown topics may have `"partitions": 2, "stateful": true` instead. `consumers` may be a number
+of threads. Options are `StreamsSettings`.
+
+The answer: `assignment` by process, consumer and role; `probing`, with the copies that are
+`awaited`; `warnings`; `score`; times.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
 """Task quotas: how many tasks each process is to get.
 
-Guarantees: the next task goes to the process with fewest tasks per thread, then to the one with most threads. So no thread
-needs two tasks more than another, every process gets a task before any process with a task for each thread gets another,
-and with equal threads no process has two tasks more than another. The caller chooses which of the tied processes get the
-last tasks.
+Guarantees: the next task goes to the process with fewest tasks per thread, then to the one with
+most threads. So no thread needs two tasks more than another, every process gets a task before any
+process with a task for each thread gets another, and with equal threads no process has two tasks
+more than another. The caller chooses which of the tied processes get the last tasks.
 Cost: O(P log T + threads log threads).
-Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors they are Adams's, so no
-process gets less when another one leaves.
+Source: Kafka's least-loaded rule (KIP-1071's assignor; KIP-441's comes to the same). As divisors
+they are Adams's, so no process gets less when another one leaves.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,17 @@ from assignors.problem.columns import (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskQuotas:
-    """Tasks of each process: the guaranteed ones, and one more for `spare` of the tied processes."""
+    """Guaranteed tasks of each process, and one more for `spare` tied processes."""
 
     guaranteed: Longs
     """P: tasks that the process gets in any case."""
     tied: Bools
     """P: whether the process may get one of the spare tasks."""
     spare: int
-    """Tasks beyond the guaranteed ones: each goes to another tied process. Invariant: spare <= tied processes."""
+    """Tasks beyond the guaranteed ones: each goes to another tied process.
+
+    Invariant: there are at least as many tied processes.
+    """
 
 
 def task_quotas(count: int, load: Longs, threads: Longs) -> TaskQuotas:

@@ -1,13 +1,14 @@
 """Tag spread: over which tags the copies of a task are spread.
 
-Guarantees: the copies of a task, its active one first, cover as many distinct tag values as possible: the sum over the tags of
-their distinct values is the largest that the processes allow. Each standby may go to those classes (processes of equal tags)
-from which that sum can still be reached, and of them to those that add most values at once: the first standby is the farthest
-from the active task. Where looking ahead is too expensive, each standby goes where it adds most.
-Cost: O(classes) a standby with more than `MAX_CLASSES` classes; else classes to the power of the remaining standbys, up to
-`MAX_LOOKAHEAD_WAYS`, once for each set of classes met.
-Source: KIP-708, which drops a tag once its values are used up; the sum implies that and more: with two tags it also finds the
-pairs that a choice one by one misses.
+Guarantees: the copies of a task, its active one first, cover as many distinct tag values as
+possible: the sum over the tags of their distinct values is the largest that the processes allow.
+Each standby may go to those classes (processes of equal tags) from which that sum can still be
+reached, and of them to those that add most values at once: the first standby is the farthest from
+the active task. Where looking ahead is too expensive, each standby goes where it adds most.
+Cost: O(classes) a standby with more than `MAX_CLASSES` classes; else classes to the power of the
+remaining standbys, up to `MAX_LOOKAHEAD_WAYS`, once for each set of classes met.
+Source: KIP-708, which drops a tag once its values are used up; the sum implies that and more: with
+two tags it also finds the pairs that a choice one by one misses.
 """
 
 from collections import Counter
@@ -26,7 +27,10 @@ MAX_CLASSES = 64
 
 
 class TagSpread:
-    """Where the next standby of a task may go; results are cached by the classes of the copies so far."""
+    """Where the next standby of a task may go.
+
+    Results are cached by the classes of the copies so far.
+    """
 
     def __init__(self, values: Sequence[tuple[str | None, ...]], room: Sequence[int]) -> None:
         """Take the tag values of each class, and the number of processes of each class."""
@@ -40,7 +44,10 @@ class TagSpread:
         self._choices: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], ...]] = {}
 
     def allowed(self, used: Sequence[int], left: int) -> tuple[int, ...]:
-        """Classes that the next of `left` standbys may go to, after copies on the `used` classes; ascending."""
+        """Classes that the next of `left` standbys may go to, ascending.
+
+        The task has copies on the `used` classes.
+        """
         if self.too_many_classes:
             return tuple(each for each, most in enumerate(self.adding_most(used)) if most)
         key = tuple(sorted(used)), self._lookahead(left)
@@ -49,7 +56,10 @@ class TagSpread:
         return self._allowed[key]
 
     def choices(self, used: Sequence[int], left: int) -> tuple[tuple[int, ...], ...]:
-        """Allowed combinations of classes for all remaining standbys; for the next one alone if they are too many."""
+        """Allowed combinations of classes for all remaining standbys.
+
+        For the next standby alone if the combinations are too many.
+        """
         key = tuple(sorted(used)), left
         if key not in self._choices:
             self._choices[key] = self._combine_choices(*key)

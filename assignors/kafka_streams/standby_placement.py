@@ -1,6 +1,7 @@
 """Placement of standbys: kept where they are, then added where the fewest copies are.
 
-Guarantees and cost are those of `standbys`. The class holds the state in between: each step reads it and adds one copy.
+Guarantees and cost are those of `standbys`. The class holds the state in between: each step reads
+it and adds one copy.
 """
 
 from bisect import bisect_left, insort
@@ -17,7 +18,10 @@ from assignors.kafka_streams.task_model import StreamsSettings
 
 
 def rank(copy: TaskCopy) -> tuple[bool, bool, int, int]:
-    """Sort key of copies by usefulness: caught up, already a standby, least behind, process by id."""
+    """Sort key of copies, the most useful first.
+
+    Caught up, already a standby, least behind, process by id.
+    """
     return not copy.caught_up, not copy.standby, copy.lag, copy.process
 
 
@@ -61,7 +65,8 @@ class StandbyPlacement:
         self._rack: list[int] = app.rack.tolist()
         self._traffic_cost = 0 if settings.rack_strategy == "none" else settings.traffic_cost
         self._move_cost = settings.non_overlap_cost
-        # A kind: the processes of equal tags and rack, or of equal rack where most processes differ in their tags.
+        # A kind: the processes of equal tags and rack, or of equal rack where most processes differ
+        # in their tags.
         pairs = [
             (0 if tag_spread.too_many_classes else each, rack)
             for each, rack in zip(self._class, self._rack, strict=True)
@@ -111,7 +116,7 @@ class StandbyPlacement:
                 insort(processes, (self._load[process] / self._threads[process], process))
 
     def previous(self, tasks: Sequence[int]) -> list[tuple[int, ...]] | None:
-        """The standbys that the processes had, if each task had as many as it is to have; else None."""
+        """The previous standbys; None unless each task had as many as it is to have."""
         before: list[tuple[int, ...]] = [()] * len(self._app.tasks)
         for task in tasks:
             before[task] = tuple(copy.process for copy in self._app.copies[task] if copy.standby)
@@ -120,7 +125,10 @@ class StandbyPlacement:
         return before
 
     def cost(self, tasks: Sequence[int], found: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
-        """Cost of a placement, less is better: tag values not covered, copies beyond the shares, traffic and moves."""
+        """Cost of a placement, less is better.
+
+        Lexicographic: tag values not covered, copies beyond the shares, traffic and moves.
+        """
         covered = 0
         total_cost = 0
         loads: Counter[int] = Counter()
@@ -142,7 +150,10 @@ class StandbyPlacement:
         return -covered, beyond + max(spares - self._quotas.spare, 0), total_cost
 
     def _next_processes(self, task: int) -> tuple[int, ...]:
-        """The best allowed processes: for all missing standbys, or for the next one if classes are too many."""
+        """The best allowed processes for the missing standbys.
+
+        For the next standby alone if classes are too many.
+        """
         if not self._tag_spread.too_many_classes:
             choices = self._tag_spread.choices(
                 self._used_classes(task), self._wanted - len(self.standbys[task])
@@ -176,7 +187,10 @@ class StandbyPlacement:
     def _evaluate(
         self, task: int, classes: Sequence[int]
     ) -> tuple[int, int, float, tuple[int, ...]]:
-        """The best processes of some classes: copies without room, traffic, copies per thread, the processes."""
+        """The best processes of some classes, with their cost.
+
+        Copies without room, traffic, copies per thread, and the processes.
+        """
         taken = [self._active[task], *self.standbys[task]]
         without_room = traffic = 0
         per_thread = 0.0

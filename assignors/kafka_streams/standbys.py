@@ -3,10 +3,12 @@
 Guarantees, in this order:
 1. The copies of a task are on distinct processes, as many as are configured or possible.
 2. They cover as many distinct tag values as possible (`rack_tags`).
-3. An existing copy stays (caught-up ones first) within its process's share of all copies, unless moving it saves more traffic
-   than `non_overlap_cost`.
-4. The others go to an allowed process below its share, with the least changelog traffic, the least loaded first.
-If the previous standbys are no worse in number, tags, balance and cost, they are the answer, so that nothing moves in vain.
+3. An existing copy stays (caught-up ones first) within its process's share of all copies, unless
+   moving it saves more traffic than `non_overlap_cost`.
+4. The others go to an allowed process below its share, with the least changelog traffic, the least
+   loaded first.
+If the previous standbys are no worse in number, tags, balance and cost, they are the answer, so
+that nothing moves in vain.
 Ties: tasks in their order, then processes by id.
 Cost: O(T · R · (kinds + log P)) for R standbys; a kind is the processes of equal tags and rack.
 Source: KIP-708 for the tags, KIP-925 for the cost of a standby (its changelog partitions).
@@ -33,11 +35,17 @@ class StandbyPlan:
     processes: tuple[tuple[int, ...], ...]
     """T: the processes of the task's standbys, ascending."""
     warnings: tuple[str, ...]
-    """Sentences about wishes that could not be met."""
+    """Sentences about settings that could not be met."""
 
 
 def assign_standbys(app: Application, active: Longs, settings: StreamsSettings) -> StandbyPlan:
-    """Place the standbys of stateful tasks, given the process where each task belongs as active (T)."""
+    """Place the standbys of stateful tasks.
+
+    Args:
+        app: the application.
+        active: the process where each stateful task belongs (T).
+        settings: the settings of the application.
+    """
     wanted = min(settings.standby_replicas, len(app.processes) - 1)
     stateful = np.flatnonzero(app.stateful)
     if wanted <= 0 or not len(stateful):

@@ -1,8 +1,9 @@
 """A Kafka Streams application as a planner sees it: tasks, processes and settings; and the plan.
 
-Guarantees: a task is partition i of all source topics of its subtopology, so co-partitioned topics stay together by the
-definition of a task. Its id is written as Kafka writes it, `subtopology_partition`. The answer, `TaskPlan`, states who runs
-which tasks, and whether to plan again soon.
+Guarantees: a task is partition i of all source topics of its subtopology, so co-partitioned topics
+stay together by the definition of a task. Its id is written as Kafka writes it,
+`subtopology_partition`. The answer, `TaskPlan`, states who runs which tasks, and whether to plan
+again soon.
 Source: KIP-441 (lags, warm-ups), KIP-708 (tags), KIP-925 (racks and costs).
 """
 
@@ -73,7 +74,9 @@ class Subtopology:
     """By task: sum of the end offsets of its changelog partitions; None if they are unknown."""
 
     def tasks(self, topics: Mapping[str, SourceTopic]) -> list[Task]:
-        """Return a task for each partition of the largest source; each reads its partition of every source that has it.
+        """Return a task for each partition of the largest source.
+
+        A task reads its partition of every source that has it.
 
         Raises:
             ProblemError: a source or changelog is not among the topics.
@@ -123,8 +126,9 @@ class StreamsConsumer:
 class StreamsProcess:
     """One instance of the application; its threads share its disk, and so its state.
 
-    `lags` gives how far its copies are behind. For other tasks `offset_sums` and the task's end offsets do. Without either, a task
-    that was active here is caught up, and of any other copy nothing is known.
+    `lags` gives how far its copies are behind. For other tasks `offset_sums` and the task's end
+    offsets do. Without either, a task that was active here is caught up, and of any other copy
+    nothing is known.
     """
 
     id: str
@@ -154,7 +158,7 @@ class StreamsSettings:
     rack_aware_tags: tuple[str, ...] = ()
     """`rack.aware.assignment.tags`: tags that the copies of a task are spread over."""
     traffic_cost: int = 10
-    """`rack.aware.assignment.traffic_cost`: cost of each partition that is read from another rack."""
+    """`rack.aware.assignment.traffic_cost`: cost of each partition read from another rack."""
     non_overlap_cost: int = 1
     """`rack.aware.assignment.non_overlap_cost`: cost of each task that moves."""
     rack_strategy: RackStrategy = "none"

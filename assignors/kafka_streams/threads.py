@@ -1,8 +1,9 @@
 """Threads: which thread of a process runs what.
 
-Guarantees: the threads of a process get equally many stateful active tasks, then equally many active tasks, then equally many
-copies of any kind; no thread has two more than another. A task stays on its previous thread as far as that allows: the state
-belongs to the process, but only the same thread can continue a task without closing it.
+Guarantees: the threads of a process get equally many stateful active tasks, then equally many
+active tasks, then equally many copies of any kind; no thread has two more than another. A task
+stays on its previous thread as far as that allows: the state belongs to the process, but only the
+same thread can continue a task without closing it.
 Ties: of the threads that may have one more, those that had more of these tasks, then by id.
 Cost: O(tasks · log threads).
 Source: Kafka's StreamsPartitionAssignor (stateful first, sticky, then interleaved).

@@ -1,13 +1,18 @@
-"""Warm-ups: the step towards a plan that loses no state, with tasks running elsewhere until they are caught up.
+"""Warm-ups: the step towards a plan that loses no state.
 
-Guarantees: a task that is behind where it belongs, while another process is closer, runs on the closest one: where it ran, then
-where it is least behind, then where fewest tasks run. If that process was to have a standby of the task, the two are swapped,
-and the standby catches up where the task belongs; else a warm-up is built there, if the budget has one left. A task that is
-being restored where it ran continues there while no process is caught up. A standby likewise stays on a caught-up copy while
-it is built where it belongs. Each such copy is awaited: a probing rebalance is needed until there is none. The budget goes to
-the copies that are least behind, so that a warm-up once begun is finished.
+Tasks run elsewhere until they are caught up where they belong.
+
+Guarantees: a task that is behind where it belongs, while another process is closer, runs on the
+closest one: where it ran, then where it is least behind, then where fewest tasks run. If that
+process was to have a standby of the task, the two are swapped, and the standby catches up where the
+task belongs; else a warm-up is built there, if the budget has one left. A task that is being
+restored where it ran continues there while no process is caught up. A standby likewise stays on a
+caught-up copy while it is built where it belongs. Each such copy is awaited: a probing rebalance is
+needed until there is none. The budget goes to the copies that are least behind, so that a warm-up
+once begun is finished.
 Ties: tasks in their order, processes by id.
-Cost: O(C log C) for C copies. Moves over budget rounds, and one more, if warm-ups catch up between two rounds.
+Cost: O(C log C) for C copies. Moves over budget rounds, and one more, if warm-ups catch up between
+two rounds.
 Source: KIP-441; the swap is Kafka's.
 """
 
@@ -72,7 +77,7 @@ def next_step(
 
 
 def _least_behind_first(app: Application, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pairs of a task and a process that is not caught up where the task belongs, least behind first."""
+    """Pairs of a task and a process that is not caught up, least behind first."""
     behind = []
     for task, process in pairs:
         if app.copies[task]:
@@ -100,7 +105,7 @@ class _StepBuilder:
                 self._load[process] += 1
 
     def hand_over_active(self, task: int, home: int) -> None:
-        """Run the task on the process that is closest to its end until it is caught up where it belongs."""
+        """Run the task on the closest process until it is caught up where it belongs."""
         lag = self._app.lag(task, home)
         copies = self._app.copies[task]
         closer = [copy for copy in copies if copy.process != home and copy.lag < lag]

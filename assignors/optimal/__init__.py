@@ -1,4 +1,7 @@
-"""`optimal`: lag, racks, balance and stability in one plan, with a certificate of how good it is."""
+"""`optimal`: lag, racks, balance and stability in one plan, with a certificate.
+
+It knows groups and flows, but neither the wire nor the strategies' registry.
+"""
 
 from assignors.optimal.best_plan import (
     OptimalPlan,

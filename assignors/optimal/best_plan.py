@@ -1,6 +1,7 @@
 """`optimal`: lag, racks, balance and stability in one plan, with a certificate.
 
-Source: the order of objectives is this project's own; the modules beside this one cite the source of each part.
+Source: the order of objectives is this project's own; the modules beside this one cite the source
+of each part.
 """
 
 from dataclasses import dataclass
@@ -41,14 +42,16 @@ class OptimalPlan:
 def optimal_strategy(group: Group, **options: Any) -> Assignment:
     """Return the owners that are best in these objectives, in this order.
 
-    Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations hold; 2. counts are as even as
-    subscriptions allow; 3. the longest time to drain is within `load_tolerance` of the best one found; 4. within that, the
-    cross-rack cost is lowest; 5. within that, the fewest partitions move. An assignment that is this answer already is returned
-    unchanged: nothing moves where nothing changed, unless `max_moves` truncated the plan before. Load comes before moves: when a
-    member leaves and its partitions fit no other member within the tolerance, other members pass on some of theirs; the
-    certificate states how many must at least.
+    Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations
+    hold; 2. counts are as even as subscriptions allow; 3. the longest time to drain is within
+    `load_tolerance` of the best one found; 4. within that, the cross-rack cost is lowest; 5. within
+    that, the fewest partitions move. An assignment that is this answer already is returned
+    unchanged: nothing moves where nothing changed, unless `max_moves` truncated the plan before.
+    Load comes before moves: when a member leaves and its partitions fit no other member within the
+    tolerance, other members pass on some of theirs; the certificate states how many must at least.
     Ties: partitions and members by number.
-    Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which `time_budget` may cut.
+    Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which
+    `time_budget` may cut.
 
     Raises:
         ProblemError: an option has the wrong shape.
@@ -97,7 +100,8 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
 def _deferrable(model: Model) -> Bools:
     """P: whether the move of the partition may wait.
 
-    Its current owner reads it and is neither drained nor evacuated; uneven counts alone are not urgent.
+    Its current owner reads it and is neither drained nor evacuated; uneven counts alone are not
+    urgent.
     """
     claimed = np.flatnonzero(model.assignable & (model.current_owner >= 0))
     deferrable = np.zeros(len(model.reader_set), dtype=np.bool_)

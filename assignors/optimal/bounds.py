@@ -1,6 +1,7 @@
 """Lower bounds on the objectives of any plan with the most even counts.
 
-Guarantees: no bound is above the best plan's value, and each names what it is derived from. No bound needs a plan.
+Guarantees: no bound is above the best plan's value, and each names what it is derived from. No
+bound needs a plan.
 """
 
 from dataclasses import dataclass
@@ -103,7 +104,10 @@ def _densest_subset(rows: np.ndarray, load: Floats, capacity: Floats, level: flo
 
 
 def _largest_partition(model: Model) -> Bound:
-    """The heaviest partition, with the lightest others that its owner must have, on its fastest possible owner."""
+    """The heaviest partition on its fastest possible owner.
+
+    Its load counts with the lightest partitions that the owner must have besides.
+    """
     owned = np.flatnonzero(model.assignable)
     heaviest = np.full(len(model.allowed), -1.0)
     np.maximum.at(heaviest, model.reader_set[owned], model.load[owned])
@@ -153,7 +157,10 @@ def _heaviest_together(model: Model) -> list[Bound]:
 
 
 def _slowest_members(model: Model) -> list[Bound]:
-    """The slowest members of a component have at least their minimum counts, so at least the lightest partitions."""
+    """The slowest members of a component with their minimum counts.
+
+    They have at least as much load as the component's lightest partitions.
+    """
     found = []
     component_of = model.components.of_reader_set[model.reader_set]
     component_of[~model.assignable] = -1
@@ -201,8 +208,9 @@ def count_moves_bound(model: Model) -> int:
 def load_moves_bound(model: Model, limit: float) -> int:
     """Fewest moves of any plan in which no member exceeds a time to drain.
 
-    Members with room for it take up the partitions without an owner and the load that members hold beyond the limit, the member
-    with the most room first. Each of these members receives at least one partition, which is a move unless it had no owner.
+    Members with room for it take up the partitions without an owner and the load that members hold
+    beyond the limit, the member with the most room first. Each of these members receives at least
+    one partition, which is a move unless it had no owner.
     """
     held = model.keepable_owner >= 0
     unowned = model.assignable & ~held & (model.load > 0)

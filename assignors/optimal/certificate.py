@@ -1,7 +1,10 @@
-"""Certificates: the value of each objective of a plan, a bound that no plan beats, and the reason for the bound.
+"""Certificates: how good a plan is, provably.
 
-Guarantees: a bound is never above the best value of any plan that is as good in the preceding objectives, so value and bound
-together limit how much better a plan could be. Certificates name topics and members, since people and records read them.
+For each objective: the plan's value, a bound that no plan beats, and the reason for the bound.
+
+Guarantees: a bound is never above the best value of any plan that is as good in the preceding
+objectives, so value and bound together limit how much better a plan could be. Certificates name
+topics and members, since people and records read them.
 """
 
 from collections.abc import Mapping
@@ -33,7 +36,7 @@ class Objective:
     bound_kind: str
     """The argument that gives the bound, in words."""
     partitions: tuple[tuple[str, int], ...] = ()
-    """Topic and number of the partitions that alone cause the bound; empty if no few partitions do."""
+    """Topic and number of the partitions that alone cause the bound; empty if there are none."""
 
     @property
     def met(self) -> bool:
@@ -105,17 +108,20 @@ class Certificate:
         }
 
     def lines(self) -> tuple[str, ...]:
-        """One sentence for each objective, in an operator's words, and one for each limit that was reached."""
+        """One sentence for each objective and for each limit that was reached."""
+        counts = _bound_reason(self.counts, "no plan is more even")
+        load = _bound_reason(self.load, "no plan can do better")
+        moves = _bound_reason(self.moves, "no plan needs fewer")
         sentences = [
-            f"largest count {self.counts.value:,.0f}, {_bound_reason(self.counts, 'no plan is more even')}",
-            f"largest {self.unit} {_figure(self.load.value)}, {_bound_reason(self.load, 'no plan can do better')}",
+            f"largest count {self.counts.value:,.0f}, {counts}",
+            f"largest {self.unit} {_figure(self.load.value)}, {load}",
             self._cross_rack_line(),
-            f"moves {self.moves.value:,.0f}, {_bound_reason(self.moves, 'no plan needs fewer')}",
+            f"moves {self.moves.value:,.0f}, {moves}",
         ]
         if self.cut_by_time:
             sentences.append(
-                "the time budget ran out before every improvement was tried: a larger time_budget may find"
-                " a better plan, and the next plan continues from this one"
+                "the time budget ran out before every improvement was tried: a larger time_budget"
+                " may find a better plan, and the next plan continues from this one"
             )
         if self.cut_by_moves:
             sentences.append(
@@ -125,11 +131,12 @@ class Certificate:
 
     def _cross_rack_line(self) -> str:
         if not self.traffic:
-            return "cross-rack: not measured, since no racks are known of both a partition and its owner"
+            return "cross-rack: not measured, since no racks of a partition and its owner are known"
         value, bound = self.cross_rack.value / self.traffic, self.cross_rack.bound / self.traffic
         if self.cross_rack.met:
             return f"cross-rack {value:.1%}, no plan can do better"
-        return f"cross-rack {value:.1%}, no plan can do better than {bound:.1%}: {self.cross_rack.bound_kind}"
+        reason = f"no plan can do better than {bound:.1%}: {self.cross_rack.bound_kind}"
+        return f"cross-rack {value:.1%}, {reason}"
 
 
 def certify(
@@ -210,7 +217,7 @@ def _moves_objective(model: Model, owner: Ints, target: Target, *, exact: bool) 
     if exact:
         bound, kind = value, EXHAUSTIVE
     else:
-        # A plan cut short may be above the limit: of those that are no better in load, none moves less than this.
+        # A plan that was cut short may exceed the limit: no plan of at most its load moves less.
         limit = max(
             model.options.acceptable_drain_time(target.drain_time), model.max_drain_time(owner)
         )

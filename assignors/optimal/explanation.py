@@ -1,7 +1,8 @@
 """Why a partition has its owner: what every other owner would cost.
 
-Guarantees: every other member that may own the partition is tried, alone and in exchange for each partition that it could
-return. An alternative is described by the changes of the objectives, in order of importance; the best one comes first.
+Guarantees: every other member that may own the partition is tried, alone and in exchange for each
+partition that it could return. An alternative is described by the changes of the objectives, in
+order of importance; the best one comes first.
 Ties: members and partitions by number.
 Cost: O(P) for the partitions of those members.
 """
@@ -184,7 +185,8 @@ def _all_alternatives(
 ) -> list[tuple[CostChange, int, int]]:
     """Every other possible owner with the best exchange for it.
 
-    Returns the change of the objectives, the member, and the partition that it returns (-1 if none).
+    Returns the change of the objectives, the member, and the partition that it returns (-1 if
+    none).
     """
     model = working.model
     takers = np.flatnonzero(model.eligible[model.reader_set[partition]][model.member_class])
@@ -239,7 +241,10 @@ def _cost_changes(
 
 
 def _uneven_change(working: WorkingPlan, owner: int, taker: int) -> int:
-    """How many more members are outside their count limits once one partition moves from owner to taker."""
+    """Change of the number of members outside their count limits.
+
+    One partition moves from owner to taker.
+    """
     model, count = working.model, working.member_count
     off = 0
     for member, change in ((owner, -1), (taker, 1)):
@@ -250,13 +255,13 @@ def _uneven_change(working: WorkingPlan, owner: int, taker: int) -> int:
 
 
 def _cross_rack_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
-    """By partition: change of the cross-rack cost if the partition goes from one member to another."""
+    """By partition: change of the cross-rack cost if it changes its owner."""
     cost_before = model.cross_rack_cost(partitions, np.array([before]))
     return np.asarray(model.cross_rack_cost(partitions, np.array([after])) - cost_before)
 
 
 def _moves_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
-    """By partition: change of the number of moves if the partition goes from one member to another."""
+    """By partition: change of the number of moves if it changes its owner."""
     held = model.current_owner[partitions]
     return np.asarray((held == before).astype(np.int64) - (held == after))
 

@@ -1,10 +1,11 @@
 """Repair: from the current ownership to a plan that meets the target with few moves.
 
-Guarantees: the current ownership stays if it is feasible and its load and cross-rack cost are within tolerance of the target.
-Otherwise several plans within tolerance compete: the current one repaired, the target with its shares relabelled to the
-members that own most of them, and the plans of other strategies. Fewest moves win, then the lowest cross-rack cost, then the
-shortest time to drain. If the work budget runs out before the current plan is repaired, that plan is returned although it
-misses the target; the next plan continues from it.
+Guarantees: the current ownership stays if it is feasible and its load and cross-rack cost are
+within tolerance of the target. Otherwise several plans within tolerance compete: the current one
+repaired, the target with its shares relabelled to the members that own most of them, and the plans
+of other strategies. Fewest moves win, then the lowest cross-rack cost, then the shortest time to
+drain. If the work budget runs out before the current plan is repaired, that plan is returned
+although it misses the target; the next plan continues from it.
 """
 
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def repair(model: Model, target: Target, budget: WorkBudget) -> Ints:
         if meets_target(model, repaired_plans[-1], target):
             break
     plans = [plan for plan in repaired_plans if meets_target(model, plan, target)]
-    # A plan short of the target is better than moving most partitions: the next plan continues from it.
+    # Better a plan short of the target than moving most partitions: the next plan continues.
     if budget.exhausted and not plans:
         return min(
             repaired_plans,
@@ -88,9 +89,12 @@ def repair(model: Model, target: Target, budget: WorkBudget) -> Ints:
 
 
 def _starting_plans(model: Model, target: Target, budget: WorkBudget) -> Iterator[Ints]:
-    """The current ownership with counts made even: rack-local for all partitions, or for unowned ones only."""
+    """The current ownership with counts made even.
+
+    Rack-local for all partitions, and for unowned ones only.
+    """
     rack_local_start = construct(model, model.keepable_owner, budget)
-    # If load needs more cross-rack reads than counts do, the current cross-rack reads have a reason.
+    # If load needs more cross-rack reads than counts do, the current ones have a reason.
     justified = model.total_cross_rack_cost(rack_local_start) < target.cross_rack_cost
     if not justified:
         yield rack_local_start
@@ -104,8 +108,9 @@ def _mend(
 ) -> Ints:
     """Bring the load, and then the cross-rack cost, of a plan within their limits.
 
-    Members pass on what is too heavy (`relay`), the most loaded members are relieved (`relieve`), with more cross-rack reads only
-    if that is not enough, and the cross-rack cost is lowered again (`improve`).
+    Members pass on what is too heavy (`relay`), the most loaded members are relieved (`relieve`),
+    with more cross-rack reads only if that is not enough, and the cross-rack cost is lowered again
+    (`improve`).
     """
     room = max(max_cross_rack_cost, model.total_cross_rack_cost(start))
     plan = relay(model, start, max_drain_time, budget)
@@ -133,7 +138,10 @@ def _mend(
 
 
 def _cheapest_plan(model: Model, plans: list[Ints]) -> Ints:
-    """The plan with fewest moves, then lowest cross-rack cost, then shortest time to drain, then least load moved."""
+    """The plan with fewest moves.
+
+    Then with the lowest cross-rack cost, the shortest time to drain, and least load moved.
+    """
 
     def cost(owner: Ints) -> tuple[int, int, float, float]:
         moved = model.moved(owner)
@@ -159,10 +167,10 @@ def _strategy_plans(model: Model, target: Target) -> list[Ints]:
 
 
 def relabel(model: Model, owner: Ints) -> Ints:
-    """Keep the shares of a plan, but give each to the interchangeable member that owns most of it now.
+    """Give each share of a plan to the interchangeable member that owns most of it.
 
-    Members of one class and of one capacity are interchangeable. Pairs of a share and a member are matched greedily, the pair
-    with most partitions in common first.
+    Members of one class and of one capacity are interchangeable. Pairs of a share and a member are
+    matched greedily, the pair with most partitions in common first.
     """
     owned = np.flatnonzero((owner >= 0) & (model.keepable_owner >= 0))
     members = len(model.member_class)

@@ -1,8 +1,9 @@
-"""The target: the plan for a group in which nobody owns anything, against which every other plan is measured.
+"""The target: the plan from scratch, against which every other plan is measured.
 
-Guarantees: the target depends on no current owner, so the longest time to drain and the cross-rack cost that it reaches are
-the same before and after a plan is carried out. Every returned plan meets both within their tolerances; hence an unchanged
-group that owns what was planned meets them, too, and nothing moves.
+Guarantees: the target depends on no current owner, so the longest time to drain and the cross-rack
+cost that it reaches are the same before and after a plan is carried out. Every returned plan meets
+both within their tolerances; hence an unchanged group that owns what was planned meets them, too,
+and nothing moves.
 """
 
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def find_target(model: Model, bound: Bound, budget: WorkBudget) -> Target:
     tolerance = model.options.load_tolerance
     enough = model.options.acceptable_drain_time(bound.value)
     goal_drain_time = max(bound.value * (1 + CLOSE_TO_BOUND * tolerance), model.options.load_floor)
-    # A bound that a few partitions cause can often be met exactly, with lighter partitions beside them.
+    # A bound that few partitions cause can often be met exactly, with lighter ones beside them.
     aim = max(bound.value, model.options.load_floor) if bound.partitions else goal_drain_time
     rack_local = construct(model, no_owner, budget.half())
     # If few member classes are unevenly loaded, no exchange without cross-rack cost can be enough.
@@ -131,7 +132,7 @@ def _rack_blind_cost(model: Model) -> float:
 
 
 def _drain_time_between_classes(model: Model, owner: Ints) -> float:
-    """Longest time to drain if the load of each member class were spread evenly within the class."""
+    """Longest time to drain if each member class's load were spread evenly within it."""
     classes = model.class_count
     class_load = sum_by_index(model.member_class, model.member_load(owner), classes)
     return float(

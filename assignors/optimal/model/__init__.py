@@ -1,1 +1,1 @@
-"""The columns, options and budgets that `optimal` works on; it knows no bound and no search."""
+"""The columns, options and work budget of `optimal`; they know no bound and no search."""

@@ -1,10 +1,12 @@
 """The most even partition counts that subscriptions allow, computed exactly.
 
-Guarantees: counts are decreasingly minimal: the largest count is as small as possible, then as few members as possible have
-it, then the same holds for the rest. That also minimises the sum of the squared counts (Frank and Murota, "Decreasing
-minimization on M-convex sets"). All such counts share one decomposition into *components*: members, and the partitions that
-only these members get; within a component every count is `quota` or, for exactly `extras` members, one more.
-Cost: a few maximum flows for each component, over reader sets and eligibilities, not over partitions and members.
+Guarantees: counts are decreasingly minimal: the largest count is as small as possible, then as few
+members as possible have it, then the same holds for the rest. That also minimises the sum of the
+squared counts (Frank and Murota, "Decreasing minimization on M-convex sets"). All such counts share
+one decomposition into *components*: members, and the partitions that only these members get; within
+a component every count is `quota` or, for exactly `extras` members, one more.
+Cost: a few maximum flows for each component, over reader sets and eligibilities, not over
+partitions and members.
 """
 
 from dataclasses import dataclass
@@ -25,7 +27,10 @@ from assignors.solver import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """B components; an index of -1 means no component: a reader set without partitions, members that get none."""
+    """B components of reader sets and eligibilities.
+
+    An index of -1 means no component: a reader set without partitions, members that get none.
+    """
 
     of_reader_set: Longs
     """A: the component of each reader set."""
@@ -73,7 +78,10 @@ def decompose(supply: Longs, allowed: Bools, size: Longs) -> Components:
 
 
 def _fullest_component(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bools, int, int]:
-    """The reader sets whose members have the largest count, that count, and how many members have it."""
+    """The reader sets whose members have the largest count.
+
+    Returns them, that count, and how many members have it.
+    """
     total = int(supply.sum())
     max_count = -(-total // int(size[allowed.any(axis=0)].sum()))
     if bool((allowed == allowed[0]).all()):
@@ -92,7 +100,10 @@ def _fullest_component(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bool
 
 
 def _max_placed(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
-    """How many partitions fit into the room of each eligibility (G), and the reader sets that are short of room."""
+    """How many partitions fit, and the reader sets that are short of room.
+
+    `room` is the number of partitions that the members of each eligibility (G) may get.
+    """
     reader_set, eligibility = np.nonzero(allowed)
     first = 2 + len(supply)
     arcs = concat_arcs(

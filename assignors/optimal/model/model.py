@@ -1,10 +1,11 @@
 """A group as `optimal` optimises it: loads, cross-rack costs, eligible members and count limits.
 
-Members with equal subscription, pins, drain status, rack and capacity form one *member class* (where there are more than
-`MAX_CAPACITIES` capacities, capacity is left out). Partitions with the same possible owners form one *reader set*.
+Members with equal subscription, pins, drain status, rack and capacity form one *member class*
+(where there are more than `MAX_CAPACITIES` capacities, capacity is left out). Partitions with the
+same possible owners form one *reader set*.
 
-Guarantees: only `keepable_owner` and `current_owner` depend on the current ownership, so nothing that is computed from the
-other columns does.
+Guarantees: only `keepable_owner` and `current_owner` depend on the current ownership, so nothing
+that is computed from the other columns does.
 """
 
 from dataclasses import dataclass, replace
@@ -31,16 +32,17 @@ from assignors.problem.group import Group
 from assignors.problem.locality import rack_sets
 
 MAX_CAPACITIES = 8
-"""Distinct capacities up to which capacity tells member classes apart; with more, no capacity does."""
+"""Distinct capacities up to which capacity tells member classes apart."""
 MAX_TOTAL_WEIGHT = 2**36
-"""Weight of all traffic together, so that sums of weights and of moves beside them stay exact integers."""
+"""Largest weight of all traffic together, so that sums of weights and moves stay exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """The optimisation problem in columns.
 
-    P partitions, M members, A reader sets, G eligibilities, C member classes, K rack sets, B components.
+    P partitions, M members, A reader sets, G eligibilities, C member classes, K rack sets, B
+    components.
     """
 
     group: Group
@@ -50,7 +52,7 @@ class Model:
     load: Floats
     """P: records to work through: the lag, and the arrivals of `Options.horizon` seconds."""
     weight: Longs
-    """P: cross-rack cost of the partition if its owner is in another rack: its traffic as a whole number."""
+    """P: cross-rack cost of the partition, if it is read across racks: its traffic, rounded."""
     reader_set: Longs
     """P: index of the members that may own the partition; -1 if no member may."""
     member_class: Longs
@@ -66,7 +68,10 @@ class Model:
     rack_set: Longs
     """P: index of the racks that hold a replica."""
     rack_remote: Bools
-    """K x racks + 1: the rack holds no replica; never true where a rack is unknown. The unknown rack comes last."""
+    """K x racks + 1: the rack holds no replica; False where a rack is unknown.
+
+    The unknown rack comes last.
+    """
     components: Components
     """The components that the most even counts decompose into."""
     min_count: Longs
@@ -103,7 +108,7 @@ class Model:
         return self.allowed[self.reader_set[partitions], self.member_class[members]]
 
     def cross_rack_cost(self, partitions: Longs | Ints, members: Longs | Ints) -> Longs:
-        """Return the cross-rack cost of each pair of a partition and an owner; the arguments broadcast."""
+        """Return the cross-rack cost of each partition and member; the arguments broadcast."""
         remote = self.rack_remote[
             self.rack_set[partitions], self.class_rack[self.member_class[members]]
         ]
@@ -132,7 +137,7 @@ class Model:
         return np.asarray((self.current_owner >= 0) & (self.current_owner != owner))
 
     def is_feasible(self, owner: Ints) -> bool:
-        """Return whether a plan assigns every assignable partition to an allowed member within the count limits."""
+        """Return whether a plan is complete, allowed, and within the count limits."""
         owned = np.flatnonzero(owner >= 0)
         if not np.array_equal(owner >= 0, self.assignable) or not bool(
             self.may_own(owned, owner[owned]).all()
@@ -208,7 +213,10 @@ def _keepable(model: Model, current_owner: Ints) -> Ints:
 
 
 def _avoided_members(group: Group, options: Options) -> Bools:
-    """M: whether the member gets nothing that another member reads: it is drained, or its rack is evacuated."""
+    """M: whether the member is drained or its rack is evacuated.
+
+    It then gets no partition that another member reads.
+    """
     drained = (
         np.isin(np.array(group.members, dtype=object), options.drain) if options.drain else None
     )
@@ -218,7 +226,10 @@ def _avoided_members(group: Group, options: Options) -> Bools:
 
 
 def _partition_reader_sets(group: Group, options: Options) -> tuple[Longs, Longs]:
-    """P: the topic's reader set, or one of its own for each member with pins; and the members with pins."""
+    """P: the reader set of each partition; and the members with pins.
+
+    It is the topic's, or one of its own for each member with pins.
+    """
     reader_set = group.reader_set[group.partition_topic].astype(np.int64)
     topic_of = {name: number for number, name in enumerate(group.topics)} if options.pins else {}
     member_of = {name: number for number, name in enumerate(group.members)} if options.pins else {}
@@ -241,7 +252,10 @@ def _partition_reader_sets(group: Group, options: Options) -> tuple[Longs, Longs
 
 
 def _eligibilities(group: Group, avoided: Bools, pinned: Longs) -> tuple[Longs, Longs]:
-    """M: the member's eligibility, which leaves rack, capacity and claims out; and the distinct ones (G)."""
+    """M: the eligibility of each member; and the distinct ones (G).
+
+    It leaves rack, capacity and claims out.
+    """
     key = (group.subscription.astype(np.int64) * 2 + avoided) * (len(pinned) + 1)
     key[pinned] += 1 + np.arange(len(pinned))
     return numbered(key), np.unique(key)
@@ -275,7 +289,10 @@ def _count_limits(
 
 
 def _traffic_weights(traffic: Floats) -> Longs:
-    """P: traffic as whole weights: unchanged where it is whole and small enough in total, else in proportion."""
+    """P: traffic as whole weights.
+
+    Unchanged where it is whole and small enough in total, else in proportion.
+    """
     total = float(traffic.sum())
     if total <= MAX_TOTAL_WEIGHT and bool((traffic == np.rint(traffic)).all()):
         return traffic.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Options of `optimal`: fixed owners, drained members and racks, and the tolerance of each objective.
+"""Options of `optimal`: pins, drained members and racks, and tolerances.
 
-Guarantees: an option that names an absent member, topic or rack is ignored, since names outlive members and topics; an option
-of the wrong shape is an error that names the option.
+Guarantees: an option that names an absent member, topic or rack is ignored, since names outlive
+members and topics; an option of the wrong shape is an error that names the option.
 """
 
 import math
@@ -15,7 +15,7 @@ from assignors.problem.inputs import ProblemError
 NO_PINS: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 OptionCheck: TypeAlias = Callable[[str, Any], Any]
-"""Takes an option's name and its given value and returns the valid value, or raises a `ProblemError`."""
+"""Takes an option's name and value; returns the valid value or raises `ProblemError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +23,20 @@ class Options:
     """Options of `optimal`, parsed and checked."""
 
     pins: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: NO_PINS)
-    """Owner by topic and partition: the member owns the partition while it reads the topic, drained or not."""
+    """Owner by topic and partition, while that member reads the topic, drained or not."""
     drain: tuple[str, ...] = ()
     """Members that get no partition which another member reads."""
     evacuate: tuple[str, ...] = ()
     """Racks whose members get no partition which a member in another rack reads."""
     count_slack: int = 0
-    """Partitions by which a member's count may differ from the most even counts, for the sake of load."""
+    """Partitions by which counts may differ from the most even ones, for the sake of load."""
     load_tolerance: float = 0.02
     """Share by which the longest time to drain may exceed the best one found."""
     load_floor: float = 0.0
-    """Time to drain that is always acceptable: so little lag justifies neither cross-rack reads nor moves."""
+    """Time to drain that is always acceptable.
+
+    So little lag justifies neither cross-rack reads nor moves.
+    """
     cross_tolerance: float = 0.0
     """Share by which the cross-rack cost may exceed the least one found."""
     max_moves: int | None = None

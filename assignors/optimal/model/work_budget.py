@@ -1,8 +1,9 @@
 """Work budget: how much more a plan may be refined.
 
-Guarantees: seconds are converted into work that is counted alike on every machine, so a plan does not depend on how busy a
-machine is; the clock only matters where a machine takes several times as long. In either case `exhausted` reports it. What a
-complete plan needs is always done: the budget limits refinement alone.
+Guarantees: seconds are converted into work that is counted alike on every machine, so a plan does
+not depend on how busy a machine is; the clock only matters where a machine takes several times as
+long. In either case `exhausted` reports it. What a complete plan needs is always done: the budget
+limits refinement alone.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class WorkBudget:
     exhausted: bool = False
     """Something was left untried, by this budget or by a part of it."""
     deadline: float = 0.0
-    """Reading of the performance counter, in seconds, at which time is up; 0 before the first call."""
+    """Performance counter, in seconds, at which time is up; 0 before the first call."""
     parent: "WorkBudget | None" = None
     """The budget of which this one is a part; None if it is whole."""
 
@@ -51,5 +52,8 @@ class WorkBudget:
         return more
 
     def half(self) -> "WorkBudget":
-        """At most half of what is left, for a first step; what that step leaves stays available to the rest."""
+        """At most half of what is left, for a first step.
+
+        What that step leaves stays available to the rest.
+        """
         return WorkBudget(self.seconds / 2, self.remaining_pairs // 2, parent=self)

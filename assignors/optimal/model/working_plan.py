@@ -1,4 +1,7 @@
-"""A plan that a search is changing, with the counts, loads and cross-rack cost that follow from it."""
+"""A working plan: a plan that a search is changing.
+
+It carries the counts, loads and cross-rack cost that follow from its owners.
+"""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,4 @@
-"""Moves and exchanges that better a working plan; each knows the model and its bounds, none the certificate."""
+"""Searches that construct and improve a working plan.
+
+They know the model, but neither the target nor the certificate.
+"""

@@ -1,9 +1,11 @@
 """Balance the load between member classes before it is dealt within them.
 
-Guarantees: counts stay. The most loaded class exchanges heavy partitions for lighter ones of a less loaded class until the two
-are even, and so on until the most loaded class cannot be lowered: first by exchanges without cross-rack cost, then, if load
-may be paid for, by those with the best ratio of load to cost.
-Cost: O(P log P) for an exchange between few classes; within the work budget where members differ so much that classes are many.
+Guarantees: counts stay. The most loaded class exchanges heavy partitions for lighter ones of a less
+loaded class until the two are even, and so on until the most loaded class cannot be lowered: first
+by exchanges without cross-rack cost, then, if load may be paid for, by those with the best ratio of
+load to cost.
+Cost: O(P log P) for an exchange between few classes; within the work budget where members differ so
+much that classes are many.
 """
 
 from dataclasses import dataclass
@@ -95,7 +97,7 @@ class _ClassExchange:
     load: Floats
     """C: total load of the class."""
     cached_partitions: dict[int, Longs]
-    """By class: its partitions, ascending; missing after an exchange, until they are asked for again."""
+    """By class: its partitions, ascending; absent after an exchange until the next use."""
 
     def balance(self, classes: Longs, tolerance_share: float, *, pay: bool) -> None:
         """Exchange between the classes of one component."""
@@ -119,7 +121,8 @@ class _ClassExchange:
             return False
         leaving, returning = self._pairs(giver, taker, pay=pay)
         if not pay:
-            # Choose evenly from all pairs: neither class is to lose all its heavy or all its light partitions.
+            # Choose evenly from all pairs: neither class is to lose all its heavy partitions, or
+            # all its light ones.
             total = float((self.model.load[leaving] - self.model.load[returning]).sum())
             share = np.arange(len(leaving) + 1) * min(goal / total, 1.0) if total else np.zeros(1)
             sampled = np.flatnonzero(np.diff(np.floor(share)))
@@ -170,7 +173,10 @@ class _ClassExchange:
     def _match(
         self, leaving: Longs, returning: Longs, cost: Longs | None = None
     ) -> tuple[Longs, Longs]:
-        """Pair the heaviest leaving partitions, or those with most load for their cost, with the lightest returning ones."""
+        """Pair leaving with lighter returning partitions.
+
+        The heaviest ones, or with a cost those with most load for it, pair with the lightest.
+        """
         load = self.model.load
         worth = load[leaving] if cost is None else load[leaving] / np.maximum(cost, 1)
         leaving = leaving[np.argsort(-worth, kind="stable")]
@@ -181,7 +187,10 @@ class _ClassExchange:
         return leaving[better], returning[better]
 
     def _candidates(self, source: int, destination: int) -> tuple[Longs, Longs]:
-        """Partitions of one class that may go to another, and the change of the cross-rack cost of each."""
+        """Partitions of one class that may go to another, and the cost of each.
+
+        The cost is the change of the cross-rack cost.
+        """
         model = self.model
         partitions = self._partitions_of(source)
         partitions = partitions[model.allowed[model.reader_set[partitions], destination]]

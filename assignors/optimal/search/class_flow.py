@@ -1,11 +1,14 @@
-"""Rack locality at fixed counts, solved exactly: how many partitions of each class go to each member class.
+"""Rack locality at fixed counts, solved exactly.
 
-Partitions with the same possible owners, replica racks and about the same traffic form one *partition class*; those of them
-that members of one class own form one *owned class*. Within either, partitions are interchangeable here, so a min-cost flow
-is exact whatever their numbers.
+A flow decides how many partitions of each class go to each member class.
 
-Guarantees: the lowest cross-rack cost first, then the fewest partitions that change the member class of their owner. A
-partition class is spread over the member classes that suit it equally, which leaves choices for load.
+Partitions with the same possible owners, replica racks and about the same traffic form one
+*partition class*; those of them that members of one class own form one *owned class*. Within
+either, partitions are interchangeable here, so a min-cost flow is exact whatever their numbers.
+
+Guarantees: the lowest cross-rack cost first, then the fewest partitions that change the member
+class of their owner. A partition class is spread over the member classes that suit it equally,
+which leaves choices for load.
 """
 
 from dataclasses import dataclass
@@ -27,13 +30,19 @@ from assignors.solver import (
 )
 
 RackMode: TypeAlias = Literal["all", "load_first", "unowned", "none"]
-"""Cross-rack cost that a plan avoids: of all partitions, all that load can spare, unowned partitions only, or none."""
+"""Which cross-rack cost a plan avoids.
+
+That of all partitions, all that load can spare, that of unowned partitions only, or none.
+"""
 MAX_DISTINCT_WEIGHTS = 32
 """Distinct weights up to which weights stay exact, if they are below `MAX_UNIT_WEIGHT`."""
 MAX_UNIT_WEIGHT = 2**16
 """Largest weight in units after rounding."""
 CLASS_CHANGE_COST = 64
-"""Cost of a partition that changes the class of its owner, in partitions off the even spread of its class."""
+"""Cost of a partition that changes the class of its owner.
+
+Counted in partitions off the even spread of its class.
+"""
 SIGNIFICANT_BITS = 4
 """Leading bits that rounded weights keep."""
 MAX_ARCS = 300_000
@@ -49,7 +58,7 @@ class PartitionClasses:
     sample: Longs
     """By partition class: one of its partitions."""
     weight: Longs
-    """By partition class: lowest cross-rack cost of one of its partitions, in multiples of `unit`."""
+    """By partition class: lowest cross-rack cost of one of its partitions, in `unit`s."""
     unit: float
     """Cross-rack cost of one unit of `weight`."""
     owned_class: Longs
@@ -149,7 +158,10 @@ def cross_rack_bound(model: Model) -> int:
 
 
 def solve_class_flow(model: Model, classified: PartitionClasses, rack_mode: RackMode) -> ClassFlow:
-    """Compute how many partitions of each class go to each member class, and how many leave each owned class."""
+    """Compute how many partitions of each class go to each member class.
+
+    And how many partitions leave each owned class for that.
+    """
     count, owned_classes = len(classified.sample), len(classified.owned_size)
     partition_class, member_class = np.nonzero(model.allowed[model.reader_set[classified.sample]])
     crossing_price = (CLASS_CHANGE_COST + 1) * (len(classified.class_of) + 1)
@@ -204,7 +216,10 @@ def _even_shares(
     member_class: Longs,
     cost: Longs,
 ) -> Longs:
-    """By arc: its share of the unowned partitions of a class, among the member classes that suit the class best."""
+    """By arc: its even share of the unowned partitions of a class.
+
+    Shares are for the member classes that suit the class best.
+    """
     best = np.full(len(classified.sample), np.iinfo(np.int64).max)
     np.minimum.at(best, partition_class, cost)
     cheapest = cost == best[partition_class]
@@ -219,7 +234,9 @@ def _even_shares(
 
 
 def _count_arcs(model: Model, first: int) -> tuple[Arcs, Longs]:
-    """Arcs from member classes to the sink: the minimum counts, and the extras of components, which classes share.
+    """Arcs from member classes to the sink.
+
+    They carry the minimum counts, and the extras of components, which classes share.
 
     Returns the arcs and the demand of the nodes from `first` on.
     """

@@ -1,7 +1,8 @@
-"""Construct a plan: from scratch, or from preferred owners with as few moves as counts and racks allow.
+"""Construct a plan from scratch, or from preferred owners with few moves.
 
-Guarantees: counts are within their limits; of such plans the cross-rack cost is lowest, and of these the fewest partitions
-that the classes of the flow can tell apart change their owner. Load decides everything that is left open.
+Guarantees: counts are within their limits; of such plans the cross-rack cost is lowest, and of
+these the fewest partitions that the classes of the flow can tell apart change their owner. Load
+decides everything that is left open.
 Ties: members by id, partitions by number.
 """
 
@@ -41,10 +42,11 @@ def construct(
 
     Args:
         model: the problem.
-        preferred_owner: the member that should keep the partition where that costs nothing else (P); -1 for none.
+        preferred_owner: the member that should keep the partition where that costs nothing else
+            (P); -1 for none.
         budget: how much may be tried to balance member classes.
-        rack_mode: whether the cross-rack cost counts for all partitions, as far as load does not need more of it, only for
-            unowned partitions, or not at all.
+        rack_mode: whether the cross-rack cost counts for all partitions, as far as load does not
+            need more of it, only for unowned partitions, or not at all.
     """
     assignable = np.flatnonzero(model.assignable)
     owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
@@ -144,7 +146,10 @@ def _released(
 
 
 def _trim(model: Model, owner: Ints, total: Longs) -> None:
-    """Take the partitions beyond the counts from members, in place, so that the total of each member class fits."""
+    """Take partitions beyond the counts from members, in place.
+
+    The total of each member class then fits.
+    """
     count, member_load = model.member_count(owner), model.member_load(owner)
     classes = model.class_count
     size = np.bincount(model.member_class, minlength=classes)
@@ -209,7 +214,8 @@ def _deal_within_class(
 ) -> Longs:
     """Choose the member of each partition within one member class.
 
-    Where capacities differ, dealing is repeated with room for what came out too much or too little; the best round counts.
+    Where capacities differ, dealing is repeated with room for what came out too much or too little;
+    the best round counts.
     """
     load, capacity = model.load[partitions], model.capacity[members]
     min_count, max_count = model.min_count[members], model.max_count[members]

@@ -1,8 +1,9 @@
-"""Deal the partitions of a member class to its members by decreasing load, in batches rather than one by one.
+"""Deal the partitions of a member class to its members by decreasing load, in batches.
 
-Guarantees: the heaviest partitions go to the members that need most load for each partition that they are still to get, so
-that counts may be even where capacities are not. A batch has as many members as could take one partition each before any of
-them should take a second. No member gets more than its maximum; beyond the minimum counts, members share the rest.
+Guarantees: the heaviest partitions go to the members that need most load for each partition that
+they are still to get, so that counts may be even where capacities are not. A batch has as many
+members as could take one partition each before any of them should take a second. No member gets
+more than its maximum; beyond the minimum counts, members share the rest.
 Ties: members by id.
 Cost: O(n log n) for sorting n members, in about P / n batches, some more where capacities differ.
 """

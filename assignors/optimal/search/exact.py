@@ -1,7 +1,10 @@
-"""Exact plans of small groups: every plan is compared, by dynamic programming over sets of partitions.
+"""Exact plans of small groups.
 
-Guarantees: members are visited in order; of each set of partitions that the members so far can own, only the best way counts.
-The longest time to drain is minimised first, then, within its tolerance, the cross-rack cost and then the moves.
+Every plan is compared, by dynamic programming over sets of partitions.
+
+Guarantees: members are visited in order; of each set of partitions that the members so far can own,
+only the best way counts. The longest time to drain is minimised first, then, within its tolerance,
+the cross-rack cost and then the moves.
 Ties: the last member gets the set with the lowest number.
 Cost: sets times shares of a member; refused beyond `MAX_STATES`.
 """
@@ -101,7 +104,7 @@ def _subproblem(model: Model, number: int) -> _Subproblem | None:
         return None
     size = np.bitwise_count(np.arange(2 ** len(partitions), dtype=np.int64)).astype(np.int64)
     min_count, max_count = model.min_count[members], model.max_count[members]
-    # How many partitions the members up to each one can own together, given the limits of the others.
+    # How many partitions the members up to each one can own together, within all limits.
     fewest = np.maximum(
         np.cumsum(min_count), len(partitions) - (max_count.sum() - np.cumsum(max_count))
     )
@@ -149,7 +152,8 @@ def _min_drain_time(model: Model, subproblem: _Subproblem) -> float:
 def _assign_cheapest(model: Model, subproblem: _Subproblem, limit: float, owner: Ints) -> None:
     """Write the best plan of a component into `owner`.
 
-    Within the limit of the time to drain: lowest cross-rack cost, then fewest moves, then least load moved.
+    Within the limit of the time to drain: lowest cross-rack cost, then fewest moves, then least
+    load moved.
     """
     partitions = subproblem.partitions
     load = _subset_sums(model.load[partitions])
@@ -187,7 +191,8 @@ def _assign_cheapest(model: Model, subproblem: _Subproblem, limit: float, owner:
 def _ownership_costs(model: Model, partitions: Longs, member: int) -> Longs:
     """Cost of each partition if the member owns it.
 
-    Lexicographic, in one integer: the cross-rack cost, then a move, then the rank of the load that moves.
+    Lexicographic, in one integer: the cross-rack cost, then a move, then the rank of the load that
+    moves.
     """
     rank = np.empty(len(partitions), dtype=np.int64)
     rank[np.lexsort((partitions, model.load[partitions]))] = np.arange(len(partitions))

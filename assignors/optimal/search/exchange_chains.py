@@ -1,8 +1,11 @@
-"""Exchange chains: where subscriptions differ, a heavy partition leaves through a chain of light ones that keeps the counts.
+"""Exchange chains: a heavy partition leaves through a chain of light ones.
 
-Guarantees: the most loaded member passes one of its heaviest partitions to a reader. The shortest chain of members mends the
-counts that this upsets; each member passes its lightest partition on to the next one that may own it. A chain is taken only
-if every member on it then has less than the most loaded member had, and the cross-rack cost stays within its limit.
+They help where subscriptions differ, and keep the counts.
+
+Guarantees: the most loaded member passes one of its heaviest partitions to a reader. The shortest
+chain of members mends the counts that this upsets; each member passes its lightest partition on to
+the next one that may own it. A chain is taken only if every member on it then has less than the
+most loaded member had, and the cross-rack cost stays within its limit.
 Ties: the lightest partitions, then the least loaded takers.
 """
 
@@ -77,7 +80,7 @@ def _lightest_partitions(working: WorkingPlan) -> Longs:
 def _find_chain(
     working: WorkingPlan, lightest: Longs, partition: int, giver: int, taker: int
 ) -> ExchangeChain | None:
-    """The shortest chain that takes a partition from giver to taker and keeps the counts; None if there is none."""
+    """The shortest chain that takes a partition from giver to taker and keeps the counts."""
     model = working.model
     at_min = working.member_count[giver] <= model.min_count[giver]
     at_max = working.member_count[taker] >= model.max_count[taker]

@@ -1,7 +1,8 @@
 """Single improvements once the load is right: lower cross-rack cost, or fewer moves.
 
-Guarantees: a partition changes its owner, alone or in exchange, only if that lowers the chosen objective (cross-rack cost, or
-the number of moves), worsens no objective before it, and keeps every member within the limits of load and of counts.
+Guarantees: a partition changes its owner, alone or in exchange, only if that lowers the chosen
+objective (cross-rack cost, or the number of moves), worsens no objective before it, and keeps every
+member within the limits of load and of counts.
 Cost: O(P) for each improvable partition, within the work budget.
 """
 
@@ -145,7 +146,7 @@ class _ImprovementSearch:
         return np.asarray((preferred_owner >= 0) & (preferred_owner != members), dtype=np.int64)
 
     def _acceptable(self, cross_rack_change: Longs, moves_change: Longs) -> Bools:
-        """Whether a change of these costs lowers the objective and stays within the cross-rack limit."""
+        """Whether a change lowers the objective and stays within the cross-rack limit."""
         wanted = cross_rack_change < 0 if self.aim == "cross_rack" else moves_change < 0
         return np.asarray(
             wanted

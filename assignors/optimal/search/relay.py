@@ -1,9 +1,13 @@
-"""Relay chains: load that no member can take whole is passed from member to member, each of whom keeps a little more of it.
+"""Relay chains: load that no member can take whole is passed on.
 
-A member above the limit gives a partition to another one, which passes on its lightest partition that keeps it within the
-limit, and so on until a partition fits as it is. Every member on the chain takes up as much as it can, so chains are short.
+Each member on the chain keeps a little more of it.
 
-Guarantees: a chain is applied whole or not at all; counts stay within their limits, and no partition becomes rack-remote.
+A member above the limit gives a partition to another one, which passes on its lightest partition
+that keeps it within the limit, and so on until a partition fits as it is. Every member on the chain
+takes up as much as it can, so chains are short.
+
+Guarantees: a chain is applied whole or not at all; counts stay within their limits, and no
+partition becomes rack-remote.
 Ties: the fewest moves, then partitions by number; the fullest taker with room.
 Cost: O(P) for each step, within the work budget.
 """
@@ -72,7 +76,10 @@ def _starting_partitions(working: WorkingPlan, giver: int, limit: float) -> list
 def _relay_chain(
     working: WorkingPlan, partition: int, limit: float, budget: WorkBudget
 ) -> bool | None:
-    """Apply a chain from a partition; False if there is none, None if the work budget is exhausted."""
+    """Apply a chain from a partition; return whether there is one.
+
+    None if the work budget is exhausted.
+    """
     undo: list[tuple[int, int]] = []
     giver = int(working.owner[partition])
     for _ in range(MAX_CHAIN_LENGTH):

@@ -1,9 +1,10 @@
 """Relieve the most loaded members by moves and exchanges that keep counts and the cross-rack limit.
 
-Guarantees: the most loaded member gives a partition away, or exchanges one, with the taker for which the pair's longer time to
-drain becomes shortest. Of the steps that reach the limit, the one with fewest moves and then least cross-rack cost is taken.
-The search ends when no member exceeds the limit, the most loaded member cannot be lowered, or the work budget is exhausted; it
-also ends when the plan is good enough and a step brings too little.
+Guarantees: the most loaded member gives a partition away, or exchanges one, with the taker for
+which the pair's longer time to drain becomes shortest. Of the steps that reach the limit, the one
+with fewest moves and then least cross-rack cost is taken. The search ends when no member exceeds
+the limit, the most loaded member cannot be lowered, or the work budget is exhausted; it also ends
+when the plan is good enough and a step brings too little.
 Ties: members and partitions by number.
 """
 
@@ -32,7 +33,7 @@ MAX_REMAINING_STEPS = 12
 
 
 class ReliefStep(NamedTuple):
-    """A partition that goes to a taker, and perhaps one that comes back; smaller steps are better."""
+    """A partition that goes to a taker, and perhaps one back; smaller steps are better."""
 
     peak: float
     """Longer time to drain of giver and taker after the step, but at least the limit."""
@@ -111,7 +112,10 @@ def _best_step(
     budget: WorkBudget,
     max_cross_rack_cost: int | None,
 ) -> ReliefStep | None:
-    """The best step to one of the least loaded members, or else to one of as many others as may be tried."""
+    """The best step to one of the least loaded members.
+
+    If there is none, to one of as many others as may be tried.
+    """
     partitions = working.partitions_of(giver)
     leaving = _sample(working.model, partitions[working.model.load[partitions] > 0])
     if not len(leaving):
@@ -142,7 +146,10 @@ def _evaluate_steps(
     limit: float,
     max_cross_rack_cost: int | None,
 ) -> ReliefStep | None:
-    """The best step from a member to some others, if any step lowers the longer time to drain of the two."""
+    """The best step from a member to some others.
+
+    None if no step lowers the longer time to drain of the two.
+    """
     model, giver_index = working.model, np.array([giver])
     returning, taker = _return_options(working, giver, takers)
     if not len(returning):
@@ -194,7 +201,10 @@ def _evaluate_steps(
 
 
 def _return_options(working: WorkingPlan, giver: int, takers: Longs) -> tuple[Longs, Longs]:
-    """Partitions that could come back, and their owners; a partition of -1 if counts let none come back."""
+    """Partitions that could come back, and their owners.
+
+    A partition of -1 stands for none, where counts let none come back.
+    """
     model = working.model
     samples = [_sample(model, working.partitions_of(taker)) for taker in takers.tolist()]
     returning = np.concatenate(samples)
@@ -209,7 +219,10 @@ def _return_options(working: WorkingPlan, giver: int, takers: Longs) -> tuple[Lo
 
 
 def _sample(model: Model, partitions: Longs) -> Longs:
-    """Few enough partitions to try all pairs: the heaviest, the lightest, and an even sample of the others."""
+    """Few enough partitions to try all pairs.
+
+    The heaviest, the lightest, and an even sample of the others.
+    """
     if len(partitions) <= MAX_SAMPLE:
         return partitions
     order = partitions[np.argsort(model.load[partitions], kind="stable")]

@@ -1,7 +1,8 @@
 """Truncate a plan to a number of moves: the most urgent moves now, the others with the next plan.
 
-Guarantees: moves that cannot wait (the partition has no owner, or its owner may not keep it) are made whatever their number. Of
-the others, those that bring counts closest to their limits are made first, then those that relieve the most loaded members.
+Guarantees: moves that cannot wait (the partition has no owner, or its owner may not keep it) are
+made whatever their number. Of the others, those that bring counts closest to their limits are made
+first, then those that relieve the most loaded members.
 """
 
 import numpy as np
