@@ -76,6 +76,7 @@ def _row(group: Group, name: str, options: Mapping[str, Any]) -> ComparisonRow:
 
 
 def _timed(strategy: Strategy, group: Group) -> tuple[int, Assignment]:
+    """Run a strategy; microseconds and assignment."""
     started = perf_counter_ns()
     assignment = strategy(group)
     return (perf_counter_ns() - started) // 1000, assignment
@@ -103,6 +104,7 @@ def table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _best(rows: Sequence[ComparisonRow], figure: str) -> float | None:
+    """Least value of a figure; None where all rows agree or no row has one."""
     values = [value for row in rows if (value := row.score.as_json()[figure]) is not None]
     return min(values) if values and min(values) < max(values) else None
 

@@ -61,6 +61,7 @@ def plan(
 
 
 def _check_option_names(strategy: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that the strategy does not take; name the nearest one that it takes."""
     accepted = OPTIONS.get(strategy, {})
     for option in options:
         if option not in accepted:

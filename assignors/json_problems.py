@@ -58,7 +58,7 @@ class JsonProblem:
 
 
 def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
-    """Solve the problem of each line and yield its answers as JSON; blank lines are skipped."""
+    """Solve the problem of each line; yield its answers as JSON. Blank lines are skipped."""
     for line in lines:
         if line.strip():
             for answer in _answers(line):
@@ -66,6 +66,7 @@ def solve_lines(lines: Iterable[str | bytes]) -> Iterator[str]:
 
 
 def _answers(line: str | bytes) -> Iterator[dict[str, Any]]:
+    """Answers of one line, or its error; each strategy that fails has an error of its own."""
     identity: Any = None
     try:
         fields = parse_line(line)
@@ -132,7 +133,7 @@ def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
 
 
 def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str, Any]:
-    """Solve a problem by one strategy; the answer has the plan, its score and the time it took."""
+    """Solve a problem by one strategy: its plan, score and times as a JSON object."""
     plan_micros: list[float] = []
     total_micros: list[float] = []
     for _ in range(problem.repeat):
@@ -155,6 +156,7 @@ def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str
 
 
 def _times(plan_micros: list[float], total_micros: list[float]) -> dict[str, int]:
+    """Microseconds of the first run and, of several runs, their minimum and median."""
     times = {"plan_micros": plan_micros[0], "total_micros": total_micros[0]}
     if len(plan_micros) > 1:
         figures: dict[str, Callable[[list[float]], float]] = {"min": min, "median": median}
@@ -167,6 +169,7 @@ def _times(plan_micros: list[float], total_micros: list[float]) -> dict[str, int
 def _in_problem_order(
     problem: JsonProblem, names: dict[str, dict[str, list[int]]]
 ) -> dict[str, dict[str, list[int]]]:
+    """Reorder an assignment by the members of the line."""
     return {member.id: names[member.id] for member in problem.members if member.id in names}
 
 
@@ -186,7 +189,7 @@ def _repeat(fields: Mapping[str, Any]) -> int:
 
 
 def _identity(fields: Mapping[str, Any]) -> str | float | None:
-    """Identity of a line, None unless it is a string or a finite number, which JSON can repeat."""
+    """Identity of a line; None unless it is a string or a finite number."""
     identity = fields.get("id")
     valid = isinstance(identity, str | int) or (
         isinstance(identity, float) and math.isfinite(identity)
@@ -238,6 +241,7 @@ def _list_or_none(where: str, value: Any) -> list[Any] | None:
 
 
 def _json_type(value: Any) -> str:
+    """Name of a value's JSON type, as error texts write it."""
     names = {
         dict: "an object",
         list: "a list",
@@ -249,4 +253,5 @@ def _json_type(value: Any) -> str:
 
 
 def _reject_constant(constant: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python's parser accepts and JSON does not have."""
     raise ProblemError(f"line: {constant} is no JSON number")

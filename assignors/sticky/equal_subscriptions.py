@@ -68,7 +68,7 @@ def equal_subscription_owners(group: Group, held: Ints, *, fill_by_member: bool 
 
 
 def _improve_at_rest(group: Group, readable: Longs, owner: Ints, slot_order: SlotOrder) -> None:
-    """Make remote partitions of a group at rest local, in place, by moving only remote partitions.
+    """Make remote partitions of a group at rest local, in place; move no others.
 
     A member of unknown rack counts as no more local than any other here: Kafka's walk gives such a
     member whatever comes, and that stays.
@@ -104,7 +104,7 @@ def _keep_and_assign(
     use_racks: bool,
     slot_order: SlotOrder,
 ) -> Ints:
-    """Keep claims up to the quotas; place the rest locally, with the last holder, in slot order."""
+    """Keep claims up to the quotas; assign the rest locally, to holders, in slot order."""
     quota, extras = divmod(len(readable), len(group.members))
     owner, used_extras = _claims_within_quotas(group, claims, quota, extras)
     placement = _QuotaPlacement(group, owner, held, quota, extras - used_extras)
@@ -206,7 +206,7 @@ class _QuotaPlacement:
         self._assign(free[returned], holder[returned])
 
     def fill_remaining(self, readable: Longs, slot_order: SlotOrder) -> None:
-        """Fill members up to the quota, then give one more to the first members without an extra.
+        """Fill members up to the quota, then give extras to the first members without one.
 
         Members of unknown rack come first, partitions of unknown racks last: a partition that no
         member is local to is not rack-remote with a member of unknown rack.
@@ -224,6 +224,7 @@ class _QuotaPlacement:
         self._assign(free[np.argsort(unknown, kind="stable")], members)
 
     def _assign(self, partitions: Longs, members: Ints | Longs) -> None:
+        """Give each partition to the member beside it, and keep counts and extras current."""
         self.owner[partitions] = members
         extras_before = np.count_nonzero(self.count > self.quota)
         self.count += np.bincount(members, minlength=len(self.count))
@@ -243,6 +244,7 @@ def slots_by_member(room: Longs, extra: Longs) -> Longs:
 
 
 def _slots_in_rounds(room: Longs) -> Longs:
+    """Members with room, once in each round, by id within a round."""
     round_number = within(room)
     members = np.repeat(np.arange(len(room)), room)
     return members[radix(round_number, int(room.max(initial=0)))]

@@ -25,7 +25,7 @@ from assignors.sticky.water_filling import (
 
 
 def fill_least_loaded(group: Group, owner: Ints) -> Longs:
-    """Give every unowned partition an owner, in place, ignoring racks; return those partitions."""
+    """Give every unowned partition an owner, in place; return those partitions."""
     count = np.bincount(owner[owner >= 0], minlength=len(group.members))
     free = np.flatnonzero((owner < 0) & group.has_reader())
     bounds = np.searchsorted(free, group.topic_start).tolist()
@@ -40,7 +40,7 @@ def fill_least_loaded(group: Group, owner: Ints) -> Longs:
 
 
 def deal_rack_local(group: Group, graph: TransferGraph, owner: Ints, free: Longs) -> None:
-    """Exchange the owners of `free` partitions within their topics, in place, for rack locality."""
+    """Exchange owners among `free` partitions of a topic, in place, for rack locality."""
     slot_owner, topic, partition_class = (
         owner[free],
         group.partition_topic[free],

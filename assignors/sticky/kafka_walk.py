@@ -41,7 +41,7 @@ class KafkaWalk:
                 self._arrive(member)
 
     def assign_rack_local(self, rack_sets: list[int], racks: list[list[int]]) -> list[int]:
-        """Place partitions one after another; -1 where no member in a partition's racks has room.
+        """Place partitions in turn; -1 where no member in a partition's racks has room.
 
         Args:
             rack_sets: rack set of each partition, in the order of placement.

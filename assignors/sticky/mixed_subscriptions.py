@@ -44,7 +44,7 @@ def mixed_subscription_owners(group: Group, held: Ints) -> Ints:
 
 
 class _PlacementState:
-    """Each member's count and stacks of partitions by topic, kept current while partitions move."""
+    """Count and stacks by topic of each member, updated while partitions move."""
 
     __slots__ = ("count", "held", "owner", "stacks")
 
@@ -71,7 +71,7 @@ class _PlacementState:
 
 
 def _level_loads(group: Group, state: _PlacementState) -> None:
-    """Transfer partitions along chains from the most loaded members until no gap of two narrows."""
+    """Transfer partitions along chains until no chain narrows a gap of two."""
     open_members = np.diff(group.subscribed_start)[group.subscription] > 0
     while open_members.any():
         most = int(np.argmax(np.where(open_members, state.count, -1)))
@@ -84,7 +84,7 @@ def _level_loads(group: Group, state: _PlacementState) -> None:
 def _shortest_chain(
     group: Group, state: _PlacementState, source: int, open_members: Bools
 ) -> list[tuple[int, int, int]]:
-    """Shortest chain of (topic, giver, taker) to a member with at least two partitions fewer.
+    """Shortest chain, as (topic, giver, taker), to a member with two partitions fewer.
 
     Without such a chain the answer is empty, and every member that was reached is closed.
     """
@@ -123,6 +123,7 @@ def _shortest_chain(
 def _chain_steps(
     reached_from: dict[int, tuple[int, int]], source: int, end: int
 ) -> list[tuple[int, int, int]]:
+    """Steps (topic, giver, taker) from the source to the end of a chain."""
     steps: list[tuple[int, int, int]] = []
     taker = end
     while taker != source:

@@ -60,6 +60,7 @@ class RackFlow:
         return flow
 
     def _fill_racks(self, flow: list[dict[int, int]]) -> None:
+        """Augment the flow until no class has a path to a rack with room."""
         for rack_class in sorted(range(len(self.supply)), key=lambda k: len(self.racks[k])):
             for rack in self.racks[rack_class]:
                 self._push_flow(flow, [(rack_class, rack)], self.supply[rack_class])
@@ -74,12 +75,13 @@ class RackFlow:
 
     @staticmethod
     def _rerouted(flow: list[dict[int, int]], path: list[tuple[int, int]]) -> list[int]:
+        """Flow that each later step of a path can give up."""
         return [flow[rack_class][previous] for (_, previous), (rack_class, _) in pairwise(path)]
 
     def _push_flow(
         self, flow: list[dict[int, int]], path: list[tuple[int, int]], amount: int
     ) -> None:
-        """Push flow along steps (class, rack); a later class leaves the rack of the step before."""
+        """Push flow along steps (class, rack); each class leaves the rack of the step before."""
         last = path[-1][1]
         amount = min(amount, self._room(last))
         if amount <= 0:
@@ -118,6 +120,7 @@ class RackFlow:
 
 
 def _path_to(reached_from: dict[int, tuple[int, int | None]], rack: int) -> list[tuple[int, int]]:
+    """Steps (class, rack) from the class of the search to a rack."""
     path: list[tuple[int, int]] = []
     current: int | None = rack
     while current is not None:

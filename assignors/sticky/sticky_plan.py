@@ -17,7 +17,7 @@ from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def sticky_strategy(group: Group) -> Assignment:
-    """Balance first, then replicas in the owner's rack, then partitions that stay with their owner.
+    """Balance first, then replicas in the owner's rack, then as few moves as possible.
 
     Guarantees: no plan has more even loads (by the sum of their squares); of the plans as even,
     none has fewer rack-remote partitions; and of those, none moves fewer. Claims count by

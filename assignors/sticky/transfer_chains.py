@@ -124,7 +124,11 @@ class _Relocation:
 
 
 class _LevelGraph:
-    """Dinic's level graph: transfers from each partition class and member to the nearest slot."""
+    """Level graph of Dinic's algorithm for one phase.
+
+    The level of a member is the number of transfers from it to the nearest slot; the level of a
+    partition class or reader class is the lowest of the members that may take it.
+    """
 
     __slots__ = (
         "_claims_stay",
@@ -142,6 +146,7 @@ class _LevelGraph:
     ) -> None:
         self._relocation, self._graph, self._claims_stay = relocation, graph, claims_stay
         partition_classes = len(graph.reader_classes)
+        # Partitions that may be passed on, as distinct pairs of their owner and class.
         placed = np.flatnonzero(
             (relocation.owner >= 0) & ((relocation.owner != relocation.held) | (not claims_stay))
         )
@@ -197,6 +202,7 @@ class _LevelGraph:
         return False
 
     def _takers_in(self, reader_class: int, level: int) -> list[int]:
+        """Members of a reader class at a level that are still to be tried."""
         if reader_class not in self._takers:
             start, end = self._graph.reader_class_start[reader_class : reader_class + 2]
             readers = self._graph.reader[start:end]
@@ -204,6 +210,7 @@ class _LevelGraph:
         return self._takers[reader_class]
 
     def _free_slot(self, member: int, level: int) -> bool:
+        """Take the member's slot, or make room by passing one of its partitions down a level."""
         if level == 0:
             return self._relocation.take_slot(member)
         for partition_class, stack in self._relocation.stacks[member].items():
@@ -217,6 +224,7 @@ class _LevelGraph:
         return False
 
     def _may_pass_on(self, member: int, stack: list[int]) -> bool:
+        """Whether the stack has a partition that the phase may move."""
         return bool(stack) and not (
             self._claims_stay and self._relocation.held[stack[-1]] == member
         )

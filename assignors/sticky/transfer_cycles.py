@@ -217,7 +217,7 @@ def _relax(arcs: _ArcLayer, distance: Longs, parent: Longs, transferred: Longs) 
 
 
 def _find_cycles(parent: Longs) -> list[list[int]]:
-    """Cycles of a graph in which each node has at most one parent, listed from node to parent."""
+    """Cycles of a graph where each node has one parent at most, from node to parent."""
     ancestor = parent.copy()
     for _ in range(POINTER_DOUBLINGS):
         ancestor = np.where(ancestor < 0, NONE, ancestor[ancestor])

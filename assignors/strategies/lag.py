@@ -21,7 +21,7 @@ FEW_READERS = 64
 
 
 def lag_strategy(group: Group) -> Assignment:
-    """Deal each topic's partitions by decreasing lag to the member with the fewest of this topic.
+    """Deal each topic by decreasing lag, always to the reader with the fewest partitions.
 
     Guarantees: topics are independent. A partition goes to the reader with the fewest partitions of
     the topic; of readers with as few, to the one with the least lag in the topic. The deal
@@ -46,6 +46,7 @@ def lag_strategy(group: Group) -> Assignment:
 
 
 def _topics_of_more_rounds(group: Group) -> list[int]:
+    """Topics with more partitions than readers."""
     readers = np.diff(group.reader_start)[group.reader_set]
     return np.flatnonzero((readers > 0) & (np.diff(group.topic_start) > readers)).tolist()
 
@@ -66,6 +67,7 @@ def _deal(readers: Ints, lags: Longs) -> Ints:
 
 
 def _deal_to_few(readers: int, lags: list[int]) -> list[int]:
+    """Indices of the readers in the order of the deal, by Python's own sort."""
     total = [0] * readers
     dealt: list[int] = []
     for begin in range(0, len(lags), readers):

@@ -90,6 +90,7 @@ class _LagPlacement:
         )
 
     def _assign(self, partition: int, member: int) -> None:
+        """Give a partition to a member, and keep counts and loads current."""
         former_owner = self.owner[partition]
         if former_owner >= 0:
             self.count[former_owner] -= 1
@@ -99,6 +100,7 @@ class _LagPlacement:
         self.load[member] += self.group.lag[partition] / self.group.capacity[member]
 
     def _transfer(self, partition: int, member: int) -> None:
+        """Move a partition to a member, after `index_partitions`."""
         former_owner = int(self.owner[partition])
         self.partitions_of[former_owner] = self.partitions_of[former_owner][
             self.partitions_of[former_owner] != partition
@@ -204,6 +206,7 @@ class _LagPlacement:
                 stuck &= self.count <= self.count[giver] + self.max_count_skew
 
     def _lightest_transfer(self, giver: int, candidates: Longs) -> tuple[int, int] | None:
+        """Least lag that narrows the counts, as partition and taker; None where nothing does."""
         seen: set[int] = set()
         for partition in candidates.tolist():
             topic = int(self.group.partition_topic[partition])
@@ -232,6 +235,7 @@ class _LagPlacement:
                 self._transfer(move.returned, giver)
 
     def _best_move(self, giver: int) -> _Move | None:
+        """Move with the lowest peak; None where no move lowers the giver's load."""
         candidates = np.sort(self.partitions_of[giver])
         candidates = candidates[np.argsort(-self.group.lag[candidates], kind="stable")][
             :MAX_EXCHANGE_CANDIDATES
@@ -316,4 +320,5 @@ class _LagPlacement:
         return bool(after <= max(most - fewest, self.max_count_skew))
 
     def _readable(self, member: int, partitions: Longs) -> Bools:
+        """Whether the member reads each partition's topic."""
         return np.isin(self.group.partition_topic[partitions], self.group.subscribed(member))

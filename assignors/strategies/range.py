@@ -124,7 +124,7 @@ def _rack_sensitive_topics(group: Group) -> Bools:
 
 
 def _topics_to_match(group: Group, rack_sensitive: Bools) -> tuple[list[list[int]], list[int]]:
-    """Topics to match by racks: sets of co-partitioned topics, and rack-sensitive lone topics."""
+    """Topics to match by racks: co-partitioned sets, and rack-sensitive lone topics."""
     alike: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     readers = np.diff(group.reader_start)[group.reader_set]
     sizes = np.diff(group.topic_start)

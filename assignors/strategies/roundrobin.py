@@ -18,7 +18,7 @@ from assignors.strategies.range import reader_ranks
 
 
 def roundrobin_strategy(group: Group) -> Assignment:
-    """Walk the partitions by topic name and number, and a cursor over the members beside them.
+    """Walk the partitions by topic name and number, with a cursor over the members.
 
     Guarantees: a partition goes to the first member from the cursor on that reads its topic, and
     the cursor moves past that member; it wraps around.

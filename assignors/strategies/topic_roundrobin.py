@@ -16,7 +16,7 @@ from assignors.problem.group import Group
 
 
 def topic_roundrobin_strategy(group: Group) -> Assignment:
-    """Keep a topic together, so that a member's failure stops all of a topic or nothing of it.
+    """Keep topics together, so that a member's failure stops whole topics only.
 
     Guarantees: a topic goes to the next member that reads it. Where members name the container they
     run in, a topic's partitions go round the containers, beginning with the first, and within a
@@ -43,7 +43,7 @@ def topic_roundrobin_strategy(group: Group) -> Assignment:
 
 
 def _ranks_by_container(group: Group) -> list[list[tuple[int, Ints]]]:
-    """Containers of each reader set, each with its readers' ranks in Kafka's order, ascending."""
+    """Containers of each reader set, with their readers' ranks in Kafka's order."""
     rank_of = np.empty_like(group.members_in_kafka_order)
     rank_of[group.members_in_kafka_order] = np.arange(
         len(group.members_in_kafka_order), dtype=np.int32
