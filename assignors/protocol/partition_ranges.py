@@ -39,7 +39,7 @@ def parse(text: str, *, limit: int = MAX_PARTITIONS) -> tuple[int, ...]:
         low = _number(first)
         high = _number(last) if dash else low
         if low < floor or high < low or (dash and high == low):
-            raise WireError(f"ranges are ascending and apart, not {_shown(text)}")
+            raise WireError(f"expected ascending ranges with gaps between them, got {_shown(text)}")
         if len(numbers) + high - low + 1 > limit:
             raise WireError(f"more than {limit} partitions in {_shown(text)}")
         numbers.extend(range(low, high + 1))

@@ -298,7 +298,7 @@ class ManagedConsumer:
                 failure = failure or error
         if self._follower.is_alive():
             self._follower.abandon()
-            hint = "the planner will evict this member"
+            hint = "the member could not leave in time; the planner evicts it and then moves its partitions"
             log_event(
                 logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
             )
@@ -347,7 +347,9 @@ class ManagedConsumer:
 
     def _perform_orders(self) -> None:
         if self._follower.failure is not None:
-            raise RuntimeError("the follower's thread died") from self._follower.failure
+            raise RuntimeError(
+                "the background thread of this consumer died"
+            ) from self._follower.failure
         self._owned.perform_orders()
 
     def _refuse_if_closed(self) -> None:

@@ -85,7 +85,7 @@ class Reader:
     def string(self, *, compact: bool = False) -> str:
         text = self.nullable_string(compact=compact)
         if text is None:
-            raise WireError("null where a string must be")
+            raise WireError("null where a string is required")
         return text
 
     def nullable_string(self, *, compact: bool = False) -> str | None:

@@ -98,7 +98,7 @@ class TopicRecord:
             isr=fields.integer_lists("isr"),
             racks=fields.text_lists("racks"),
         )
-        same_length(
+        require_same_length(
             leader=record.leader, replicas=record.replicas, isr=record.isr, racks=record.racks
         )
         return record
@@ -166,7 +166,7 @@ class OffsetsRecord:
             data_end=fields.optional_integers("data_end", low=-1),
             offsets_topic_ends=fields.optional_integers("offsets_topic_ends"),
         )
-        same_length(
+        require_same_length(
             begin=record.begin,
             stable=record.stable,
             high=record.high,
@@ -175,7 +175,7 @@ class OffsetsRecord:
         return record
 
 
-def same_length(**columns: tuple[object, ...]) -> None:
+def require_same_length(**columns: tuple[object, ...]) -> None:
     """Raise `WireError` unless all columns have the same length."""
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())

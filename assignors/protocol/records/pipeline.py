@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.records.copied import CopiedRecord, read_original
-from assignors.protocol.records.metadata import same_length
+from assignors.protocol.records.metadata import require_same_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,27 +161,31 @@ class LagRecord:
             local=fields.optional_flags("local"),
         )
         if max(record.owner or (), default=-1) >= len(record.members):
-            raise WireError("owner: a number that is not in members")
-        optional: dict[str, tuple[object, ...] | None] = {
-            "rate": record.rate,
-            "velocity": record.velocity,
-            "seconds": record.seconds,
-            "end_read_at": record.end_read_at,
-            "data_end": record.data_end,
-            "owner": record.owner,
-            "local": record.local,
-        }
-        same_length(
-            committed=record.committed,
-            committed_at=record.committed_at,
-            begin=record.begin,
-            end=record.end,
-            lag=record.lag,
-            lost=record.lost,
-            racks=record.racks,
-            **{name: column for name, column in optional.items() if column is not None},
-        )
+            raise WireError("owner: an index that is not in members")
+        _check_lengths(record)
         return record
+
+
+def _check_lengths(record: LagRecord) -> None:
+    optional: dict[str, tuple[object, ...] | None] = {
+        "rate": record.rate,
+        "velocity": record.velocity,
+        "seconds": record.seconds,
+        "end_read_at": record.end_read_at,
+        "data_end": record.data_end,
+        "owner": record.owner,
+        "local": record.local,
+    }
+    require_same_length(
+        committed=record.committed,
+        committed_at=record.committed_at,
+        begin=record.begin,
+        end=record.end,
+        lag=record.lag,
+        lost=record.lost,
+        racks=record.racks,
+        **{name: column for name, column in optional.items() if column is not None},
+    )
 
 
 def _short(figure: float | None) -> float | None:

@@ -78,7 +78,7 @@ class PlannedRacks:
     def read(cls, fields: Fields) -> PlannedRacks:
         sets, of = fields.text_lists("sets"), fields.integers("of")
         if max(of, default=-1) >= len(sets):
-            raise WireError("racks.of: a number that is not in racks.sets")
+            raise WireError("racks.of: an index that is not in racks.sets")
         return cls(at=fields.integer("at"), racks=tuple(sets[number] for number in of))
 
 

@@ -52,5 +52,5 @@ class ReplayRecord(CopiedRecord):
             **read_original(key, fields),
         )
         if record.until <= record.offset:
-            raise WireError("until is not behind the record itself")
+            raise WireError("until is not above offset")
         return record

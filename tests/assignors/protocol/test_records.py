@@ -582,7 +582,7 @@ def test_a_plan_without_racks_is_read(racks):
 
 def test_an_index_of_a_missing_set_of_racks_is_refused():
     read = planned({"at": 5, "sets": [["a"]], "of": [0, 1]})
-    assert read == r.Rejection("racks.of: a number that is not in racks.sets")
+    assert read == r.Rejection("racks.of: an index that is not in racks.sets")
 
 
 def test_an_owner_that_is_no_member_is_refused():
@@ -600,7 +600,7 @@ def test_an_owner_that_is_no_member_is_refused():
         owner=(0, 1),
     )
     assert r.decode("lag", *r.encode(record)) == r.Rejection(
-        "owner: a number that is not in members"
+        "owner: an index that is not in members"
     )
 
 
@@ -608,6 +608,4 @@ def test_a_replay_reaches_beyond_the_record_itself():
     record = r.ReplayRecord(
         at=1, topic="t", partition=0, offset=5, timestamp=1, until=5, raw_key=None, raw_value=None
     )
-    assert r.decode("replays", *r.encode(record)) == r.Rejection(
-        "until is not behind the record itself"
-    )
+    assert r.decode("replays", *r.encode(record)) == r.Rejection("until is not above offset")

@@ -196,7 +196,7 @@ HUGE = b"\x7f\xff\xff\xff"
             b"\0\0\0\0\0\x15" + b"\0" * 40,
             "an array of 21 is longer than its record",
         ),
-        (ConsumerSubscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string must be"),
+        (ConsumerSubscription, b"\0\0\0\0\0\1\xff\xff\0\0", "null where a string is required"),
         (ConsumerSubscription, b"\0\0\0\0\0\1\0\1\xff" + b"\0" * 4, "not UTF-8"),
         (
             ConsumerSubscription,
