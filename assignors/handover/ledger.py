@@ -6,11 +6,6 @@ Guarantees: no partition has two owners, whatever the target, the order of ackno
 planner's restarts. A partition is granted only while FREE. It becomes FREE only when its
 incarnation announced `acked_epoch ≥ revoke_epoch > grant_epoch` without it, or left, or was evicted
 and the eviction was read back `grant` seconds ago.
-
-A ledger is a value: each operation returns another ledger, and a step whose transaction failed is
-simply dropped. Everybody else learns of changes from the records of `next_records`, which belong
-into one transaction: it holds a release beside the grant that it allows. Times are seconds of one
-monotonic clock.
 """
 
 from __future__ import annotations
@@ -47,7 +42,13 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Holdings and target of one group, by incarnation."""
+    """Holdings and target of one group, by incarnation.
+
+    A ledger is a value: each operation returns another ledger, and a step whose transaction failed
+    is simply dropped. Everybody else learns of changes from the records of `next_records`, which
+    belong into one transaction: it holds a release beside the grant that it allows. Times are
+    seconds of one monotonic clock.
+    """
 
     group: str
     grant: float

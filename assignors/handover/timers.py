@@ -10,7 +10,7 @@ MAX_CLOCK_DRIFT = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """How long each side waits, in seconds of a monotonic clock.
+    """Waiting times of planner and members, in seconds of a monotonic clock.
 
     Guarantees: a set of timers that would be unsafe cannot be constructed.
     """
