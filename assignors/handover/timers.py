@@ -18,8 +18,8 @@ class Timers:
     heartbeat: float = 3.0
     """Time between two announcements of a member, and between two checks of its lease."""
     hold: float = 20.0
-    """Length of a lease, from the read that renewed it. Leases are not in use yet; `grant` counts on
-    them already."""
+    """Length of a lease, from the read that renewed it. Leases are not in use yet; `grant` counts
+    on them already."""
     guard: float = 5.0
     """Time before the end of a lease at which a member stops delivering records."""
     commit: float = 12.0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from levelwind_testing.kafka.coordinator_oracle import Coordinator
+from levelwind_testing.kafka.coordinator_oracle import CoordinatorAssignors
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
 # No deadline: a test must not fail because the machine is busy.
@@ -40,6 +40,6 @@ def kafka() -> Iterator[Kafka]:
 
 
 @pytest.fixture(scope="session")
-def coordinator(kafka: Kafka) -> Coordinator:
+def coordinator(kafka: Kafka) -> CoordinatorAssignors:
     """The group coordinator's assignors, in the same process."""
-    return Coordinator(kafka)
+    return CoordinatorAssignors(kafka)

@@ -31,7 +31,7 @@ PARTITIONS = [("t", number) for number in range(7)] + [("u", number) for number 
 
 
 @dataclass
-class Log:
+class ModelledLog:
     entries: list = field(default_factory=list)  # (time, key, record or None)
 
     def append(self, now, key, record):
@@ -42,7 +42,7 @@ class Log:
 
 
 @dataclass
-class Process:
+class MemberProcess:
     """A consumer process: the state machine, and a shell that carries out its orders later."""
 
     member: MemberMachine
@@ -70,9 +70,9 @@ class SimulatedGroup:
         self.hasty_commit = hasty_commit
         self.now = 0.0
         self.incarnation_count = 0
-        self.assignments = Log()
-        self.members = Log()
-        self.processes: dict[str, Process] = {}
+        self.assignments = ModelledLog()
+        self.members = ModelledLog()
+        self.processes: dict[str, MemberProcess] = {}
         self.commits = []  # (arrives at, instance, incarnation, partitions)
         self.planner_epoch = 0
         self.planner = None
@@ -90,7 +90,7 @@ class SimulatedGroup:
             timers=TIMERS,
             incarnation=self.new_incarnation(),
         )
-        self.processes[instance] = Process(member, len(self.assignments.entries))
+        self.processes[instance] = MemberProcess(member, len(self.assignments.entries))
         self.send(self.processes[instance], ev.Started())
 
     def send(self, process, event):

@@ -99,7 +99,7 @@ def work():
     workers = []
 
     def start(consumer):
-        workers.append(Worker(consumer))
+        workers.append(PollingApplication(consumer))
         return workers[-1]
 
     yield start
@@ -107,7 +107,7 @@ def work():
         worker.stop()
 
 
-class Worker(Thread):
+class PollingApplication(Thread):
     """An application that polls and notes what it got, until `stop`."""
 
     def __init__(self, consumer):

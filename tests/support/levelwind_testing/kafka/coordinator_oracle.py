@@ -18,7 +18,7 @@ MAX_PARTITIONS, TOPICS_PER_SIZE = 12, 8
 PACKAGE = "org.apache.kafka.coordinator.group"
 
 
-class Coordinator:
+class CoordinatorAssignors:
     """Kafka's server-side assignors, blind to racks."""
 
     def __init__(self, kafka: Kafka) -> None:
