@@ -20,16 +20,16 @@ from assignors.problem.validity import violations
 from assignors.registry import certified_strategy
 from daemon.control.settings import EVERY
 
-NEGLIGIBLE = 1_000.0
+NEGLIGIBLE_LAG = 1_000.0
 """Records over capacity that a member has soon caught up with: no reason to cross racks, nor to move anything."""
 
-IDLE = 1.0
+IDLE_RATE = 1.0
 """Records a second that a partition counts as where fewer arrive, or nobody knows how many: it is to stay near too."""
 
-DRIFT = 0.05
+LIVE_CROSS_TOLERANCE = 0.05
 """How much more than the least may cross racks where arrivals weigh, since these never stand still."""
 
-USUAL = 1_000.0
+USUAL_RECORD_BYTES = 1_000.0
 """Bytes of a record in topics of which nothing is said, where something is said of others."""
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ComputedPlan:
 
 
 def compute_plan(
-    wanted: PlanSettings,
+    planning: PlanSettings,
     members: Mapping[str, MemberRecord],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
@@ -76,11 +76,11 @@ def compute_plan(
     Raises:
         RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
     """
-    group = build(members, topics, lags, owners, wanted.record_bytes)
-    answer, certificate = certified_strategy(wanted.strategy, options_of(wanted))(group)
+    group = build_problem(members, topics, lags, owners, planning.record_bytes)
+    answer, certificate = certified_strategy(planning.strategy, options_of(planning))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
-            f"strategy {wanted.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
+            f"strategy {planning.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
         )
     held = Assignment.held(group)
     target = {
@@ -90,13 +90,13 @@ def compute_plan(
         for member, held_topics in answer.to_names(group).items()
     }
     moved = sorted(
-        place
-        for member, places in target.items()
-        for place in places
-        if owners.get(place, member) != member
+        partition
+        for member, share in target.items()
+        for partition in share
+        if owners.get(partition, member) != member
     )
     return ComputedPlan(
-        strategy=wanted.strategy,
+        strategy=planning.strategy,
         target=target,
         before=score(group, held),
         after=score(group, answer),
@@ -106,13 +106,13 @@ def compute_plan(
     )
 
 
-def options_of(wanted: PlanSettings) -> dict[str, Any]:
+def options_of(planning: PlanSettings) -> dict[str, Any]:
     """What the strategy is given: what was set, before what suits a live group."""
-    drift = {"cross_tolerance": DRIFT} if wanted.record_bytes else {}
-    return {"load_floor": NEGLIGIBLE, **drift, **wanted.options}
+    drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
+    return {"load_floor": NEGLIGIBLE_LAG, **drift, **planning.options}
 
 
-def build(
+def build_problem(
     members: Mapping[str, MemberRecord],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
@@ -172,8 +172,10 @@ def _traffic(
     """Bytes a second, None where partitions are counted."""
     if not record_bytes:
         return None
-    size = record_bytes.get(topic, record_bytes.get(EVERY, USUAL))
-    return [size * max(rate, IDLE) for rate in _rates(record, partitions) or [0.0] * partitions]
+    size = record_bytes.get(topic, record_bytes.get(EVERY, USUAL_RECORD_BYTES))
+    return [
+        size * max(rate, IDLE_RATE) for rate in _rates(record, partitions) or [0.0] * partitions
+    ]
 
 
 def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:

@@ -58,7 +58,9 @@ def group_from_records(
         raise NotFoundError(
             f"group {name!r} has no members that levelwind manages: there is nothing to plan"
         )
-    return planning.build(members, views.topics, view.current_lags(), view.owners(), record_bytes)
+    return planning.build_problem(
+        members, views.topics, view.current_lags(), view.owners(), record_bytes
+    )
 
 
 def _present_members(view: GroupView) -> Mapping[str, MemberRecord]:

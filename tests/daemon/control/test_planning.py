@@ -5,7 +5,7 @@ from types import MappingProxyType
 import pytest
 
 from daemon.control.planning import (
-    build,
+    build_problem,
     compute_plan,
 )
 from daemon.control.settings import PlanSettings
@@ -32,7 +32,7 @@ NOTHING = MappingProxyType({})
 def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes, traffic):
     topics = {name: topic(name, ((),) * count) for name, count in (("t", 3), ("u", 2), ("v", 1))}
     lags = {"t": lag(0, 0, topic="t", rate=(2.0, 0.25)), "u": lag(0, 0, topic="u")}
-    group = build({"m": member("m", topics=("t", "u", "v"))}, topics, lags, NOTHING, sizes)
+    group = build_problem({"m": member("m", topics=("t", "u", "v"))}, topics, lags, NOTHING, sizes)
     assert group.traffic.tolist() == traffic
 
 
