@@ -1,8 +1,8 @@
 """Lag and load of each member, and the skew between members.
 
-The one definition of skew: the pipeline's trigger, the control's decisions, the metrics, `describe`, the simulation and the
-score of a plan all compute it here. The functions take columns with one row for each owned partition, and know neither
-groups nor records.
+The one definition of skew: the pipeline's trigger, the control's decisions, the metrics,
+`describe`, the simulation and the score of a plan all compute it here. The functions take columns
+with one row for each owned partition, and know neither groups nor records.
 """
 
 import numpy as np
@@ -31,6 +31,6 @@ def load_by_member(lag: Longs, owner: Ints | Longs, capacity: Floats) -> Floats:
 
 
 def skew_of(load: Floats) -> float | None:
-    """Divide the largest load by the mean of all, idle members included; None where no member has any load."""
+    """Divide the largest load by the mean load of all members; None without any load."""
     mean = float(load.mean()) if load.size else 0.0
     return float(load.max()) / mean if mean > 0 else None

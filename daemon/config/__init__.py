@@ -1,1 +1,1 @@
-"""The configuration, read once and handed out in slices; it starts nothing and talks to no cluster."""
+"""The configuration is read once and handed out in sections; it talks to no cluster."""

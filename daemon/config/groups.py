@@ -91,7 +91,8 @@ OPTION_NAMES = tuple(
 def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
     """Check the default strategy, and each group's strategy and options.
 
-    Imports every strategy, and NumPy with them: `load` calls this only where the settings name a strategy or a group.
+    Imports every strategy, and NumPy with them: `load` calls this only where the settings name a
+    strategy or a group.
 
     Raises:
         ConfigurationError: names the setting, and what to do.
@@ -112,10 +113,10 @@ def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
 
 
 def check_options(group: str, planning: PlanSettings) -> None:
-    """Hold a group's options to those that its strategy takes, and to what the strategy makes of them.
+    """Check that a group's strategy takes the group's options and their values.
 
     Raises:
-        ConfigurationError: names the option, and what to do.
+        ConfigurationError: an option does not fit; the text names it, and what to do.
     """
     from assignors.problem.inputs import ProblemError  # noqa: PLC0415 - as `check_strategies`
     from assignors.registry import OPTIONS  # noqa: PLC0415 - as `check_strategies`
@@ -123,10 +124,10 @@ def check_options(group: str, planning: PlanSettings) -> None:
     known = OPTIONS.get(planning.strategy, {})
     for option, value in planning.options.items():
         if option not in known:
-            takers = [name for name, theirs in sorted(OPTIONS.items()) if option in theirs]
+            takers = [name for name, taken in sorted(OPTIONS.items()) if option in taken]
             raise ConfigurationError(
-                f"groups.{group}.{option}: strategy {planning.strategy!r} takes no such option; leave it out, or let"
-                f" the group be planned by {' or '.join(takers)}"
+                f"groups.{group}.{option}: strategy {planning.strategy!r} takes no such"
+                f" option; leave it out, or let the group be planned by {' or '.join(takers)}"
             )
         try:
             known[option](option, value)
@@ -134,6 +135,6 @@ def check_options(group: str, planning: PlanSettings) -> None:
             raise ConfigurationError(f"groups.{group}: {wrong}") from None
     if planning.record_bytes and planning.strategy != "optimal":
         raise ConfigurationError(
-            f"groups.{group}.record_bytes: strategy {planning.strategy!r} does not weigh traffic; leave it out, or let"
-            " the group be planned by optimal"
+            f"groups.{group}.record_bytes: strategy {planning.strategy!r} does not weigh"
+            " traffic; leave it out, or let the group be planned by optimal"
         )

@@ -282,7 +282,10 @@ def _file(path: Path | None) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, Any]:
-    """Read the LEVELWIND_ variables; one that begins with no setting stays in, to be refused by name."""
+    """Read the LEVELWIND_ variables.
+
+    A variable that begins with no setting stays in, to be refused by name.
+    """
     if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
         return {}
     # Here, because the library takes as long to import as all other modules of a command together.

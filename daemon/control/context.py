@@ -34,4 +34,5 @@ class ControlContext:
     now: float
     """Monotonic seconds."""
     at: int
-    """Wall clock, milliseconds since the epoch; written into records, and no decision depends on it."""
+    """Wall clock, milliseconds since the epoch; written into records, and no decision depends on
+    it."""

@@ -1,9 +1,12 @@
-"""The control: `step(state, event, clock) -> (state, effects)`. Pure; the daemon reads the clock and performs the effects.
+"""The control: `step(state, event, clock) -> (state, effects)`. Pure.
 
-The way of an event: `step` finds the groups that it is about, each `ManagedGroup` takes it in, `decide` decides about each
-group, and the decisions become effects: records are published before they are logged. The control leads once it has read
-its topics to their end and written its planner epoch. All its decisions rest on records and on the time that events bring,
-so that a decision can be replayed and explained.
+The daemon reads the clock and performs the effects.
+
+The way of an event: `step` finds the groups that it is about, each `ManagedGroup` takes it in,
+`decide` decides about each group, and the decisions become effects: records are published before
+they are logged. The control leads once it has read its topics to their end and written its planner
+epoch. All its decisions rest on records and on the time that events bring, so that a decision can
+be replayed and explained.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """All records of levelwind's topics when the daemon started, in the order of each partition's log."""
+    """All records of levelwind's topics at the start, in the order of each partition's log."""
 
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
@@ -82,7 +85,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """Records that belong into one transaction, each with its topic."""
+    """Records of one transaction, each with its topic."""
 
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
@@ -189,7 +192,7 @@ def _group_record(
 def _topic_changed(
     state: ControlState, name: str, record: TopicRecord | None, clock: Clock
 ) -> ControlState:
-    """Take in a topic's layout; by itself, only another id or number of partitions is a cause to plan."""
+    """Take in a topic's layout; only another id or number of partitions is a cause to plan."""
     before = state.topics.get(name)
     topics = {topic: layout for topic, layout in state.topics.items() if topic != name}
     if record is not None:
@@ -219,7 +222,8 @@ def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]
     """Check the liveness of each group's members, and decide about each group."""
     effects: list[Effect] = []
     since = clock.now - (clock.now if state.ticked_at is None else state.ticked_at)
-    # While the daemon did not read, or did nothing else for long, no member's silence means anything.
+    # While the daemon did not read, or did nothing else for long, no member's silence means
+    # anything.
     forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
     state = replace(state, ticked_at=clock.now)
     for name, group in state.groups.items():
@@ -239,7 +243,7 @@ def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]
 def _recover(
     state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
-    """Go on where the last planner stopped: with its groups and targets, and an epoch above its own."""
+    """Go on where the last planner stopped: with its groups and targets, and a higher epoch."""
     recovered = recover(records, state.timers, clock.now)
     state = replace(
         state,
@@ -267,7 +271,10 @@ def _recover(
 
 
 def _effects(state: ControlState, decision: Decision) -> tuple[ControlState, list[Effect]]:
-    """Return the state after a decision, and its effects; the log follows the records, and never runs ahead of them."""
+    """Return the state after a decision, and its effects.
+
+    The log events follow the records: the log never runs ahead of what is published.
+    """
     group = decision.group
     groups = {**state.groups, group.name: group}
     if group.forgettable:
@@ -283,7 +290,8 @@ def _with_topics(record: Record | Tombstone) -> list[tuple[TopicKind, Record | T
         case Tombstone(key=("operator", _)):
             return [("control", record)]
         case Tombstone():
-            # A member that died cannot take back its announcement; if it stayed, the member would join again at every start.
+            # A member that died cannot take back its announcement; if it stayed, the member would
+            # join again at every start.
             return [("assignments", record), ("members", record)]
         case _:
             return [("assignments", record)]

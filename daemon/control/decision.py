@@ -1,8 +1,8 @@
 """Decision about one group: the plan that is due, and the next step of its hand-over. Pure.
 
-`decide` is the whole way of a decision, in order: the expected gain of the last plan is evaluated once its cooldown is
-over; a plan is made if the policy finds one due and worth its moves; and the ledger's next records are published.
-Every refusal is logged with its reason, once.
+`decide` is the whole way of a decision, in order: the expected gain of the last plan is evaluated
+once its cooldown is over; a plan is made if the policy finds one due and worth its moves; and the
+ledger's next records are published. Every refusal is logged with its reason, once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A group after a decision, the records of one transaction, and the log events that follow them."""
+    """A group after a decision, the records of one transaction, and their log events."""
 
     group: ManagedGroup
     records: tuple[Record | Tombstone, ...] = ()
     events: tuple[LogEvent, ...] = ()
 
     def then(self, later: Decision) -> Decision:
-        """Join a decision that was taken about this one's group."""
+        """Append a later decision about the group that this decision left."""
         return Decision(
             group=later.group,
             records=(*self.records, *later.records),
@@ -96,7 +96,7 @@ def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSna
         plan = compute_plan(
             planning, snapshot.members, snapshot.topics, snapshot.lags, snapshot.owners
         )
-    except Exception:  # noqa: BLE001 - a bug that one group's input brings out must not stop the others; the log has its trace
+    except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
         return _fail(group, cause, traceback.format_exc(), context)
     suppression = policy.admit_plan(
         cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
@@ -114,7 +114,7 @@ def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSna
 def _publish(
     group: ManagedGroup, cause: Cause, plan: ComputedPlan, snapshot: GroupSnapshot
 ) -> Decision:
-    """Publish a plan and set the ledger's target; the plan follows an operator's request, too."""
+    """Publish a plan and set the ledger's target; an operator's request is fulfilled with it."""
     context = snapshot.context
     record = plan_record.of(snapshot, cause, plan)
     policy = group.policy.planned(
@@ -142,7 +142,7 @@ def _wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
 
 
 def _fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Decision:
-    """Leave the assignment as it is, and try the cause again after a cooldown; other groups go on."""
+    """Leave the assignment as it is, and try the cause again after a cooldown."""
     policy = group.policy.failed(cause, context.now, context.settings)
     fields = {
         "group": group.name,
@@ -163,7 +163,7 @@ def _suppress(
     plan: ComputedPlan | None,
     context: ControlContext,
 ) -> Decision:
-    """Give a trigger no plan for a while; logged if the objection is another one than last time."""
+    """Give a trigger no plan for a while, and log an objection that is not the last one."""
     last = group.policy.suppressed.get(cause)
     suppressed = replace(group, policy=group.policy.suppress(cause, suppression))
     if last is not None and last.objection is suppression.objection:
@@ -191,7 +191,7 @@ def _confirm(
     suppression: Suppression,
     snapshot: GroupSnapshot,
 ) -> Decision:
-    """Publish that the plan in force is as good as any for the changed racks, which clears the trigger."""
+    """Publish that the plan in force suits the changed racks, which clears the trigger."""
     topics = snapshot.context.topics
     trigger = group.triggers[Cause.RACKS]
     # Also of topics that no member reads any more: the trigger rests on them too.
@@ -201,7 +201,8 @@ def _confirm(
         standing,
         metadata_at=max(snapshot.metadata_at, standing.metadata_at or 0, *seen),
         topics={
-            # The number of partitions stays what the plan covers: a topic that has grown since is still to be planned.
+            # The number of partitions stays what the plan covers: a topic that has grown since is
+            # still to be planned.
             name: replace(topic, racks=plan_record.racks(topics[name]))
             if name in topics and topics[name].id == topic.id
             else topic
@@ -262,7 +263,8 @@ def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
     """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
     if group.ledger is group.published_ledger:
         return Decision(group=group)
-    # A plan's own records carry its epoch; the steps of the hand-over that follow carry the epochs after it.
+    # A plan's own records carry its epoch; the steps of the hand-over that follow carry the epochs
+    # after it.
     epoch = max(group.ledger.epoch + 1, group.plan.group_epoch if group.plan else 0)
     ledger, records = group.ledger.next_records(
         epoch=epoch,

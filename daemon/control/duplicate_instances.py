@@ -1,8 +1,8 @@
 """Duplicate instance detection: two processes with one instance id keep replacing each other.
 
-The newest incarnation of an instance wins, once or twice: that is a restart. When an incarnation is replaced for the third
-time within a minute, the instance is in conflict, and none of its incarnations is admitted until only one is left. Pure;
-times are monotonic seconds.
+The newest incarnation of an instance wins, once or twice: that is a restart. When an incarnation is
+replaced for the third time within a minute, the instance is in conflict, and none of its
+incarnations is admitted until only one is left. Pure; times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class InstanceConflict:
         if self.since is None:
             return self
         last_seen = {name: at for name, at in self.last_seen.items() if now - at < dead_after}
-        # Right after the start only the last incarnation is known; the one it replaced announces itself again soon.
+        # Right after the start only the last incarnation is known; the one it replaced announces
+        # itself again soon.
         if len(last_seen) > 1 or now - self.since < dead_after:
             return replace(self, last_seen=last_seen)
         return InstanceConflict()

@@ -1,4 +1,4 @@
-"""Liveness: which members of a group are evicted because they are silent or keep what they must give up. Pure."""
+"""Liveness: eviction of members that are silent or keep what they must give up. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def check_liveness(
     group: ManagedGroup, timers: Timers, now: float
 ) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Evict members that fell silent or are overdue; freeze the group when most fall silent together.
+    """Evict members that are silent or overdue; freeze the group when most fall silent together.
 
-    Most members gone together looks more like a fault of the daemon or of the network than of the members, so nothing
-    moves until `revoke_timeout` more has passed. Heartbeats are spread over their interval: a member that is within two
-    heartbeats of `dead_after` counts among the silent.
+    Most members gone together looks more like a fault of the daemon or of the network than of the
+    members, so nothing moves until `revoke_timeout` more has passed. Heartbeats are spread over
+    their interval: a member that is within two heartbeats of `dead_after` counts among the silent.
     """
     silence = {incarnation: now - live.last_seen for incarnation, live in group.live.items()}
     dead = [incarnation for incarnation, gap in silence.items() if gap >= timers.dead_after]
@@ -65,7 +65,7 @@ def _open_conflicts(
 
 
 def forgive_silence(group: ManagedGroup, seconds: float) -> ManagedGroup:
-    """Leave the members a time out of account in which the daemon itself did not read."""
+    """Disregard a silence of the members during which the daemon itself did not read."""
     live = {
         incarnation: live._replace(last_seen=live.last_seen + seconds)
         for incarnation, live in group.live.items()

@@ -1,7 +1,8 @@
 """State of one managed group, and how each record changes it. Pure; times are monotonic seconds.
 
-A member is live from its first announcement until it leaves, falls silent, or a newer incarnation of its instance
-announces itself. Only the ledger decides which member may use a partition; liveness decides which members are planned for.
+A member is live from its first announcement until it leaves, falls silent, or a newer incarnation
+of its instance announces itself. Only the ledger decides which member may use a partition; liveness
+decides which members are planned for.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Live(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The properties of a member that a plan depends on; a heartbeat that repeats them changes nothing."""
+    """The properties of a member that a plan depends on."""
 
     topics: frozenset[str]
     rack: str | None
@@ -93,9 +94,11 @@ class ManagedGroup:
     unsplittable: frozenset[TopicPartition] = frozenset()
     """Partitions of which the log has that no plan can lower the skew they cause."""
     handover_since: float | None = None
-    """When the plan was published whose hand-over is not complete; None while all is handed over."""
+    """When the plan was published whose hand-over is not complete; None while all is handed
+    over."""
     published_ledger: Ledger | None = None
-    """The ledger as last published: while `ledger` is the same object, there is nothing to publish."""
+    """The ledger as last published: while `ledger` is the same object, there is nothing to
+    publish."""
 
     # What is asked about the group.
 
@@ -179,7 +182,7 @@ class ManagedGroup:
     def planned(
         self, plan: ComputedPlan, record: GroupRecord, *, basis: Basis, now: float
     ) -> ManagedGroup:
-        """Return the group after a plan was decided: the ledger has its target, and no request is open."""
+        """Return the group with a plan: the ledger has its target, and no request is open."""
         since = self.handover_since if self.handover_since is not None else now
         return replace(
             self,
@@ -192,7 +195,7 @@ class ManagedGroup:
         ).retargeted()
 
     def retargeted(self) -> ManagedGroup:
-        """Give each live incarnation the share of its instance; one that is not planned yet gets nothing."""
+        """Give each live incarnation the share of its instance, nothing without a plan."""
         shares = {
             incarnation: self.target.get(incarnation.instance, frozenset())
             for incarnation in self.live
@@ -202,7 +205,10 @@ class ManagedGroup:
     # Records.
 
     def apply(self, record: Record | Tombstone, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take in one record about the group; records that the control itself has written are none, but for evictions."""
+        """Take in one record about the group.
+
+        Of the records that the control itself has written, only evictions matter.
+        """
         match record:
             case MemberRecord():
                 return self.announced(record, now)
@@ -237,7 +243,8 @@ class ManagedGroup:
             return self._heartbeat(incarnation, record, now)
         holding = self.ledger.holdings.get(incarnation)
         if holding is not None and (holding.evicted or holding.left):
-            # Last announcements of an evicted member may still free what it holds, but it is not live again.
+            # Last announcements of an evicted member may still free what it holds, but it is not
+            # live again.
             return replace(self, ledger=self.ledger.acknowledge(record)), []
         if holding is None and record.owned:
             reason = "owns partitions that no record of ours gives it"
@@ -296,7 +303,10 @@ class ManagedGroup:
         return group, [LogEvent("member.refused", {**self._member_fields(incarnation), **nack})]
 
     def leave(self, incarnation: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Note that an incarnation has left, or that its record is gone: its partitions are free."""
+        """Note that an incarnation has left, or that its record was deleted.
+
+        Its partitions are free.
+        """
         left = self._without(incarnation, self.ledger.leave(incarnation))
         if incarnation not in self.live:
             return left, []
@@ -306,7 +316,10 @@ class ManagedGroup:
     def evict(
         self, incarnation: Incarnation, reason: str, now: float
     ) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take everything from an incarnation; its partitions are free after the wait that the ledger keeps."""
+        """Take everything from an incarnation.
+
+        Its partitions are free after the wait that the ledger keeps.
+        """
         evicted = self._without(incarnation, self.ledger.evict(incarnation))
         fields = {**self._member_fields(incarnation), "reason": reason}
         return evicted.membership_changed(now), [LogEvent("member.evicted", fields)]
@@ -316,7 +329,7 @@ class ManagedGroup:
         return replace(self, live=live, ledger=ledger)
 
     def membership_changed(self, now: float) -> ManagedGroup:
-        """Note that the live members are others, and aim the ledger at those that are live."""
+        """Note that the live members have changed, and give the ledger their shares."""
         return self.changed(Cause.MEMBERSHIP, now).retargeted()
 
     def _member_fields(self, incarnation: Incarnation) -> dict[str, object]:
@@ -328,11 +341,11 @@ class ManagedGroup:
         }
 
     def _raise_trigger(self, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take in an active trigger; an update of one that is known already is not logged."""
+        """Take in an active trigger; an update of one that was raised before is not logged."""
         cause = Cause(record.kind)
-        known = self.triggers.get(cause)
+        last = self.triggers.get(cause)
         group = replace(self, triggers={**self.triggers, cause: record})
-        if known is not None and known.since == record.since:
+        if last is not None and last.since == record.since:
             return group, []
         fields = {
             "group": self.name,

@@ -1,4 +1,4 @@
-"""Plan record: a plan as consumers and the pipeline read it, and the fields of its line in the log. Pure."""
+"""Plan record: a plan as it is published, and the fields of its line in the log. Pure."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _certificate(plan: ComputedPlan) -> PlanCertificate | None:
 
 
 def racks(topic: TopicRecord) -> PlannedRacks:
-    """Return the racks that a plan rests on, which a restarted pipeline compares with those of today."""
+    """Return the racks that a plan rests on; a restarted pipeline compares them with today's."""
     return PlannedRacks(at=topic.at, racks=topic.racks)
 
 

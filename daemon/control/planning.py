@@ -1,6 +1,7 @@
-"""From what is known of a group to a plan for it: the problem is built, a strategy answers, both answers are scored.
+"""Plan of a group: the problem is built, a strategy solves it, and the solution is scored. Pure.
 
-Pure. A plan names members by instance: a consumer that restarts keeps its partitions under a new incarnation.
+A plan names members by instance: a consumer that restarts keeps its partitions under a new
+incarnation.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from assignors.registry import certified_strategy
 from daemon.control.settings import EVERY
 
 NEGLIGIBLE_LAG = 1_000.0
-"""Records over capacity that a member has soon caught up with: no reason to cross racks, nor to move anything."""
+"""Records over capacity that a member catches up with soon: they justify neither crossing racks nor
+a move."""
 
 IDLE_RATE = 1.0
-"""Records a second that a partition counts as where fewer arrive, or nobody knows how many: it is to stay near too."""
+"""Minimum arrival rate assumed per partition, in records a second, so that idle partitions also
+prefer a local rack."""
 
 LIVE_CROSS_TOLERANCE = 0.05
-"""How much more than the least may cross racks where arrivals weigh, since these never stand still."""
+"""Share by which more than the least traffic may cross racks where arrivals weigh, since arrivals
+never stand still."""
 
 USUAL_RECORD_BYTES = 1_000.0
-"""Bytes of a record in topics of which nothing is said, where something is said of others."""
+"""Bytes of a record in topics without a set size, where other topics have one."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,17 +48,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedPlan:
-    """A target for a group, and what it is worth."""
+    """A target for a group, and its score."""
 
     strategy: str
-    target: Mapping[str, frozenset[TopicPartition]]  # by instance
+    """The name of the strategy that computed the plan."""
+    target: Mapping[str, frozenset[TopicPartition]]
+    """The partitions of each instance."""
     before: Score
+    """The score of the assignment in force."""
     after: Score
+    """The score of the target."""
     moved: tuple[TopicPartition, ...]
+    """The partitions that another member owns now, sorted."""
     heaviest: float
-    """The largest lag of one partition over the mean lag of a member: no plan brings the skew below it."""
+    """The largest lag of one partition over the mean lag of a member: no plan brings the skew below
+    it."""
     certificate: Certificate | None = None
-    """How good it is, provably; None: the strategy gives none."""
+    """Proven bounds of the plan's quality; None: the strategy gives none."""
 
 
 def compute_plan(
@@ -64,23 +74,26 @@ def compute_plan(
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
 ) -> ComputedPlan:
-    """Plan a group anew.
+    """Compute a plan for a group.
 
     Args:
-        wanted: the strategy, a name of `STRATEGIES`, and its options.
+        planning: the strategy, a name of `STRATEGIES`, and its options.
         members: the live members, by instance.
-        topics: what is known of the members' topics; a topic that is not known yet is left out of the plan.
-        lags: the group's lag by topic; a topic without a record counts as without lag.
-        owners: who owns each partition now, by instance; owners that are no longer members are left out.
+        topics: the layouts of the members' topics; a topic without one is left out of the plan.
+        lags: the group's lag by topic; a topic without a record counts as having none.
+        owners: the instance that owns each partition now; owners that are no longer members are
+            left out.
 
     Raises:
-        RuntimeError: the strategy's answer breaks an invariant; a bug, and nothing must be published.
+        RuntimeError: the strategy's solution breaks an invariant: a bug, and nothing may be
+            published.
     """
     group = build_problem(members, topics, lags, owners, planning.record_bytes)
     answer, certificate = certified_strategy(planning.strategy, options_of(planning))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
-            f"strategy {planning.strategy} broke an invariant: {broken[0]} (and {len(broken) - 1} more)"
+            f"strategy {planning.strategy} broke an invariant: {broken[0]}"
+            f" (and {len(broken) - 1} more)"
         )
     held = Assignment.held(group)
     target = {
@@ -107,7 +120,7 @@ def compute_plan(
 
 
 def options_of(planning: PlanSettings) -> dict[str, Any]:
-    """What the strategy is given: what was set, before what suits a live group."""
+    """Return the options of the strategy: those that are set, else what suits a live group."""
     drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
     return {"load_floor": NEGLIGIBLE_LAG, **drift, **planning.options}
 
@@ -119,7 +132,10 @@ def build_problem(
     owners: Mapping[TopicPartition, str],
     record_bytes: Mapping[str, float] = MappingProxyType({}),
 ) -> Group:
-    """State the group as a problem: racks from the metadata, lag and arrivals from the pipeline, ownership from the ledger."""
+    """State the group as a problem.
+
+    Racks come from the metadata, lag and arrivals from the pipeline, ownership from the ledger.
+    """
     read = {topic for member in members.values() for topic in member.topics}
     problem = {
         name: Topic(
@@ -153,6 +169,7 @@ def build_problem(
 
 
 def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
+    """Records behind by partition; None without a sample."""
     if record is None:
         return None
     # A topic that has grown since the sample has no lag yet in its new partitions.
@@ -160,16 +177,17 @@ def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
 
 
 def _rates(record: LagRecord | None, partitions: int) -> list[float] | None:
+    """Records that arrive a second by partition; None where no rate is known."""
     if record is None or record.rate is None:
         return None
-    known = [rate or 0.0 for rate in record.rate[:partitions]]
-    return [*known, *([0.0] * (partitions - len(known)))]
+    rates = [rate or 0.0 for rate in record.rate[:partitions]]
+    return [*rates, *([0.0] * (partitions - len(rates)))]
 
 
 def _traffic(
     topic: str, record: LagRecord | None, partitions: int, record_bytes: Mapping[str, float]
 ) -> list[float] | None:
-    """Bytes a second, None where partitions are counted."""
+    """Bytes that arrive a second by partition; None: partitions are counted."""
     if not record_bytes:
         return None
     size = record_bytes.get(topic, record_bytes.get(EVERY, USUAL_RECORD_BYTES))
@@ -179,6 +197,7 @@ def _traffic(
 
 
 def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:
+    """The load of the heaviest partition on the fastest member, over the mean load."""
     capacity = sum(member.capacity for member in members.values())
     total = sum(sum(record.lag) for record in lags.values())
     if not total or not members:

@@ -1,15 +1,17 @@
 """Planning policy: when a group is planned, and which plans are worth their moves. Pure.
 
-The daemon and the simulation keep one `PolicyState` for each group and ask it the same questions in the same order: is the
-last plan to be evaluated, what is `due`, may a plan be computed (`admit`), and is the computed plan worth its moves
-(`admit_plan`). Changes of members and topics and an operator's request get a plan as soon as they have settled. A trigger
-(racks, skew) gets one only when the group is not in its cooldown and its last hand-over is complete, the plan gains
-`min_gain`, and its moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again
-later, for as long as it is active.
+The daemon and the simulation keep one `PolicyState` for each group and ask it the same questions in
+the same order: is the last plan to be evaluated, what is `due`, may a plan be computed (`admit`),
+and is the computed plan worth its moves (`admit_plan`). Changes of members and topics and an
+operator's request get a plan as soon as they have settled. A trigger (racks, skew) gets one only
+when the group is not in its cooldown and its last hand-over is complete, the plan gains `min_gain`,
+and its moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered
+again later, for as long as it is active.
 
-A cooldown lasts `duration`, and doubles up to `max_duration` each time a plan turns out to have achieved less than half of
-its expected gain; a plan that met the expectation resets it. Members, topics and requests never wait for a cooldown: a
-partition without an owner cannot wait. All times are seconds on one monotonic clock: the daemon's, or the simulated one.
+A cooldown lasts `duration`, and doubles up to `max_duration` each time a plan turns out to have
+achieved less than half of its expected gain; a plan that met the expectation resets it. Members,
+topics and requests never wait for a cooldown: a partition without an owner cannot wait. All times
+are seconds on one monotonic clock: the daemon's, or the simulated one.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 HOUR_SECONDS = 3600.0
 
 TRIGGERED = (Cause.RACKS, Cause.SKEW)
-"""The causes that ask for a better plan, not for a possible one: such a plan must gain, and waits for the cooldown."""
+"""The causes that ask for a better plan, not for a possible one: such a plan must gain, and waits
+for the cooldown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedGain:
-    """The skew before a plan and the skew that the plan should bring, compared when its cooldown ends."""
+    """The skew before a plan, and the skew expected at the end of its cooldown."""
 
     before: float
     after: float
@@ -217,7 +220,7 @@ class PolicyState:
         return None
 
     def suppress(self, cause: Cause, suppression: Suppression) -> PolicyState:
-        """Give a cause no plan until the suppression ends."""
+        """Suppress a cause."""
         return replace(self, suppressed={**self.suppressed, cause: suppression})
 
     def reconsider(self, cause: Cause) -> PolicyState:
@@ -240,7 +243,7 @@ class PolicyState:
         now: float,
         settings: ControlSettings,
     ) -> PolicyState:
-        """Start the cooldown of a plan that is carried out: it follows all changes and triggers so far."""
+        """Start the cooldown of a plan that is carried out; no change or suppression is left."""
         cooldown = self.cooldown.planned(
             cause, moves, _expected_gain(cause, before, after), now, settings.cooldown
         )
@@ -251,12 +254,12 @@ class PolicyState:
         return self.cooldown.expected is not None and not self.cooldown.active(now)
 
     def evaluated(self, skew: float, now: float, settings: ControlSettings) -> PolicyState:
-        """Compare the expected gain of the last plan with the skew now, which sets the next cooldown."""
+        """Compare the last plan's expected gain with the skew now, which sets the next cooldown."""
         return replace(self, cooldown=self.cooldown.evaluate(skew, now, settings.cooldown))
 
 
 def gained(cause: Cause, before: Score, after: Score) -> float:
-    """Return the share by which a plan lowers the figure that its trigger is about; 0 if it has no value yet."""
+    """Return the share by which a plan lowers the figure of its trigger; 0 where there is none."""
     if cause is Cause.RACKS:
         was, becomes = before.cross_rack, after.cross_rack
     else:

@@ -1,6 +1,7 @@
 """Recovery: the state of all groups from the records that a daemon finds when it starts. Pure.
 
-The plan and the target of each group are those of the last planner; every liveness timer starts again.
+The plan and the target of each group are those of the last planner; every liveness timer starts
+again.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def recover(
         for _, record in latest
         if isinstance(record, Tombstone) and record.key[0] == "topic"
     }
-    # Each partition has its own planner record, and an old one may be read last; plans and assignments have the epoch too.
+    # Each partition has its own planner record, and an old one may be read last; plans and
+    # assignments have the epoch too.
     planner_epochs = [
         record.planner_epoch
         for _, record in records
@@ -105,9 +107,11 @@ class GroupRecords:
     """The last plan."""
     assignments: list[MemberAssignment] = field(default_factory=list)
     members: list[MemberRecord] = field(default_factory=list)
-    """Announcements in the order in which they were written: of two incarnations of an instance the later is live."""
+    """Announcements in the order in which they were written: of two incarnations of an instance the
+    later is live."""
     departed: set[Incarnation] = field(default_factory=set)
-    """Incarnations whose announcement ended with a tombstone: they had given everything up before."""
+    """Incarnations whose announcement ended with a tombstone: they had given everything up
+    before."""
 
 
 def _by_group(
@@ -161,7 +165,8 @@ def recover_group(
     for record in records.members:
         group, _ = group.announced(record, now)
     for incarnation in [each for each in ledger.holdings if each not in group.live]:
-        # An incarnation without an announcement that did not end it itself can be freed by an eviction alone.
+        # An incarnation without an announcement that did not end it itself can be freed by an
+        # eviction alone.
         departed = incarnation in records.departed
         end = group.ledger.leave if departed else group.ledger.evict
         group = replace(group, ledger=end(incarnation))
@@ -169,7 +174,10 @@ def recover_group(
 
 
 def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
-    """Return today's basis if the recovered plan fits it; the record of a plan has no subscriptions to compare."""
+    """Return today's basis if the recovered plan fits it.
+
+    The record of a plan has no subscriptions, so that a change of them alone does not show.
+    """
     if group.plan is None:
         return None
     now = group.basis_of(topics)

@@ -1,6 +1,7 @@
 """Snapshot of a group: what one decision asks about it, and its lag by member. Pure.
 
-Decisions, metrics and `describe` read lag through this module alone, so that they show the same skew.
+Decisions, metrics and `describe` read lag through this module alone, so that they show the same
+skew.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def current_lags(
     topics: Mapping[str, TopicRecord],
     deleted_topics: Collection[str] = (),
 ) -> dict[str, LagRecord]:
-    """Leave out the lag of topics that were deleted, or recreated under another id, since the sample.
+    """Leave out the lag of topics that were deleted or recreated since the sample.
 
-    The lag of a topic whose layout is not known counts: nothing contradicts the sample.
+    A recreated topic has another id. The lag of a topic whose layout is not known counts: nothing
+    contradicts the sample.
 
     Args:
         lags: the newest lag records of a group, by topic.
@@ -61,7 +63,7 @@ class GroupLag:
 
     @property
     def largest_share(self) -> float | None:
-        """The part of the group's lag that its most behind member has; None without lag or members."""
+        """The largest member's share of the group's lag; None without lag or members."""
         return max(self.members.values()) / self.total if self.members and self.total else None
 
 
@@ -97,9 +99,10 @@ def group_lag(
 
 @dataclass(frozen=True)
 class GroupSnapshot:
-    """A group and what is known of its topics, as one decision sees them.
+    """A group and its topics, as one decision sees them.
 
-    Each value is computed when it is first asked for, and once: most decisions ask for none, since nothing is due.
+    Each value is computed when it is first asked for, and once: most decisions ask for none, since
+    nothing is due.
     """
 
     group: ManagedGroup
@@ -141,7 +144,7 @@ class GroupSnapshot:
 
     @cached_property
     def current_lags(self) -> Mapping[str, LagRecord]:
-        """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
+        """The lag that counts, by topic: none of topics that were deleted or recreated since."""
         return current_lags(self.group.lags, self.context.topics, self.context.deleted_topics)
 
     @cached_property
@@ -156,5 +159,5 @@ class GroupSnapshot:
 
     @cached_property
     def metadata_at(self) -> int:
-        """Time of the newest layout that a plan made now would rest on, milliseconds since the epoch."""
+        """Time of the newest layout that a plan made now rests on, milliseconds since the epoch."""
         return max((topic.at for topic in self.topics.values()), default=0)

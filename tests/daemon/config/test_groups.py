@@ -99,11 +99,17 @@ def test_the_command_line_gives_names_with_commas_between():
         ("record_bytes = { t = 0 }", "groups.g.record_bytes"),
         (
             'strategy = "range"\ndrain = ["a"]',
-            "groups.g.drain: strategy 'range' takes no such option; leave it out, or let the group be planned by optimal",
+            (
+                "groups.g.drain: strategy 'range' takes no such option; leave it out,"
+                " or let the group be planned by optimal"
+            ),
         ),
         (
             'strategy = "lag"\nrecord_bytes = 100',
-            "groups.g.record_bytes: strategy 'lag' does not weigh traffic; leave it out, or let the group be planned by optimal",
+            (
+                "groups.g.record_bytes: strategy 'lag' does not weigh traffic; leave it out,"
+                " or let the group be planned by optimal"
+            ),
         ),
     ],
 )

@@ -343,7 +343,7 @@ def test_an_owner_that_no_record_knows_keeps_its_partitions_until_its_eviction_w
     assert play.owned() == {"m0": "0-3"}
 
 
-def test_a_daemon_that_finds_the_record_of_a_live_owner_lost_gives_its_partitions_to_nobody_else_at_once(
+def test_partitions_of_a_live_owner_whose_record_was_lost_are_given_to_no_other_member_at_once(
     play,
 ):
     two_members(play)

@@ -1,4 +1,4 @@
-"""One builder for each record of levelwind's topics: a valid record of which a test names only what it is about."""
+"""Builders of records: one for each kind, valid, of which a test names only what matters."""
 
 from assignors.protocol.records import (
     LagRecord,
@@ -32,7 +32,7 @@ def topic(name="t", racks=((), (), (), ()), *, at=1000, topic_id=TOPIC_ID):
 
 
 def offsets(topic, ends, *, at, begin=None, high=None, topic_id=TOPIC_ID, offsets_topic_ends=None):
-    """A topic's offsets; `ends`: the last stable offset by partition, which is the high watermark too by default."""
+    """A topic's offsets; `ends`: stable offsets by partition, and high watermarks by default."""
     return OffsetsRecord(
         topic=topic,
         at=at,
@@ -45,7 +45,7 @@ def offsets(topic, ends, *, at, begin=None, high=None, topic_id=TOPIC_ID, offset
 
 
 def lag(*behind, group="g", topic="t", at=2000, ends=None, racks=None, topic_id=TOPIC_ID, **more):
-    """A group's lag in a topic; `behind`: records by partition; `ends`: log ends, by default the same."""
+    """A group's lag; `behind`: records by partition; `ends`: log ends, by default the same."""
     count = len(behind)
     ends = tuple(behind if ends is None else ends)
     return LagRecord(
@@ -79,7 +79,7 @@ def member(
     owned=None,
     heartbeat=0,
 ):
-    """A member's announcement; `acked`: the epoch that it acknowledges, `owned`: partitions by topic."""
+    """An announcement; `acked`: the acknowledged epoch, `owned`: partitions by topic."""
     return MemberRecord(
         group=group,
         instance=instance,
