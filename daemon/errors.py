@@ -1,4 +1,4 @@
-"""What ends a command, and whose fault it is: each error carries the exit code that the command line documents."""
+"""Errors that end a command, by whose fault they are; each has the exit code of the command."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import ClassVar
 
 
 class LevelwindError(Exception):
-    """Something that the person at the command line can act on; its text says what to do."""
+    """An error that the person at the command line can act on; its text says what to do."""
 
     exit_code: ClassVar[int] = 1
 
 
 class ConfigurationError(LevelwindError):
-    """A setting is wrong: the operator's to mend, nothing was started."""
+    """A setting is wrong: the operator must correct it, and nothing was started."""
 
     exit_code = 2
 
 
 class ClusterUnavailableError(LevelwindError):
-    """The Kafka cluster did not answer in time, or refused what the daemon cannot do without."""
+    """The cluster did not answer in time, or refused a request that the daemon depends on."""
 
     exit_code = 3
 
 
 class FencedError(LevelwindError):
-    """Another planner has taken over: this one must stop at once and touch nothing more."""
+    """Another planner has taken over: this one must stop at once and write nothing more."""
 
     exit_code = 4
 
@@ -36,6 +36,6 @@ class PipelineFailedError(LevelwindError):
 
 
 class NotFoundError(LevelwindError):
-    """What was asked for does not exist."""
+    """The group, topic or record that a command names does not exist."""
 
     exit_code = 6

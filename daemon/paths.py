@@ -1,4 +1,4 @@
-"""Directories that somebody named: made where they are missing, refused by their name where nothing can be written there."""
+"""Directories from settings and options: created where missing, refused where not writable."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ if TYPE_CHECKING:
 
 
 def ensure_writable(directory: Path, setting: str) -> Path:
-    """Make a directory, with those above it, if it is not there.
+    """Create a directory and its parents where they are missing, and return it.
 
     Args:
-        directory: which.
-        setting: the setting or option that names it.
+        directory: the directory.
+        setting: the setting or option that names the directory, for the text of an error.
 
     Raises:
-        ConfigurationError: it cannot be made, or nothing can be written in it.
+        ConfigurationError: the directory cannot be created, or is not writable.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = (
+        reason = (
             "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
         )
-        raise ConfigurationError(f"{setting}: {directory} cannot be made: {why}") from error
+        raise ConfigurationError(f"{setting}: cannot create {directory}: {reason}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise ConfigurationError(
-            f"{setting}: nothing can be written in {directory}: permission denied"
-        )
+        raise ConfigurationError(f"{setting}: cannot write to {directory}: permission denied")
     return directory

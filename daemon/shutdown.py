@@ -1,4 +1,4 @@
-"""How a command that runs until it is told to stop is told: SIGTERM and SIGINT."""
+"""Graceful shutdown on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ if TYPE_CHECKING:
 
 
 class StopEvent(threading.Event):
-    """Set by SIGTERM and SIGINT. Until `polled`, these also raise KeyboardInterrupt: who starts up looks at no flag."""
+    """Set by SIGTERM and SIGINT."""
 
     polled = False
+    """Whether the program looks at the event.
+
+    Until then the first signal also raises KeyboardInterrupt, since a program that starts up looks
+    at no event.
+    """
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopEvent]:
-    """Let SIGTERM and SIGINT ask for the end."""
+    """Set an event on SIGTERM and SIGINT; the handlers of before are restored at the end."""
     stop = StopEvent()
 
-    def note(*_: object) -> None:
+    def handle(*_: object) -> None:
         stop.set()
         if not stop.polled:
-            stop.polled = True  # once: what is under way is then undone in peace
+            stop.polled = True  # a second signal does not interrupt the clean-up of the first
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:

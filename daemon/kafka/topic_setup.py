@@ -2,8 +2,8 @@
 
 Existing topics belong to the operator: each difference from the specification is logged, and the
 topic stays as it is. Where a missing topic may not be created, the start ends with the commands
-that the operator needs. `__consumer_offsets` belongs to the cluster, which creates it when a group is
-looked up for the first time.
+that the operator needs. `__consumer_offsets` belongs to the cluster, which creates it when a
+group is looked up for the first time.
 """
 
 from __future__ import annotations

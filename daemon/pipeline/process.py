@@ -1,8 +1,8 @@
 """The pipeline's process: a Spark session, the query, and its health as log events.
 
-It is a child of the daemon, which passes the settings in a file, starts it again when it dies, and ends it with SIGTERM.
-Nothing is done on that signal: ending it at any moment is harmless, since its checkpoint goes on from the last batch, and
-the JVM goes with it.
+The daemon starts this process as its child, passes the settings in a file, restarts it when it
+dies and ends it with SIGTERM. The process handles no signal: its end is harmless at any moment,
+since the checkpoint continues from the last batch, and the JVM ends with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from daemon.errors import LevelwindError, NotFoundError
 from daemon.pipeline import stale_output
 from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.reporter import ProgressReporter
-from daemon.telemetry import log_config as logs
+from daemon.telemetry import log_config
 from daemon.telemetry.logger import Logger
 from deploy.errors import SetupError
 from deploy.java import home as java_home
@@ -35,26 +35,27 @@ if TYPE_CHECKING:
 log = Logger()
 
 RETRY_SECONDS = 30.0
-"""Seconds, where the cluster did not take what the query was to be asked."""
+"""Pause after the cluster did not accept a request to verify stale output."""
 
 
 def main(file: Path) -> int:
-    """Run the query until it ends by itself, which it should not; the exit code is then 1."""
+    """Run the query until it ends by itself, which it should not; return the exit code, 1.
+
+    The process logs JSON; the daemon writes the events in the form of its own settings.
+    """
     order = PipelineOrder.model_validate_json(file.read_text())
-    logs.configure(
-        level=order.settings.log.level, form="json"
-    )  # the daemon says it as its own settings want it
+    log_config.configure(level=order.settings.log.level, form="json")
     try:
         _run(order)
     except (PipelineError, SetupError, LevelwindError) as error:
-        log.error("pipeline.failed", error=str(error))  # noqa: TRY400 - its text says it all
+        log.error("pipeline.failed", error=str(error))  # noqa: TRY400 - the text says it all
     return 1
 
 
 def _run(order: PipelineOrder) -> None:
     begun = time.monotonic()
     os.environ["JAVA_HOME"] = str(java_home())
-    # Spark's libraries take a second to import: only this process does.
+    # Spark's libraries take a second to import; no other process of the daemon imports them.
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
@@ -66,7 +67,11 @@ def _run(order: PipelineOrder) -> None:
     reporter = ProgressReporter(settings.checkpoint, begun=begun)
     try:
         pipeline.start(
-            spark, settings, reporter.on_progress, reporter.on_set_aside, _written(order.settings)
+            spark,
+            settings,
+            reporter.on_progress,
+            reporter.on_set_aside,
+            _published_ends(order.settings),
         )
     except (Py4JError, PySparkException) as error:  # Spark refuses what it finds in the checkpoint
         reporter.on_progress(Terminated(error=str(error)))
@@ -79,30 +84,37 @@ def _run(order: PipelineOrder) -> None:
         reporter.ended,
     )
     reporter.ended.wait()
-    # Whatever Spark still wants to close may hang on what ended the query.
+    # A regular exit may hang: Spark closes what the failure of the query has left.
     os._exit(1)
 
 
-def _written(settings: Settings) -> Mapping[str, int]:
+def _published_ends(settings: Settings) -> Mapping[str, int]:
     try:
-        return stale_output.written(settings)
-    except NotFoundError:  # nothing was ever published; or the start says what is missing
+        return stale_output.published_ends(settings)
+    except NotFoundError:  # nothing was published before; a missing topic fails the start
         return {}
 
 
 def verify_stale_output(
     checkpoint_in: Path, ask: Callable[[Mapping[str, int]], int], ended: threading.Event
 ) -> None:
-    """Have the query asked about what former states have published, if it was not yet."""
-    while not ended.is_set() and (former := checkpoint.unverified(checkpoint_in)) is not None:
+    """Have the query verify the output of earlier checkpoints, unless it has done so.
+
+    Args:
+        checkpoint_in: the directory of the checkpoint.
+        ask: requests the verification of what was published before these offsets; returns the
+            number of keys.
+        ended: set when the query has ended.
+    """
+    while not ended.is_set() and (ends := checkpoint.unverified(checkpoint_in)) is not None:
         try:
-            asked = ask(former)
-        except LevelwindError:  # nothing depends on when it is asked
+            keys = ask(ends)
+        except LevelwindError:  # verification may happen at any time
             ended.wait(RETRY_SECONDS)
         else:
             checkpoint.mark_verified(checkpoint_in)
-            if asked:
-                log.info("pipeline.stale_output_checked", keys=asked)
+            if keys:
+                log.info("pipeline.stale_output_checked", keys=keys)
 
 
 if __name__ == "__main__":

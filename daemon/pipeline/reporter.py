@@ -1,4 +1,4 @@
-"""How the query does, as log events: its batches, how far it has caught up, and what its death says of the checkpoint."""
+"""Progress of the query as log events: batches, catching up, and the cause of a failure."""
 
 from __future__ import annotations
 
@@ -35,19 +35,22 @@ if TYPE_CHECKING:
 log = Logger()
 
 PROGRESS_INTERVAL_SECONDS = 10.0
-"""Seconds between two lines of progress; a batch with rejections is always said."""
+"""The least time between two events of progress; a batch with rejected records is always logged."""
 CATCH_UP_INTERVAL_SECONDS = 2.0
-"""Seconds between two lines of how far it has caught up."""
+"""The least time between two events of catching up."""
 
 
 def emit(event: Mapping[str, Any]) -> None:
-    """Write one event for the parent, whatever level is logged: its metrics count every batch."""
+    """Write one event for the parent, at any log level: its metrics count every batch."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
 class ProgressReporter:
-    """Says how the query does, and judges its checkpoint when it dies; called in a thread of Spark's."""
+    """Logs the progress of the query, and marks its checkpoint by the cause of a failure.
+
+    A thread of Spark's calls all methods.
+    """
 
     def __init__(
         self,
@@ -67,20 +70,20 @@ class ProgressReporter:
         self._batches = 0
         self.caught_up = threading.Event()
         self.ended = threading.Event()
-        """Which ends all waiting, for `caught_up` too."""
+        """Set when the query has ended; `caught_up` is set with it, to end every wait."""
 
     def on_set_aside(self, former: SetAside) -> None:
-        """Say that the state is built anew, and why."""
+        """Log that the state is rebuilt, and why."""
         self._rebuilt = True
         log.warning(
             "pipeline.checkpoint_set_aside", moved_to=str(former.moved_to), reason=former.reason
         )
 
-    def on_progress(self, news: Progress | Terminated) -> None:
-        """Take in a batch, or the end."""
-        match news:
+    def on_progress(self, progress: Progress | Terminated) -> None:
+        """Report a batch, or the end of the query."""
+        match progress:
             case Progress():
-                self._on_batch(news)
+                self._on_batch(progress)
             case Terminated(error=error):
                 self._on_death(error or "the query was stopped")
                 self.ended.set()
@@ -125,20 +128,20 @@ class ProgressReporter:
         )
 
     def _catch_up(self, batch: Progress, now: float) -> None:
-        self._catching_up, news = self._catching_up.add_batch(
+        self._catching_up, state = self._catching_up.add_batch(
             rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
         )
-        match news:
+        match state:
             case Behind() if now >= self._next_catch_up_at:
                 self._next_catch_up_at = now + CATCH_UP_INTERVAL_SECONDS
                 log.info(
                     "pipeline.catching_up",
-                    percent=math.floor(100 * news.share),
+                    percent=math.floor(100 * state.share),
                     seconds_left=None
-                    if news.seconds_left is None
-                    else math.ceil(news.seconds_left),
-                    behind=news.behind,
-                    rows_per_second=round(news.rows_per_second),
+                    if state.seconds_left is None
+                    else math.ceil(state.seconds_left),
+                    behind=state.behind,
+                    rows_per_second=round(state.rows_per_second),
                 )
             case CaughtUp(seconds=seconds, rows=rows):
                 log.info(
@@ -153,7 +156,12 @@ class ProgressReporter:
 
 
 def batch_event(batch: Progress, *, at: int) -> dict[str, Any]:
-    """A batch as an event for the parent's metrics."""
+    """Return a batch as an event for the parent's metrics.
+
+    Args:
+        batch: the batch.
+        at: the time, in milliseconds since the epoch.
+    """
     return {
         "event": "pipeline.batch",
         "level": "debug",

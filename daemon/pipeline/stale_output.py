@@ -1,9 +1,11 @@
-"""What the pipeline published before its state was built anew, and may not stand by any more.
+"""Records published by an earlier checkpoint that the rebuilt state may no longer confirm.
 
-Lag of a group that went away, or a trigger whose cause ended, while nobody kept state: the new state knows nothing of it, so
-it would stand for ever. What the new state says it has said again once it has read all that there was. About every other
-key the query is asked, through the topic of replays, and ends it if it does not know it (`group_turn`): only the query
-itself can tell in the order of its own output. To ask twice, or about what has come back meanwhile, does no harm.
+A group may have gone, or a trigger may have been cleared, while no state was kept: the rebuilt
+state does not know their records, which would stay for ever. Once the query has caught up, it has
+published again everything that it does confirm. For every other key it is asked, through the
+topic of replays, to publish a tombstone if its state does not know the key
+(`streaming.group.update`): only the query can tell, in the order of its own output. A request
+that is repeated, or is about a key that has come back meanwhile, does no harm.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
 
 
-def written(settings: Settings) -> dict[str, int]:
-    """Where the topics end that the pipeline publishes state to, by "topic/partition".
+def published_ends(settings: Settings) -> dict[str, int]:
+    """Return the end offsets of the topics of the pipeline's state, by "topic/partition".
 
     Raises:
         NotFoundError: one of them does not exist.
@@ -42,49 +44,53 @@ def written(settings: Settings) -> dict[str, int]:
 
 
 def unconfirmed_keys(
-    entries: Iterable[ConsumedRecord], former: Mapping[str, int], topics: Topics, now: int
+    records: Iterable[ConsumedRecord], ends: Mapping[str, int], topics: Topics, now: int
 ) -> list[ReplayRecord]:
-    """What stands in the topics, has not been said again since, and is to be asked about.
+    """Return a request for each key that was not published again since the rebuild.
 
     Args:
-        entries: the topics' records, each partition's in order.
-        former: by "topic/partition", where what former states have said ends.
-        topics: the names of ours.
-        now: when it is asked.
+        records: the records of the topics, each partition's in order.
+        ends: by "topic/partition", the end of what earlier checkpoints published.
+        topics: the names of levelwind's topics.
+        now: the time of the requests, in milliseconds since the epoch.
     """
     newest: dict[tuple[TopicKind, Key], ConsumedRecord] = {}
-    for entry in entries:
-        newest[entry.kind, entry.record.key] = entry
+    for read in records:
+        newest[read.kind, read.record.key] = read
     return [
         ReplayRecord(
             at=now,
             topic=topics.name(kind),
-            partition=entry.partition,
-            offset=entry.offset,
-            timestamp=max(entry.timestamp, 0),
-            until=entry.offset + 1,
+            partition=read.partition,
+            offset=read.offset,
+            timestamp=max(read.timestamp, 0),
+            until=read.offset + 1,
             raw_key=encode_key(key),
             raw_value=None,
         )
-        for (kind, key), entry in newest.items()
-        if not isinstance(entry.record, Tombstone)
-        and entry.offset < former.get(f"{topics.name(kind)}/{entry.partition}", 0)
+        for (kind, key), read in newest.items()
+        if not isinstance(read.record, Tombstone)
+        and read.offset < ends.get(f"{topics.name(kind)}/{read.partition}", 0)
     ]
 
 
-def request_verification(settings: Settings, former: Mapping[str, int]) -> int:
-    """Ask the query about what nobody has said again; how many keys that were.
+def request_verification(settings: Settings, ends: Mapping[str, int]) -> int:
+    """Have the query verify the keys that were not published again; return their number.
+
+    Args:
+        settings: the settings of the daemon.
+        ends: by "topic/partition", the end of what earlier checkpoints published.
 
     Raises:
-        NotFoundError: a topic of ours does not exist.
+        NotFoundError: one of levelwind's topics does not exist.
         ClusterUnavailableError: no answer in time, or not everything was acknowledged.
     """
-    if not any(former.values()):
+    if not any(ends.values()):
         return 0
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
-    entries = (entry for entry in read if isinstance(entry, ConsumedRecord))
-    asked = unconfirmed_keys(entries, former, settings.topics, now_ms())
-    if asked:
-        said = [(replay.key, replay) for replay in asked]
-        write_replays(settings.client(), settings.topics, settings.topic, said)
-    return len(asked)
+    records = (item for item in read if isinstance(item, ConsumedRecord))
+    requests = unconfirmed_keys(records, ends, settings.topics, now_ms())
+    if requests:
+        replays = [(request.key, request) for request in requests]
+        write_replays(settings.client(), settings.topics, settings.topic, replays)
+    return len(requests)

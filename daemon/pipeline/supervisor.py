@@ -1,6 +1,7 @@
-"""Keeps the pipeline's process running: starts it again with back-off, and gives up loudly.
+"""Supervisor of the pipeline's process: restarts it with back-off, and fails after too many deaths.
 
-The process is a child under a guard, so that it never outlives the daemon. Time is monotonic seconds and comes in.
+The process is a child under a guard, so that it never outlives the daemon. The caller passes the
+time, in monotonic seconds.
 """
 
 from __future__ import annotations
@@ -33,38 +34,42 @@ SPARK_NOISE = (
     "Setting default log level",
     "To adjust logging level",
 )
-"""What Spark and its workers print at each start, whatever the log level."""
+"""Beginnings of lines that Spark and its workers print at each start, at any log level."""
 
 STOP_SECONDS = 5.0
-"""Seconds that the pipeline gets to end its batch; its checkpoint makes ending earlier harmless."""
+"""Time that the process has to end its batch; its checkpoint makes an earlier end harmless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """When to start a child that keeps dying: at once, then after 1, 2, 4 … seconds, then no more."""
+    """Restarts of a process that keeps dying: after 1, 2, 4 … seconds, and at last no more."""
 
     allowed: int
+    """Deaths within `window` that are followed by a restart."""
     window: float
+    """Seconds after which a death no longer counts."""
     longest_pause: float = 60.0
+    """The most seconds between a death and the restart."""
     died: tuple[float, ...] = ()
+    """Times of the deaths within the window."""
 
     def after_death(self, now: float) -> Attempts:
-        """Count a death; those older than the window are forgotten."""
+        """Return the attempts after a death; deaths older than the window no longer count."""
         return replace(self, died=(*(at for at in self.died if at > now - self.window), now))
 
     @property
     def exhausted(self) -> bool:
-        """Whether it died more often than allowed."""
+        """Whether the process died more often than allowed."""
         return len(self.died) > self.allowed
 
     @property
     def pause(self) -> float:
-        """Seconds until the next start."""
+        """Seconds from the last death to the next start; 0 before the first."""
         return min(2.0 ** (len(self.died) - 1), self.longest_pause) if self.died else 0.0
 
 
 class PipelineChild:
-    """The pipeline's process; `watch` is called from the daemon's loop."""
+    """The pipeline's process; the daemon's loop calls `watch`."""
 
     def __init__(
         self,
@@ -73,23 +78,30 @@ class PipelineChild:
         attempts: Attempts,
         on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
-        """`hear` is given each event of the child, in a thread of its own."""
+        """Write the order of the process; `watch` starts it.
+
+        Args:
+            settings: the settings of the daemon.
+            jars: the jars of Spark's class path.
+            attempts: how often the process is restarted.
+            on_event: called with each event of the process, in a thread of its own.
+        """
         self._on_event = on_event
         self._file = settings.state_dir / "pipeline-settings.json"
         self._attempts = attempts
         self._child: guard.Guarded | None = None
         self._start_at = float("-inf")
-        # Client settings may hold secrets.
+        # Settings of clients may hold secrets, so nobody else may read the file.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.fchmod(descriptor, 0o600)  # also of a file that was there
+        os.fchmod(descriptor, 0o600)  # also where the file existed before
         with os.fdopen(descriptor, "w") as file:
             file.write(PipelineOrder(settings=settings, jars=jars).model_dump_json())
 
     def watch(self, now: float) -> None:
-        """Start the child when it is due; take note of its death.
+        """Start the process when a start is due, and take note of its death.
 
         Raises:
-            PipelineFailedError: it died more often than the settings allow.
+            PipelineFailedError: the process died more often than the settings allow.
         """
         if self._child is None:
             if now >= self._start_at:
@@ -104,8 +116,9 @@ class PipelineChild:
         if self._attempts.exhausted:
             log.error("pipeline.gave_up", attempts=attempt, window=self._attempts.window)
             raise PipelineFailedError(
-                f"the pipeline died {attempt} times within {self._attempts.window:.0f} s (exit code {code} last); "
-                "its log above says why; settings pipeline.restarts and pipeline.restart_window say when to give up"
+                f"the pipeline died {attempt} times within {self._attempts.window:.0f} s, last with"
+                f" exit code {code}; the log above says why. The settings pipeline.restarts and"
+                " pipeline.restart_window limit the restarts"
             )
         self._start_at = now + self._attempts.pause
         self._on_event({"event": "pipeline.died"})
@@ -123,12 +136,12 @@ class PipelineChild:
         ).start()
 
     def ask_to_stop(self) -> None:
-        """Begin to end it; returns at once."""
+        """Ask the process to end; returns at once."""
         if self._child is not None:
             self._child.ask_to_stop()
 
     def stop(self) -> None:
-        """End it and wait until it is gone."""
+        """End the process and wait until it is gone."""
         if self._child is not None:
             self._child.stop()
             self._child = None
@@ -137,22 +150,28 @@ class PipelineChild:
 def relay(
     lines: Iterable[bytes] | None, on_event: Callable[[Mapping[str, Any]], None] = lambda _: None
 ) -> None:
-    """Say the child's events as ours; what is none is a word of Spark's, or of a runtime that crashes."""
+    """Relay the child's JSON events; any other line is output of Spark or of a crashing runtime.
+
+    Args:
+        lines: the standard output of the child.
+        on_event: called with each event. An exception of it is logged and does not end the relay:
+            a child whose output nobody reads would block.
+    """
     for line in lines or ():
         text = line.decode(errors="replace").strip()
         try:
             event = json.loads(text)
             name, level = str(event.pop("event")), str(event.pop("level"))
             event.pop("time", None)
-            say = getattr(log, level)
+            write = getattr(log, level)
         except (ValueError, TypeError, KeyError, AttributeError):
             if text and not text.startswith(SPARK_NOISE):
                 log.info("library.log", library="spark", text=text)
         else:
-            say(name, **event)
+            write(name, **event)
             try:
                 on_event({"event": name, **event})
-            except Exception as error:  # noqa: BLE001 - a child whose output nobody reads on stands still, for want of a figure
+            except Exception as error:  # noqa: BLE001 - the relay must go on, see above
                 log.info(
                     "library.log", library="metrics", text=f"{name} was not counted: {error!r}"
                 )

@@ -1,7 +1,7 @@
-"""The control's one mailbox: bounded, and no longer than there are things to know.
+"""The mailbox of the control: a bounded queue in which an event replaces an older one of its key.
 
-Every record is a state, so a newer one replaces an older one of the same key that has not been read yet; its place in the
-queue stays. Many writers, one reader.
+Every record is a state, so that only the newest unread record of a key matters. The newer event
+takes the older one's position in the queue. Many threads write, one reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Mailbox(Generic[T]):
-    """Events by key, oldest key first; a writer waits while it is full."""
+    """Events by key, the oldest key first; a writer waits while the mailbox is full."""
 
     def __init__(self, capacity: int = 100_000) -> None:
         self._capacity = capacity
@@ -27,7 +27,10 @@ class Mailbox(Generic[T]):
         self._closed = False
 
     def put(self, key: Hashable, event: T) -> None:
-        """Post an event; one of the same key that is still unread is replaced. Dropped once the mailbox is closed."""
+        """Post an event, which replaces an unread event of the same key.
+
+        Waits while the mailbox is full, unless the key is in it. A closed mailbox drops the event.
+        """
         with self._changed:
             while (
                 key not in self._events and len(self._events) >= self._capacity and not self._closed
@@ -39,11 +42,11 @@ class Mailbox(Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether anything is unread."""
+        """Whether there is an unread event."""
         return bool(self._events)
 
     def take(self, timeout: float) -> list[T]:
-        """Return all that has come, waiting for the first up to `timeout` seconds; empty when none came."""
+        """Take all events out, waiting up to `timeout` seconds for the first; empty if none."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while not self._events and not self._closed:
@@ -56,7 +59,7 @@ class Mailbox(Generic[T]):
             return taken
 
     def close(self) -> None:
-        """Let every waiting writer and reader go; nothing is accepted any more."""
+        """Release all waiting writers and readers; the mailbox accepts no event any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

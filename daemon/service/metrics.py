@@ -1,9 +1,9 @@
-"""Metrics for Prometheus: what the daemon counts of itself, and what its control knows of the groups now.
+"""Metrics for Prometheus: counters of the daemon, and gauges of the groups.
 
-Two kinds. What happens is counted where it happens, by events that the log has too. What is, a group's lag or a standing
-trigger, is read off the control's state when somebody asks: nothing is kept, so a group that goes away takes its series
-along. The state is replaced and never changed, so it is read without a lock, in the server's thread. Names and units
-follow Prometheus' own rules: seconds, bytes, and `_total` for what only grows.
+Counters grow with events that are in the log as well. Gauges, a group's lag or an active trigger,
+are read from the control's state when Prometheus scrapes: nothing is kept, so that the series of a
+group end with the group. The state is replaced and never changed, so that the server's thread reads
+it without a lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for counters.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from daemon.control.controller import ControlState
 
-SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
-WHOLE = "triggerExecution"
-"""Spark's name for a batch as a whole, among those of its phases."""
-DECISIONS = {
+BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+WHOLE_BATCH = "triggerExecution"
+"""Spark's name for a batch as a whole, among the names of its phases."""
+OUTCOMES = {
     "plan.published": "published",
     "plan.confirmed": "confirmed",
     "plan.suppressed": "suppressed",
@@ -46,67 +46,74 @@ DECISIONS = {
 
 
 class Metrics:
-    """The daemon's counters; each method may be called from any thread."""
+    """All metrics of the daemon; every method may be called from any thread."""
 
     def __init__(self, version: str, now: Callable[[], float]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call] # when each counter began nobody asks, and it would double their number
+        # The creation time of a counter interests nobody, and would double the number of series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._state: Callable[[], ControlState | None] | None = None
         ProcessCollector(registry=self.registry)
         self.registry.register(_Groups(self._leading, now))
         Info("levelwind", "The daemon.", registry=self.registry).info({"version": version})
-        self._pipeline_metrics()
-        self._control_metrics()
+        self._add_pipeline_metrics()
+        self._add_control_metrics()
 
     def show(self, state: Callable[[], ControlState | None]) -> None:
-        """Show the groups of a state, once there is one; None: this daemon does not lead yet."""
+        """Export the groups of a state, which is None while the daemon does not lead."""
         self._state = state
 
     def _leading(self) -> ControlState | None:
         return self._state() if self._state else None
 
-    def _pipeline_metrics(self) -> None:
-        self._up = self._gauge("pipeline_up", "Whether the pipeline's query runs.")
-        self._deaths = self._counter(
-            "pipeline_deaths", "Times that the pipeline's process has ended."
-        )
+    def _add_pipeline_metrics(self) -> None:
+        self._up = self._gauge("pipeline_up", "1 while the pipeline's query runs, else 0.")
+        self._deaths = self._counter("pipeline_deaths", "Ends of the pipeline's process.")
         self._set_aside = self._counter(
-            "pipeline_checkpoints_set_aside", "Checkpoints that could not be gone on from."
+            "pipeline_checkpoints_set_aside",
+            "Checkpoints that could not be continued and were moved away.",
         )
-        self._batch = self._histogram("pipeline_batch_seconds", "Duration of the query's batches.")
+        self._batch = self._histogram(
+            "pipeline_batch_seconds", "Duration of a batch of the query, in seconds."
+        )
         self._phase = self._counter(
-            "pipeline_phase_seconds", "Time that batches spent, by Spark's phase.", ("phase",)
+            "pipeline_phase_seconds", "Seconds that batches spent, by Spark's phase.", ("phase",)
         )
-        self._records = self._counter("pipeline_records", "Kafka records read.")
+        self._records = self._counter("pipeline_records", "Kafka records that the query has read.")
         self._behind = self._gauge(
-            "pipeline_behind_records", "Records that the last batch left unread."
+            "pipeline_behind_records", "Kafka records that the last batch left unread."
         )
         self._caught_up = self._gauge(
             "pipeline_caught_up_ratio",
-            "Share of the backlog that is read; 1 when the query keeps pace.",
+            "Share of the backlog that has been read; 1 once the query keeps pace.",
         )
         self._delay = self._histogram(
-            "pipeline_delay_seconds", "Age of a batch's newest record at the batch's end."
+            "pipeline_delay_seconds",
+            "Age of a batch's newest record at the end of the batch, in seconds.",
         )
         self._newest = self._gauge(
             "pipeline_newest_timestamp_seconds",
-            "Time of the newest record read: the query's event time.",
+            "Time of the newest record read, in seconds since the epoch; NaN before the first.",
         )
-        self._newest.set(float("nan"))  # of none yet: it is no time, and old by no rule
-        self._state_rows = self._gauge("pipeline_state_rows", "Keys in the query's state.")
+        self._newest.set(float("nan"))  # no time, so that no alert takes it for an old one
+        self._state_rows = self._gauge("pipeline_state_rows", "Keys in the query's state stores.")
         self._state_bytes = self._gauge(
-            "pipeline_state_bytes", "Memory of the query's state stores."
+            "pipeline_state_bytes", "Memory of the query's state stores, in bytes."
         )
         self._rejected = self._counter(
-            "pipeline_rejected_records", "Records that could not be read, by reason.", ("reason",)
+            "pipeline_rejected_records",
+            "Kafka records that could not be read, by reason.",
+            ("reason",),
         )
         self._skipped = self._counter(
-            "pipeline_skipped_records", "Records that say nothing about lag, by kind.", ("kind",)
+            "pipeline_skipped_records",
+            "Kafka records without information about lag, by kind.",
+            ("kind",),
         )
 
-    def _control_metrics(self) -> None:
+    def _add_control_metrics(self) -> None:
         self._ticks = self._histogram(
-            "observer_tick_seconds", "Duration of the observer's ticks.", ("tick",)
+            "observer_tick_seconds", "Duration of a tick of the observer, in seconds.", ("tick",)
         )
         self._unanswered = self._counter(
             "observer_unanswered_ticks",
@@ -114,21 +121,25 @@ class Metrics:
             ("tick",),
         )
         self._decisions = self._counter(
-            "decisions", "What the control decided.", ("outcome", "cause")
+            "decisions",
+            "Decisions about a plan, by outcome and by cause of the plan.",
+            ("outcome", "cause"),
         )
         self._moves = self._counter(
-            "moved_partitions", "Partitions moved by plans, by cause.", ("cause",)
+            "moved_partitions", "Partitions moved by plans, by cause of the plan.", ("cause",)
         )
         self._handover = self._histogram(
-            "handover_seconds", "From a plan to every partition being where it wants it."
+            "handover_seconds", "Seconds from a plan until every partition is with its new owner."
         )
-        self._evicted = self._counter("evicted_members", "Members evicted.")
+        self._evicted = self._counter(
+            "evicted_members", "Members from which the planner took everything."
+        )
 
     def on_log_event(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Count what the control has decided."""
-        if event in DECISIONS:
+        """Count an event of the control."""
+        if event in OUTCOMES:
             cause = str(fields.get("cause", ""))
-            self._decisions.labels(DECISIONS[event], cause).inc()
+            self._decisions.labels(OUTCOMES[event], cause).inc()
             if event == "plan.published":
                 self._moves.labels(cause).inc(fields["moved"])
         match event:
@@ -150,7 +161,7 @@ class Metrics:
         """Count an event of the pipeline's process."""
         match event["event"]:
             case "pipeline.batch":
-                self._batched(event)
+                self._on_batch(event)
             case "pipeline.started":
                 self._up.set(1)
             case "pipeline.died":
@@ -167,11 +178,11 @@ class Metrics:
             case _:
                 pass
 
-    def _batched(self, batch: Mapping[str, Any]) -> None:
+    def _on_batch(self, batch: Mapping[str, Any]) -> None:
         self._batch.observe(batch["batch_ms"] / 1000)
-        parts = {phase: took for phase, took in batch["durations"].items() if phase != WHOLE}
-        for phase, took in parts.items():
-            self._phase.labels(phase).inc(took / 1000)
+        for phase, milliseconds in batch["durations"].items():
+            if phase != WHOLE_BATCH:
+                self._phase.labels(phase).inc(milliseconds / 1000)
         self._records.inc(batch["rows"])
         if batch["behind"] is not None:
             self._behind.set(batch["behind"])
@@ -192,14 +203,16 @@ class Metrics:
         return Gauge(f"levelwind_{name}", text, registry=self.registry)
 
     def _histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
-        return Histogram(f"levelwind_{name}", text, labels, buckets=SECONDS, registry=self.registry)
+        return Histogram(
+            f"levelwind_{name}", text, labels, buckets=BUCKETS_SECONDS, registry=self.registry
+        )
 
 
-# The groups.
+# Gauges of the groups.
 
 
 class _Groups(Collector):
-    """Reads the control's state when it is asked."""
+    """Reads the control's state at each scrape."""
 
     def __init__(self, state: Callable[[], ControlState | None], now: Callable[[], float]) -> None:
         self._state = state
@@ -207,7 +220,9 @@ class _Groups(Collector):
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
-        leading = GaugeMetricFamily("levelwind_leading", "Whether this daemon is the planner.")
+        leading = GaugeMetricFamily(
+            "levelwind_leading", "1 while this daemon is the planner, else 0."
+        )
         leading.add_metric([], float(state is not None))
         yield leading
         if state is not None:
@@ -215,17 +230,21 @@ class _Groups(Collector):
 
 
 def families(state: ControlState, now: float) -> Iterator[Metric]:
-    """Give the gauges of all groups at a time, seconds since the epoch."""
-    lag = _family("lag_records", "Records behind, over all partitions.")
-    age = _family("lag_age_seconds", "How old the group's oldest sample of lag is.")
+    """Yield the gauges of all groups; `now` is in seconds since the epoch."""
+    lag = _family("lag_records", "Records behind, over all partitions of the group.")
+    age = _family("lag_age_seconds", "Age of the group's oldest sample of lag, in seconds.")
     share = _family(
-        "largest_member_share_ratio", "The most loaded member's share of the group's lag."
+        "largest_member_share_ratio", "Share of the group's lag that the most loaded member has."
     )
-    skew = _family("skew_ratio", "The most loaded member's lag over its capacity, over the mean.")
-    members = _family("members", "Live members of a managed group.")
-    moving = _family("pending_handover", "Whether partitions are still being handed over.")
-    standing = GaugeMetricFamily(
-        "levelwind_trigger_active", "A cause to plan that stands.", labels=("group", "kind")
+    skew = _family(
+        "skew_ratio", "Lag over capacity of the most loaded member, over the mean of all members."
+    )
+    members = _family("members", "Live members of the group.")
+    moving = _family("pending_handover", "1 while partitions are being handed over, else 0.")
+    triggers = GaugeMetricFamily(
+        "levelwind_trigger_active",
+        "1 for each active trigger of a group.",
+        labels=("group", "kind"),
     )
     for group in state.groups.values():
         lags = current_lags(group.lags, state.topics, state.deleted_topics)
@@ -241,8 +260,8 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric([group.name], value)
         for cause in group.triggers:
-            standing.add_metric([group.name, cause.value], 1.0)
-    yield from (lag, age, share, skew, members, moving, standing)
+            triggers.add_metric([group.name, cause.value], 1.0)
+    yield from (lag, age, share, skew, members, moving, triggers)
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:
@@ -254,24 +273,31 @@ def _family(name: str, text: str) -> GaugeMetricFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsServer:
-    """A server that runs."""
+    """A running HTTP server of metrics."""
 
     address: str
+    """Host and port, as in a URL."""
     close: Callable[[], None]
+    """Stops the server, and waits up to five seconds for its thread."""
 
 
 def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
     """Serve a registry over HTTP, in a thread that ends with the process.
 
+    Args:
+        listen: the address, as in `metrics.listen`; port 0 takes any free port.
+        registry: the metrics.
+
     Raises:
-        ConfigurationError: the address is none, or cannot be listened on.
+        ConfigurationError: `listen` is no address, or the server cannot listen there.
     """
     host, port = _address(listen)
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigurationError(
-            f"metrics.listen: cannot listen on {listen}: {error.strerror or error}; take another, or leave it empty"
+            f"metrics.listen: cannot listen on {listen}: {error.strerror or error};"
+            " choose another address, or leave the setting empty"
         ) from error
 
     def close() -> None:

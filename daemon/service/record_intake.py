@@ -1,8 +1,8 @@
 """The fate of every record that the daemon reads: one event for the past, then one for each record.
 
 What the topics held at the start becomes one `Recovered`, so that the control sees it whole; every
-record after that becomes a `RecordReceived`. A record about a group that is in the wrong partition is
-dropped, or ends the daemon.
+record after that becomes a `RecordReceived`. A record about a group that is in the wrong partition
+is dropped, or ends the daemon.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The log: its vocabulary, its configuration and its throttling; it knows nothing of Kafka."""
+"""The log: its vocabulary, configuration and throttling; it knows nothing of Kafka."""

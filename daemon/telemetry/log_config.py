@@ -1,7 +1,7 @@
-"""The process's logging: one JSON object a line, or coloured columns where the output is a terminal.
+"""The process's logging: one JSON object a line, or coloured columns on a terminal.
 
-Every event of levelwind is one of `daemon.telemetry.log_events`; lines of libraries become the event
-`library.log`. Logs go to standard error, so that the output of a command can be piped.
+Every event of levelwind is one of `daemon.telemetry.log_events`; lines of libraries become the
+event `library.log`. Logs go to standard error, so that the output of a command can be piped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The vocabulary of the log: every event of the daemon, with its level, its fields and its meaning.
+"""The vocabulary of the log: every event of the daemon, with its level, fields and meaning.
 
-`docs/log-events.md` shows this table. A test holds the vocabulary, that page and the log calls in the
-code to each other.
+`docs/log-events.md` shows this table. A test holds the vocabulary, that page and the log calls in
+the code to each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loggers whose library is loaded with the first event, so that commands that log nothing start fast.
+"""Loggers that load their library with the first event: commands that log nothing start fast.
 
 `import structlog` takes 0.25 s of CPU, and 0.16 s of that loads rich and pygments, which structlog
 needs for coloured traces alone. Here structlog comes without them.

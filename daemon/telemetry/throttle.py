@@ -1,6 +1,6 @@
-"""Saying things once: what holds for long is said when it begins and when it ends, what repeats is said now and then.
+"""Log throttling: report state transitions once, and limit the rate of repeated events.
 
-All of it is plain state: time comes in with each call, the words are the caller's.
+All classes are plain state: the caller passes the time, in monotonic seconds, and writes the log.
 """
 
 from __future__ import annotations
@@ -17,55 +17,59 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, kw_only=True)
 class Outage:
-    """Something that is away: since when, and when to try it again (twice as late each time, up to a limit)."""
+    """An outage: its beginning, and the next retry, with a pause that doubles up to a limit."""
 
     first_pause: float = 0.5
+    """Seconds from the first failure to the first retry."""
     longest_pause: float = 30.0
+    """The most seconds between two retries."""
     since: float | None = None
+    """When the outage began; None while there is none."""
     _pause: float = 0.0
     _retry_at: float = 0.0
 
     def lost(self, now: float) -> bool:
-        """Note a failure; True for the first of an outage."""
-        begins = self.since is None
-        self._pause = self.first_pause if begins else min(2 * self._pause, self.longest_pause)
+        """Note a failure; return whether it begins an outage."""
+        first = self.since is None
+        self._pause = self.first_pause if first else min(2 * self._pause, self.longest_pause)
         self._retry_at = now + self._pause
-        if begins:
+        if first:
             self.since = now
-        return begins
+        return first
 
     def regained(self, now: float) -> float | None:
-        """Note a success; the outage's length if it ends one."""
+        """Note a success; return the length of the outage that it ends, None if there was none."""
         if self.since is None:
             return None
-        lasted, self.since = now - self.since, None
-        return lasted
+        duration, self.since = now - self.since, None
+        return duration
 
     def pausing(self, now: float) -> bool:
-        """Whether it is too early to try again."""
+        """Whether it is too early for the next retry."""
         return self.since is not None and now < self._retry_at
 
 
 @dataclass(slots=True, kw_only=True)
 class Throttle(Generic[Key]):
-    """Lets one word for each key through in an interval, and counts those that it held back."""
+    """Passes one event of each key an interval, and counts the suppressed ones."""
 
     interval: float
-    _said: dict[Key, float] = field(default_factory=dict)
-    _held: dict[Key, int] = field(default_factory=dict)
+    """Seconds from one event of a key to the next."""
+    _passed_at: dict[Key, float] = field(default_factory=dict)
+    _suppressed: dict[Key, int] = field(default_factory=dict)
 
     def allows(self, key: Key, now: float) -> int | None:
-        """None: hold it back. A number: say it, and that so many were held back since the last."""
-        if (last := self._said.get(key)) is not None and now < last + self.interval:
-            self._held[key] = self._held.get(key, 0) + 1
+        """None to suppress the event; otherwise how many were suppressed since the last one."""
+        if (last := self._passed_at.get(key)) is not None and now < last + self.interval:
+            self._suppressed[key] = self._suppressed.get(key, 0) + 1
             return None
-        self._said[key] = now
-        return self._held.pop(key, 0)
+        self._passed_at[key] = now
+        return self._suppressed.pop(key, 0)
 
 
 def changes(
     before: Mapping[Key, Value], after: Mapping[Key, Value]
 ) -> tuple[dict[Key, Value], frozenset[Key]]:
-    """What is new or different in a table of conditions, and what has ended."""
+    """Return the conditions of a table that are new or different, and the keys that are gone."""
     begun = {key: value for key, value in after.items() if before.get(key) != value}
     return begun, frozenset(before.keys() - after.keys())

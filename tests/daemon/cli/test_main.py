@@ -115,7 +115,7 @@ def test_a_directory_that_cannot_be_made_is_wrong_usage_and_is_named(command, tm
     place = str(tmp_path / "file" / "below")
     result = levelwind(*(word.format(place) for word in command))
     assert result.exit_code == 2
-    assert f"{place} cannot be made" in result.output
+    assert f"cannot create {place}" in result.output
 
 
 def test_an_address_for_metrics_that_is_none_ends_the_start_before_the_cluster_is_asked(tmp_path):
