@@ -31,6 +31,7 @@ from levelwind_testing.pipeline.scripted_log import (
     SECOND,
     assert_alike,
     compacted,
+    deleted_since_sample,
     lag,
     name_of,
     run,
@@ -481,6 +482,8 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901 - one case a kind of e
         draw(st.lists(event, min_size=4, max_size=30)), 1
     ):
         match kind:
+            case "commit" if deleted_since_sample(story, group, topic):
+                pass
             case "commit":
                 story.commits(second, group, topic, {0: size}, topic_id=ids[topic])
             case "forget":

@@ -31,6 +31,7 @@ from levelwind_testing.pipeline.scripted_log import (
     Story,
     assert_alike,
     compacted,
+    deleted_since_sample,
     lag,
     name_of,
     run,
@@ -460,6 +461,8 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
         draw(st.lists(moves, min_size=4, max_size=40)), 1
     ):
         match what:
+            case "commit" if deleted_since_sample(story, group, topic):
+                pass
             case "commit":
                 story.commits(
                     second,
@@ -503,6 +506,23 @@ def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
 ) -> None:
     whole, split = run(story), run(story, batches=cuts)
     assert_alike(whole, split, ("g", "h"))
+
+
+def test_a_group_that_deletes_its_commit_and_commits_again_between_two_samples_never_left() -> None:
+    """So with samples that carry the end offsets of the offsets topic, as an observer publishes them."""
+    story = Story()
+    story.layout(0, "t", [["a"], ["b"], ["c"]])
+    story.member(0, "g", "m0", {"t": (0, 2)}, rack="a")
+    story.commits(1, "g", "t", {0: 0})
+    story.layout(2, "t", [["a"], ["b"], ["a"]])
+    story.sample(3, "t", [400, 0, 0], commits=(1,))
+    story.forget("g", "t", 0, 4 * SECOND)
+    story.commits(5, "g", "t", {0: 0})
+    story.sample(6, "t", [400, 0, 0], commits=(3,))
+    whole, split = run(story), run(story, batches=range(99))
+    assert_alike(whole, split, ("g",))
+    assert [value is None for _, value in triggers(split)] == [False], "the racks trigger stays"
+    assert lag(split)["lag"] == [400, 0, 0]
 
 
 def test_a_racks_trigger_names_the_same_source_when_another_topics_layout_arrives_later() -> None:

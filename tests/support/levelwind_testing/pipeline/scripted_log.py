@@ -13,13 +13,16 @@ from assignors.protocol.records import (
     MemberAssignment,
     PlannedTopic,
     Tombstone,
+    encode_key,
 )
 from levelwind_testing import records
 from levelwind_testing.pipeline.local_pipeline import (
+    OFFSETS,
     TOPICS,
     LocalPipeline,
     Log,
 )
+from levelwind_testing.pipeline.offsets_reference_codec import commit_key
 from streaming.messages.rows import SinkRow
 from streaming.rules.skew import SkewRule
 
@@ -134,6 +137,30 @@ class Story(Log):
             digest="",
         )
         self.ours(TOPICS.assignments, int(at * SECOND), record)
+
+
+def deleted_since_sample(story: Log, group: str, topic: str) -> bool:
+    """Whether a group's last commit to a topic was deleted after the topic's last sample.
+
+    Samples of these stories do not carry the end offsets of the offsets topic. Then commits after a
+    sample count when their batch ends, so that a group which commits again before the next sample
+    has left in between only if a batch ended there: the one thing that depends on the batches.
+    """
+    prefix = commit_key(group, topic, 0)[:-4]
+    committed: set[bytes] = set()
+    sampled = deleted = False
+    for message in story.messages:
+        key = message.key or b""
+        if message.topic == OFFSETS and key.startswith(prefix):
+            if message.value is not None:
+                committed.add(key)
+            elif key in committed:
+                committed.remove(key)
+                deleted = sampled and not committed
+        elif key == encode_key(("offsets", topic)):
+            sampled, deleted = message.value is not None, False
+            committed = committed if sampled else set()
+    return deleted
 
 
 def run(
