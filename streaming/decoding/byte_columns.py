@@ -1,7 +1,7 @@
-"""A binary Arrow array as NumPy columns, and big-endian reads at a place of each row.
+"""A binary Arrow array as NumPy columns, and big-endian reads at one position of each row.
 
-A read beyond the bytes gives some number, never an error: whether a place is a row's own is for the caller to test, in
-columns too. All places are indices into one buffer.
+A read beyond the bytes gives some number, never an error: the caller tests whether a position lies
+in its row, in columns too. All positions are indices into one buffer.
 """
 
 # ruff: noqa: D102 - the names are those of Kafka's types.
@@ -32,9 +32,11 @@ class ByteRows:
     """Rows of bytes; every column is indexed by row."""
 
     data: npt.NDArray[np.uint8]
+    """The buffer that holds the bytes of all rows."""
     start: Int64
+    """The position of each row's first byte."""
     size: Int64
-    """-1 where the row is null."""
+    """The number of bytes of each row; -1: the row is null."""
 
     @property
     def end(self) -> Int64:
@@ -53,7 +55,7 @@ class ByteRows:
         return None if self.size[row] < 0 else self.slice(row, int(self.start[row]))
 
     def slice(self, row: int, start: int) -> bytes:
-        """One row's bytes from a place on."""
+        """One row's bytes from a position on."""
         return self.data[start : int(self.end[row])].tobytes()
 
     def uint8(self, positions: Int64) -> Int64:
@@ -69,12 +71,12 @@ class ByteRows:
         return self._read(">i8", 8, positions)
 
     def _read(self, dtype: str, width: int, positions: Int64) -> Int64:
-        # A view with an item at every byte, so that one gather reads what stands at any place.
+        # A view with an item at every byte, so that one gather reads at any positions.
         at_every_byte = np.ndarray((self.data.size - width + 1,), dtype, self.data, strides=(1,))
         return at_every_byte[np.clip(positions, 0, at_every_byte.size - 1)].astype(np.int64)
 
     def uvarint(self, positions: Int64) -> tuple[Int64, Int64]:
-        """The numbers at some places and how many bytes each takes; -1 and 0 where one is too long."""
+        """The numbers at some positions and the bytes that each takes; -1 and 0: it is too long."""
         value = np.zeros(positions.size, np.int64)
         width = np.zeros(positions.size, np.int64)
         more = np.ones(positions.size, np.bool_)
@@ -88,7 +90,7 @@ class ByteRows:
         return np.where(more, -1, value), np.where(more, 0, width)
 
     def intern(self, start: Int64, size: Int64) -> tuple[tuple[str, ...], Int64]:
-        """The distinct texts among slices, and of each slice the index of its text: -1 if it is not UTF-8."""
+        """The distinct texts among slices, and the index of each slice's text; -1: no UTF-8."""
         found, index = self.intern_bytes(start, size)
         texts = [_text(name) for name in found]
         is_utf8 = np.array([text is not None for text in texts], np.bool_)
@@ -97,11 +99,11 @@ class ByteRows:
         return tuple(text or "" for text in texts), np.where(is_utf8[index], index, -1)
 
     def intern_bytes(self, start: Int64, size: Int64) -> tuple[tuple[bytes, ...], Int64]:
-        """The distinct byte strings among slices, and of each slice the index of its string."""
+        """The distinct byte strings among slices, and for each slice the index of its string."""
         if not start.size:
             return (), np.zeros(0, np.int64)
         ends = np.cumsum(size)
-        # Of each byte gathered: its place here is its slice's start, plus how far into the slice it stands.
+        # The position of each byte to gather: its slice's start plus its distance from that.
         positions = np.repeat(start - (ends - size), size) + np.arange(int(ends[-1]))
         offsets = np.concatenate([[0], ends]).astype(np.int64)
         gathered = pa.LargeBinaryArray.from_buffers(
@@ -127,7 +129,7 @@ def from_arrow(array: Any) -> ByteRows:
     if validity is not None and array.null_count:
         size = np.where(np.asarray(array.is_null()), -1, size)
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    if raw.size < WIDEST:  # so that the widest read has a place
+    if raw.size < WIDEST:  # the widest read must fit the buffer
         raw = np.concatenate([raw, np.zeros(WIDEST - raw.size, np.uint8)])
     return ByteRows(data=raw, start=bounds[:-1], size=size)
 

@@ -1,6 +1,7 @@
-"""Classic group metadata (key version 2), with the ConsumerProtocol bytes that it embeds.
+"""Decoder of classic group metadata (key version 2) with the ConsumerProtocol bytes that it embeds.
 
-Only groups of protocol type `consumer` say who owns what; the members of others (Connect, custom) are left out.
+Only groups of protocol type `consumer` have an assignment of partitions; the members of others
+(Connect, custom) are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FLEXIBLE_VERSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMember:
-    """A member of a classic group, as its coordinator wrote it down."""
+    """A member of a classic group, as its coordinator recorded it."""
 
     member_id: str
     instance_id: str | None
@@ -45,7 +46,12 @@ class Membership:
 
 
 def decode(value: bytes) -> Membership:
-    """The generation in a group metadata value; raises `WireError` or `UnknownVersion`."""
+    """Decode the generation in a group metadata value.
+
+    Raises:
+        WireError: the value is malformed.
+        UnknownVersion: a newer broker wrote it.
+    """
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= NEWEST_VERSION:
@@ -92,8 +98,9 @@ def _member(reader: Reader, version: int, *, consumer: bool) -> ClassicMember:
 
 
 def _rack(subscription: bytes | None) -> str | None:
-    # A member's own words, which no broker has checked: there are clients that write a version and leave its fields out
-    # (kafka-go: v1 without the owned partitions). They cost their group a rack, not the knowledge of who owns what.
+    # No broker has checked what a member writes here: some clients write a version and leave its
+    # fields out (kafka-go: v1 without the owned partitions). That costs their group a rack, not the
+    # knowledge of its assignment.
     with suppress(WireError):
         return ConsumerSubscription.decode(subscription).rack if subscription else None
     return None

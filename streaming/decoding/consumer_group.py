@@ -1,16 +1,21 @@
-"""The records of a KIP-848 consumer group in `__consumer_offsets`; all values are of version 0, flexible.
+"""Decoder of the records of a KIP-848 consumer group in `__consumer_offsets`.
 
     K 0003 | group           V  i32 epoch | tags (0: i64 hash of the metadata)
-    K 0004 | group           V  topics: id, name, i32 partitions, racks by partition      until Kafka 4.1, then tombstones only
-    K 0005 | group | member  V  instance, rack, client, host, topic names, regex, i32 rebalance ms, server assignor
-                                | tags (0: the classic protocol's session ms and protocols, of a member that speaks it)
+    K 0004 | group           V  topics: id, name, i32 partitions, racks by partition
+                                (until Kafka 4.1, then tombstones only)
+    K 0005 | group | member  V  instance, rack, client, host, topic names, regex,
+                                i32 rebalance ms, server assignor
+                                | tags (0: the session ms and protocols of the classic protocol,
+                                  of a member that speaks it)
     K 0006 | group           V  i32 epoch | tags (0: i64 time)
     K 0007 | group | member  V  topics: id, partitions
-    K 0008 | group | member  V  i32 epoch | i32 previous | i8 state | assigned | pending revocation: topics by id
+    K 0008 | group | member  V  i32 epoch | i32 previous | i8 state | assigned
+                                | pending revocation: topics by id
     K 0010 | group | regex   V  topic names | i64 version | i64 time
 
-Strings of keys have an i16 length, those of values are compact. A member owns what is assigned to it and what it has yet
-to give up. Tagged fields that are not known are passed over: brokers add them without a new version.
+All values are of version 0, flexible. Strings of keys have an i16 length, those of values are
+compact. A member owns the partitions that are assigned to it and those that it has yet to give up.
+Unknown tagged fields are skipped: brokers add them without a new version.
 """
 
 from __future__ import annotations
@@ -37,17 +42,17 @@ NEWEST_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecordKey:
-    """Whose record it is."""
+    """The key of a record of a group."""
 
     version: int
     group: str
     name: str | None
-    """The member, of records that are a member's; the regular expression of its record."""
+    """The member id in a member's record, the expression in a regular expression's; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpoch:
-    """The group's epoch: it grows with every change of members or topics."""
+    """The group's epoch, which grows with every change of members or topics."""
 
     epoch: int
 
@@ -57,12 +62,12 @@ class GroupPartitions:
     """The topics that the group reads, as the coordinator saw them."""
 
     topics: Mapping[str, tuple[str, int]]
-    """By topic id, the name and the number of partitions."""
+    """By topic id, the topic's name and number of partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
-    """A member, as it introduced itself."""
+    """A member's own description of itself."""
 
     instance_id: str | None
     rack: str | None
@@ -70,9 +75,9 @@ class MemberMetadata:
     topics: tuple[str, ...]
     regex: str | None
     assignor: str | None
-    """The one that it wants on the broker."""
+    """The server-side assignor that the member asks for."""
     protocols: tuple[str, ...] | None
-    """The classic protocols of a member that speaks the classic protocol; None: it speaks the new one."""
+    """The protocols of a member that speaks the classic protocol; None: it speaks the new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +89,25 @@ class TargetEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignment:
-    """What a member is to own in the end."""
+    """The partitions that a member is to own in the end."""
 
     partitions: ById
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
-    """What a member owns now."""
+    """The partitions that a member owns now."""
 
     epoch: int
     state: int
-    """0 stable, 1 yet to give up, 2 waiting for others to give up."""
+    """0: stable; 1: has partitions to give up; 2: waits for others to give partitions up."""
     assigned: ById
     revoking: ById
-    """What it owns until it has given it up."""
+    """The partitions that the member owns until it has given them up."""
 
     @property
     def owned(self) -> ById:
-        """All that is nobody else's."""
+        """All partitions that no other member may own."""
         topics = {**self.assigned, **self.revoking}
         return {
             name: tuple(sorted({*self.assigned.get(name, ()), *self.revoking.get(name, ())}))
@@ -112,7 +117,7 @@ class CurrentAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRegex:
-    """The topics that a regular expression stands for."""
+    """The topics that a regular expression matches."""
 
     topics: tuple[str, ...]
 
@@ -129,7 +134,11 @@ Value: TypeAlias = (
 
 
 def decode_key(key: bytes) -> GroupRecordKey:
-    """The key of a version in `KEYS`; raises `WireError`."""
+    """Decode a key of a version in `KEYS`.
+
+    Raises:
+        WireError: the key is malformed.
+    """
     reader = Reader(key)
     version = reader.int16()
     group = reader.string()
@@ -139,7 +148,12 @@ def decode_key(key: bytes) -> GroupRecordKey:
 
 
 def decode_value(version: int, value: bytes) -> Value:
-    """The value under a key of that version; raises `WireError` or `UnknownVersion`."""
+    """Decode the value under a key of a version.
+
+    Raises:
+        WireError: the value is malformed.
+        UnknownVersion: a newer broker wrote it.
+    """
     reader = Reader(value)
     if (found := reader.int16()) != NEWEST_VERSION:
         raise UnknownVersion(f"version {found} of a value under key version {version}")

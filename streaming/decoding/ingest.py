@@ -1,8 +1,10 @@
-"""Kafka records in, rows for the operators out: what is read, packed, skipped or rejected of one Arrow batch.
+"""Kafka records of one Arrow batch to rows for the operators: packed, counted or rejected.
 
-Of commits only the latest a (group, topic, partition) and bucket of event time goes on, in one row a topic: so the state
-operator's work depends on how much there is to know, not on how often it was said. Buckets keep commits and samples of
-one batch in their order in time; a moment may be judged with a commit up to a bucket older than the newest before it.
+Of the commits of a (group, topic, partition) in one bucket of event time only the last is passed
+on, all commits of a topic in one row. So the work of the state operator depends on how much there
+is to know, not on how often groups commit. Buckets keep the commits and samples of a batch in their
+order in time; a sample may be evaluated with a commit up to a bucket older than the newest before
+it.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ if TYPE_CHECKING:
 
 
 BUCKET_MS = 250
-"""Milliseconds."""
+"""The length of a bucket of event time."""
 MALFORMED_RECORD = "malformed levelwind record"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
 REPLAYABLE_KINDS: tuple[TopicKind, ...] = ("metadata", "assignments")
 PUBLISHED_KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
 COUNTED_KINDS = ("broker", "planner")
 NAMELESS_GROUP = "group without a name"
-"""Brokers take commits of such a group, but nobody can ask for its lag, and no record of ours can name it."""
+"""Brokers accept commits of a group without a name, but no levelwind record can name the group."""
 SKIPPED = (*offsets_topic.SKIPPED.values(), *COUNTED_KINDS, NAMELESS_GROUP)
 
 
@@ -72,7 +74,7 @@ class PackedRows:
     def add(
         self, state_key: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0
     ) -> None:
-        """One row more."""
+        """Append a row."""
         self.state_key.append(state_key)
         self.kind.append(kind)
         self.payload.append(payload)
@@ -80,7 +82,7 @@ class PackedRows:
         self.n.append(n)
 
     def extend(self, other: PackedRows) -> None:
-        """Another's rows, too."""
+        """Append the rows of another."""
         self.state_key += other.state_key
         self.kind += other.kind
         self.payload += other.payload
@@ -101,7 +103,7 @@ class RecordColumns:
 
     @classmethod
     def of(cls, raw: Raw) -> RecordColumns:
-        """One record alone."""
+        """The columns of one record."""
         return cls(
             topic=pa.array([raw.topic], pa.string()),
             partition=np.array([raw.partition], np.int64),
@@ -138,7 +140,7 @@ class RecordColumns:
 
 
 def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns:
-    """A batch's columns; `names` says how each field of `RecordColumns` is called there."""
+    """The columns of a batch; `names` holds the batch's column name of each field."""
     ints = {
         name: np.asarray(batch.column(names[name]), dtype=np.int64)
         for name in ("partition", "offset", "timestamp")
@@ -164,7 +166,7 @@ def pack_batch(records: RecordColumns, topics: Topics) -> PackedRows:
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:
-    """Why this version cannot read a record; None: it can."""
+    """Why this version cannot decode a record; None: it can."""
     packed = PackedRows()
     _pack_replay(packed, raw, topics)
     rejected = [
@@ -180,7 +182,7 @@ def _kinds_and_payloads(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
 
 
 def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
-    """The rows of a record that is replayed; what nothing is made of has had its due."""
+    """Pack a replayed record; one of which no row results is done at once."""
     alone = PackedRows()
     if raw.topic == offsets_topic.TOPIC:
         _pack_offsets(alone, RecordColumns.of(raw), raw.until)
@@ -197,7 +199,7 @@ def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
 
 
 def _pack_key_to_verify(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
-    """What we have published ourselves, and may not stand by any more: its key is all that counts."""
+    """Pack the key of a record of an earlier checkpoint, which its group is to verify."""
     key = decode(kind, raw.key, None)
     if raw.key is None or isinstance(key, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail="the key is none that levelwind publishes")
@@ -256,7 +258,10 @@ def _pack_commits(
 
 
 def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
-    """Which commits are the last of their key and bucket, ordered by topic, key, bucket; the input is in log order."""
+    """The commits that are the last of their key and bucket, ordered by topic, key and bucket.
+
+    The input is in log order.
+    """
     order = np.lexsort((bucket, key, topic))  # stable: log order within
     last = np.ones(order.size, np.bool_)
     same_key = key[order][1:] == key[order][:-1]
@@ -292,7 +297,11 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
 
 
 def _state_key(record: Record | Tombstone) -> str | None:
-    """Whose record it is, a word of `ONLY_COUNTED` if nothing is made of it, None if it has no place here."""
+    """The state key of a record.
+
+    A word of `COUNTED_KINDS` if the record is only counted; None if the pipeline does not read such
+    records.
+    """
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
             return f"{TOPIC_KEY_PREFIX}{name}"

@@ -1,11 +1,13 @@
-"""The values of offset commits, decoded in columns.
+"""Decoder of the values of offset commits, in columns.
 
 V 0000, 0002 | i64 offset | i16-len metadata | i64 commit time
 V 0001       | … and | i64 expiry
 V 0003       | i64 offset | i32 leader epoch | i16-len metadata | i64 commit time
-V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time | tags (0: topic id)
+V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 commit time
+             | tags (0: topic id)
 
-Brokers take any offset, and clients read a negative one as none: so it takes the commit before it back, as a null does.
+Brokers accept any offset, and clients read a negative one as none: so a negative offset takes the
+commit before it back, as a null value does.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from assignors.protocol.kafka.types import Reader
 from assignors.protocol.partition_ranges import WireError
+from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from streaming.decoding.byte_columns import ByteRows
@@ -29,28 +32,28 @@ if TYPE_CHECKING:
 NEWEST_VERSION = 4
 FLEXIBLE_VERSION = 4
 TOMBSTONE = -1
-"""The offset of a commit that is gone, or was taken back."""
+"""The offset of a commit that was deleted or taken back."""
 MAX_TIME = 2**52
-"""Later commit times (year 144,000) are garbage."""
+"""Milliseconds since the epoch: later commit times (year 144,000) are garbage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitValues:
-    """Every column is indexed by commit."""
+    """Values of offset commits; every column is indexed by commit."""
 
     offset: Int64
     at: Int64
-    """The commit's own time; -1 for a tombstone, which has none."""
+    """The time in the commit, in milliseconds since the epoch; `UNKNOWN`: a tombstone has none."""
     topic_id: Int64
-    """An index of `topic_ids`; -1 where the commit carries none."""
+    """An index of `topic_ids`; `UNKNOWN`: the commit carries no topic id."""
     topic_ids: tuple[bytes, ...]
     malformed: Mask
     unknown: Mask
-    """Of a newer version."""
+    """Whether the value is of a version newer than `NEWEST_VERSION`."""
 
 
 def decode_values(values: ByteRows) -> CommitValues:
-    """All of them; a null is a tombstone."""
+    """Decode the values of all rows; a null is a tombstone."""
     tombstone = values.is_null
     version = np.where(values.size >= 2, values.int16(values.start), -1)
     flexible = version >= FLEXIBLE_VERSION
@@ -71,7 +74,7 @@ def decode_values(values: ByteRows) -> CommitValues:
     unknown = ~known & (values.size >= 2)
     return CommitValues(
         offset=np.where(tombstone, TOMBSTONE, np.maximum(offset, TOMBSTONE)),
-        at=np.where(tombstone, -1, at),
+        at=np.where(tombstone, UNKNOWN, at),
         topic_id=ids.index,
         topic_ids=ids.names,
         malformed=~good & ~unknown,
@@ -80,7 +83,7 @@ def decode_values(values: ByteRows) -> CommitValues:
 
 
 class _TopicIds:
-    """The tagged fields at the end of values of version 4: none, or the topic id (tag 0), or unheard-of ones."""
+    """The tagged fields that end a value of version 4: the topic id (tag 0), or unknown ones."""
 
     __slots__ = ("fits", "index", "names")
 
@@ -91,11 +94,10 @@ class _TopicIds:
         one &= (values.uint8(start + 1) == 0) & (values.uint8(start + 2) == 16)
         found, index = values.intern_bytes(np.where(one, start + 3, 0), np.where(one, 16, 0))
         self.fits = none | one
-        self.index = np.where(one, index, -1)
+        self.index = np.where(one, index, UNKNOWN)
         names = list(found)
-        for row in np.flatnonzero(
-            tagged & ~self.fits
-        ).tolist():  # a newer broker's: rare, so one by one
+        # Tags of a newer broker are rare, so they are read one by one.
+        for row in np.flatnonzero(tagged & ~self.fits).tolist():
             try:
                 topic_id = _topic_id(values.slice(row, int(start[row])))
             except WireError:

@@ -1,15 +1,16 @@
-"""The records of `__consumer_offsets`, decoded in columns: never a Python loop over commits.
+"""Decoder of the records of `__consumer_offsets`, in columns: never a Python loop over commits.
 
-What a group's coordinator says of the group itself is rare, a few records a rebalance, and read one by one.
+Records about a group itself are rare, a few for each rebalance, and decoded one by one.
 
-    K 0000, 0001 | i16-len group | i16-len topic | i32 partition            an offset commit
+    K 0000, 0001 | i16-len group | i16-len topic | i32 partition             an offset commit
     V            its value: see `offset_commits`
-    K 0002       | i16-len group                                            classic group metadata: see `classic_group`
+    K 0002       | i16-len group             classic group metadata: see `classic_group`
     K 0003 … 0008, 0010   KIP-848 consumer groups: see `consumer_group`
     K 0009 … 0018         share and streams groups: skipped by kind
 
-Keys repeat, so each distinct one is read once (Arrow's dictionary). Whatever does not fit its version becomes a
-rejection with its reason; nothing in a record's bytes can raise here, or make this allocate more than it was given.
+Keys repeat, so each distinct key is decoded once (Arrow's dictionary). A record that does not fit
+its version becomes a rejection with its reason. Nothing in a record's bytes can raise an error
+here, or make the decoder allocate more than it was given.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 TOPIC = "__consumer_offsets"
 MAX_PARTITION = 1_000_000
-"""A partition number beyond is garbage: it must not size our arrays."""
+"""A larger partition number is garbage: it must not size an array."""
 
 NO_KEY = "no key"
 MALFORMED_KEY = "malformed key"
@@ -56,8 +57,7 @@ REASONS = (
 
 GROUP_METADATA = 2
 KEPT = (GROUP_METADATA, consumer_group.EPOCH, consumer_group.MEMBER, consumer_group.CURRENT)
-"""Key versions of what says who is in a group and who owns what."""
-# By key version, the kinds that nothing is made of: those of KIP-848 groups are read, and refused if they are malformed.
+"""Key versions of the records that name a group's members and what they own."""
 SKIPPED = {
     4: "consumer group partitions",
     6: "consumer group target epoch",
@@ -79,27 +79,29 @@ SKIPPED = {
     23: "streams group topology",
     24: "streams group topic ids",
 }
+"""By key version, the kinds of records that are only counted. Those of KIP-848 groups are decoded,
+too, and rejected if they are malformed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedCommits:
-    """Offset commits and their tombstones; the columns are indexed by commit, in the order of the input."""
+    """Offset commits and tombstones; the columns are indexed by commit, in input order."""
 
     row: Int64
-    """Its place in the input."""
+    """The index of the commit's record in the input."""
     key: Int64
-    """The same number for the same key, within the batch."""
+    """A number of the commit's key: equal numbers, equal keys, within the batch."""
     group: Int64
     """An index of `groups`."""
     topic: Int64
     """An index of `topics`."""
     partition: Int64
     offset: Int64
-    """`offset_commits.TOMBSTONE`: gone."""
+    """The committed offset; `offset_commits.TOMBSTONE`: the commit was deleted or taken back."""
     at: Int64
-    """The commit's own time; -1 for a tombstone, which has none."""
+    """The time in the commit, in milliseconds since the epoch; `UNKNOWN`: a tombstone has none."""
     topic_id: Int64
-    """An index of `topic_ids`; -1 where the commit carries none."""
+    """An index of `topic_ids`; `UNKNOWN`: the commit carries no topic id."""
     groups: tuple[str, ...]
     topics: tuple[str, ...]
     topic_ids: tuple[bytes, ...]
@@ -107,15 +109,16 @@ class DecodedCommits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedBatch:
-    """What a batch of the offsets topic holds."""
+    """The records of the offsets topic in one batch."""
 
     commits: DecodedCommits
     memberships: dict[int, str]
-    """By row, the group that it says something of: `classic_group.decode` or `consumer_group.decode_value` can read its value."""
+    """By row of a record about a group's members, the group: `classic_group.decode` or
+    `consumer_group.decode_value` can decode the value."""
     skipped: dict[str, int]
-    """By kind, how many records nothing is made of."""
+    """By kind, the number of records that are only counted."""
     rejected: dict[int, str]
-    """By row, why it could not be read."""
+    """By row, why the record could not be decoded."""
 
 
 @dataclass(slots=True)
@@ -127,9 +130,9 @@ class _Keys:
     topic: Int64
     partition: Int64
     consumer: dict[int, str]
-    """By key of a KIP-848 group, the group."""
+    """By key of a record of a KIP-848 group, the group."""
     reason: dict[int, str]
-    """By key, why it is not one."""
+    """By malformed key, why it was rejected."""
     groups: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
 
@@ -142,7 +145,7 @@ class _Collected:
 
 
 def decode(keys: pa.Array, values: pa.Array) -> DecodedBatch:
-    """The records whose keys and values stand side by side in two binary Arrow arrays."""
+    """Decode records whose keys and values are two binary Arrow arrays of equal length."""
     distinct = keys.dictionary_encode()
     of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
     known = _read_keys(from_arrow(distinct.dictionary))

@@ -1,1 +1,1 @@
-"""The rows that pass between the operators and their bytes; it knows no rule and no Spark."""
+"""Rows that pass between the operators, and their bytes; the package knows no rule and no Spark."""

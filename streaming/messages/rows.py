@@ -1,6 +1,7 @@
-"""What passes between the operators: each row is a route, a kind and a packed payload.
+"""Rows that pass between the operators: each is a state key, a kind and a packed payload.
 
-The route is what state is kept by: `t/` and a topic, `g/` and a group, `x/` and a partition for what only passes through.
+An operator keeps its state by state key: `t/` and a topic's name, or `g/` and a group's. Rows that
+need no state have `x/` and a partition number; they only pass through.
 """
 
 from __future__ import annotations
@@ -28,24 +29,26 @@ GROUP_KEY_PREFIX = "g/"
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
 NO_REPLAY = -1
-"""The `until` of a record that is no replay: it was read where it stands in its log. A replay is a record that could not be
-decoded at its turn and is read again later. It must not undo anything newer, so it says how far its log was searched for a
-newer record of its key (`until`); what came from there on, the state that applies the replay must know."""
+"""The `until` of a record that is no replay, but was read at its own position in its log.
+
+A replay is a record that could not be decoded there and is read again later. It must not undo
+anything newer. So it carries the offset up to which its log was searched for a newer record of its
+key, `until`; what came from there on must be known to the state that applies the replay."""
 
 
 class Kind(IntEnum):
-    """What a row's payload is."""
+    """The content of a row's payload."""
 
     COMMITS = 1
-    """`TopicCommits` of a topic."""
+    """`TopicCommits`: offset commits of a topic."""
     RECORD = 2
-    """`Raw`: a good record of a topic of ours."""
+    """`Raw`: a valid record of one of levelwind's topics."""
     MEMBERSHIP = 3
-    """`Raw`: good metadata of a classic group."""
+    """`Raw`: valid group metadata that a group coordinator wrote."""
     REJECTED = 4
-    """`Raw`: a record that could not be read."""
+    """`Raw`: a record that could not be decoded."""
     SKIPPED = 5
-    """No payload: only counted."""
+    """No payload: a record that is only counted."""
     LAG_SAMPLE = 6
     """`LagSample`: a group's lag in a topic at one sample."""
     LAG = 7
@@ -53,15 +56,16 @@ class Kind(IntEnum):
     RACKS = 8
     """`RacksRow`: the replica racks of a topic that a group reads."""
     DETACHED = 9
-    """`Detached`: a group no longer reads a topic, or the topic is gone."""
+    """`Detached`: a group no longer reads a topic, or the topic was deleted."""
     PLAN_COVERS = 10
-    """`PlanCovers`: a plan says that a group reads a topic, whether or not it has committed there."""
+    """`PlanCovers`: a group's plan covers a topic, whether or not the group has committed there."""
     REPLAYED_COMMIT = 11
-    """`TopicCommits`: one, that could not be read when its turn was; it counts unless there is something newer."""
+    """`TopicCommits`: one replayed commit; it is applied unless a newer commit is known."""
     REPLAY_DONE = 12
-    """`Raw`: a replayed record that needs its dead letter no more."""
+    """`Raw`: a replayed record whose dead letter can be removed."""
     VERIFY_KEY = 13
-    """A key of what was published before the state was built anew: it ends unless the group's state says it, too."""
+    """The key of a record that an earlier checkpoint published; the record is tombstoned unless the
+    rebuilt state still publishes it."""
 
 
 class Row(NamedTuple):
@@ -73,7 +77,7 @@ class Row(NamedTuple):
 
 
 class SinkRow(NamedTuple):
-    """A record to be written to Kafka."""
+    """A record to write to Kafka."""
 
     topic: str
     key: bytes
@@ -83,17 +87,19 @@ class SinkRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """A Kafka record as it was read, with its place."""
+    """A Kafka record as it was read, with its position."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int
+    """The record's timestamp, in milliseconds since the epoch."""
     key: bytes | None
     value: bytes | None
     reason: str = ""
+    """Why the record was rejected; empty: it was not."""
     until: int = NO_REPLAY
-    """Of a replay: the offset up to which its log was searched; below it the log has no newer record of the key."""
+    """Of a replay: the offset below which its log has no newer record of the key (`NO_REPLAY`)."""
 
     @property
     def replayed(self) -> bool:
@@ -117,7 +123,7 @@ class Raw:
 
     @classmethod
     def unpack(cls, payload: bytes) -> Raw:
-        """From the payload."""
+        """The row of a payload."""
         meta, arrays = unpack(payload)
         parts: dict[str, Any] = {
             name: arrays[name].tobytes() if name in arrays else None for name in ("key", "value")
@@ -132,19 +138,21 @@ class TopicCommits:
     groups: tuple[str, ...]
     topic_ids: tuple[str, ...]
     group: Int64
-    """An index of `groups`."""
+    """The group of each commit, an index of `groups`."""
     partition: Int64
     offset: Int64
-    """-1: a tombstone."""
+    """The committed offset; -1: the commit is a tombstone."""
     at: Int64
+    """The time of the commit, in milliseconds since the epoch."""
     topic_id: Int64
-    """An index of `topic_ids`; -1: the commit does not say."""
+    """An index of `topic_ids`; -1: the commit carries no topic id."""
     source: Int64
-    """The partition of the offsets topic, and"""
+    """The partition of the offsets topic that holds the commit's record."""
     position: Int64
-    """the offset there."""
+    """The offset of that record."""
     until: int = NO_REPLAY
-    """Of a replay, which is of one commit: the offset up to which its log was searched, as in `Raw`."""
+    """Of a replay, which is of one commit: the offset below which its log has no newer record of
+    the key; see `NO_REPLAY`."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -155,7 +163,7 @@ class TopicCommits:
 
     @classmethod
     def unpack(cls, payload: bytes) -> TopicCommits:
-        """From the payload."""
+        """The row of a payload."""
         meta, arrays = unpack(payload)
         columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}
         groups, topic_ids = tuple(meta["groups"]), tuple(meta["topic_ids"])
@@ -168,17 +176,19 @@ _WIDE = ("offset", "at", "position")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagSample:
-    """A group's lag in a topic at the time of a sample."""
+    """A group's lag in a topic at one sample."""
 
     topic: str
     at: int
+    """The time of the sample, in milliseconds since the epoch."""
     lag: Int64
-    """By partition."""
+    """The lag in records, by partition."""
     seconds: float
-    """For how long the next record of the partition has been there in which that is longest; 0: there is no lag."""
+    """The age of the oldest record that the group has not read, in seconds; 0: there is no lag."""
     committed_at: int
-    """The time of the group's newest commit in the topic; -1: it has none, and reads it by plan."""
+    """The time of the group's newest commit in the topic; -1: the group reads it by plan alone."""
     source: Mapping[str, int]
+    """By "topic/partition" of the input, the offset up to which it was read."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -189,7 +199,7 @@ class LagSample:
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagSample:
-        """From the payload."""
+        """The row of a payload."""
         meta, arrays = unpack(payload)
         return cls(**meta, lag=arrays["lag"])
 
@@ -202,21 +212,21 @@ class LagRow:
     at: int
     partitions: int
     committed: bool
-    """Whether the group has a commit in the topic, and"""
+    """Whether the group has a commit in the topic."""
     committed_at: int
-    """the time of the newest; -1: none."""
+    """The time of the group's newest commit in the topic; -1: there is none."""
     fields: tuple[str, ...]
-    """Of the lag record's, those that the topic knows, each as JSON: `"name":value`."""
+    """The fields of the lag record that the topic knows, each as JSON: `"name":value`."""
 
     def pack(self) -> bytes:
-        """The payload: a line of JSON, and a line for each field."""
+        """The payload: one line of JSON, then a line for each of `fields`."""
         return "\n".join(
             [json.dumps([getattr(self, name) for name in _LAG]), *self.fields]
         ).encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRow:
-        """From the payload."""
+        """The row of a payload."""
         meta, *fields = payload.decode().split("\n")
         return cls(**dict(zip(_LAG, json.loads(meta), strict=True)), fields=tuple(fields))
 
@@ -226,17 +236,20 @@ _LAG = ("topic", "at", "partitions", "committed", "committed_at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RacksRow:
-    """The replica racks of a topic that a group reads, since `at`."""
+    """The replica racks of a topic that a group reads."""
 
     topic: str
     id: str
+    """The topic id."""
     at: int
+    """The time since which the racks have been these."""
     notified_at: int
-    """When the group was to know: at a change, or when it came to read the topic."""
+    """The time from which the group takes the racks into account: that of the change, or when the
+    group came to read the topic."""
     racks: tuple[tuple[str, ...], ...]
     source: Mapping[str, int]
     committed: bool
-    """Whether the group has a commit in the topic; without one it reads it by plan."""
+    """Whether the group has a commit in the topic; otherwise it reads the topic by plan alone."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -247,7 +260,7 @@ class RacksRow:
 
     @classmethod
     def unpack(cls, payload: bytes) -> RacksRow:
-        """From the payload."""
+        """The row of a payload."""
         meta, _ = unpack(payload)
         meta["racks"] = tuple(map(tuple, meta["racks"]))
         return cls(**meta)
@@ -255,7 +268,7 @@ class RacksRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCovers:
-    """A group's plan covers a topic, since `at`."""
+    """The statement that a group's plan covers a topic since a time."""
 
     group: str
     at: int
@@ -266,13 +279,13 @@ class PlanCovers:
 
     @classmethod
     def unpack(cls, payload: bytes) -> PlanCovers:
-        """From the payload."""
+        """The row of a payload."""
         return cls(**unpack(payload)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detached:
-    """A topic that a group no longer has to do with."""
+    """The statement that a group no longer reads a topic since a time."""
 
     topic: str
     at: int
@@ -283,5 +296,5 @@ class Detached:
 
     @classmethod
     def unpack(cls, payload: bytes) -> Detached:
-        """From the payload."""
+        """The row of a payload."""
         return cls(**unpack(payload)[0])

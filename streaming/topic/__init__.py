@@ -1,1 +1,4 @@
-"""The state of one topic and how a batch changes it; pure, it knows neither Spark nor a group's state."""
+"""The state of one topic and its change by a batch.
+
+The package is pure; it knows neither Spark nor the state of a group.
+"""

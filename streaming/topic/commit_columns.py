@@ -1,7 +1,7 @@
 """Offset commits of one topic, as columns: those that no sample has counted yet, in log order.
 
-Groups and topic ids are numbers in the columns: indexes of the tuples `groups` and `topic_ids`, which all tables of a
-topic share.
+Groups and topic ids are numbers in the columns: indexes of the tuples `groups` and `topic_ids`,
+which all tables of a topic share.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CommitColumns:
         return replace(self, **{name: getattr(self, name)[rows] for name in self.ALL})
 
     def of_topic(self, topic_id: str) -> Mask:
-        """Which entries belong, or may belong, to a topic: a commit without a topic id may belong to any."""
+        """Which entries may belong to a topic: those with its id, and those without any."""
         fits = np.array([name == topic_id for name in self.topic_ids] + [True])  # the last: UNKNOWN
         return fits[self.topic_id]
 
@@ -92,11 +92,11 @@ class CommitColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncountedCommits(CommitColumns):
-    """Commits in log order: one source partition after another, each in the order of its offsets."""
+    """Commits in log order: by source partition, then by offset there."""
 
     @property
     def effective_at(self) -> Int64:
-        """The time from which each commit counts for a sample that does not say how far commits had come.
+        """The time from which each commit counts for a sample that carries no cut.
 
         It is the commit's own time, but never before that of a commit which precedes it in its log.
         """
@@ -125,7 +125,7 @@ class UncountedCommits(CommitColumns):
         return cls(groups=groups, topic_ids=topic_ids, **ordered)
 
     def followed_by(self, later: UncountedCommits) -> UncountedCommits:
-        """These commits and some others; `later` numbers the same names alike, and may have more."""
+        """These commits and some others, whose names begin with the names of these."""
         if not self.code.size:
             return later
         if not later.code.size:

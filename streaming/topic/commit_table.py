@@ -38,7 +38,8 @@ class CommitTable(CommitColumns):
 
     ALL: ClassVar[tuple[str, ...]] = (*COLUMNS, *BASELINES)
     old_baseline: Int64
-    """The committed offset at the first of the topic's two baselines; `UNKNOWN`: there was no commit then."""
+    """The committed offset at the first of the topic's two baselines; `UNKNOWN`: there was no
+    commit then."""
     new_baseline: Int64
     """The committed offset at the second baseline; `UNKNOWN`: there was no commit then."""
 
@@ -64,7 +65,7 @@ class CommitTable(CommitColumns):
         return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
 
     def with_new_baseline(self) -> CommitTable:
-        """This table with the present offsets as the new baseline; the new one becomes the old one."""
+        """This table with its offsets as the new baseline; the former one is the old baseline."""
         return replace(self, old_baseline=self.new_baseline, new_baseline=self.offset)
 
     def with_groups(self, groups: Iterable[str]) -> CommitTable:
@@ -100,7 +101,8 @@ class CommitTable(CommitColumns):
     def merged(self, news: UncountedCommits) -> CommitTable:
         """This table with newer commits in place of older ones; `news` has this table's numbers.
 
-        A tombstone takes its entry away. A baseline is what was committed at its time, whatever has come since.
+        A tombstone takes its entry away. A baseline is what was committed at its time, whatever has
+        come since.
         """
         if not news.code.size:
             return self
@@ -144,7 +146,10 @@ def used(columns: Iterable[Int64], size: int) -> Int64:
 def _with_rows(
     columns: Mapping[str, Int64], before: Int64, rows: UncountedCommits
 ) -> dict[str, Int64]:
-    """Columns with some commits inserted before the given indexes, ascending; their baselines are `UNKNOWN`."""
+    """Columns with some commits inserted before the given indexes, ascending.
+
+    The commits have no baselines.
+    """
     inserted = before + np.arange(before.size)
     size = columns["code"].size + before.size
     kept = np.ones(size, np.bool_)

@@ -1,15 +1,17 @@
-"""A topic's ends in the past: when a record arrived, and how many arrive.
+"""End offsets of a topic at past samples: they say when a record arrived.
 
-Each sample adds a point, the ends of all partitions at one time. Of more than `POINTS` that one goes whose neighbours lie
-nearest to each other for its age, so that the points stand the closer the younger they are. Between two points records
-are taken to have arrived evenly: what is said of a record's arrival is wrong by no more than their distance, at most
-`FAR` of its age (measured over a week of samples, one a second). Points older than `HORIZON` go.
+Each sample adds a point: the end offsets of all partitions at one time. Beyond `POINTS` points, the
+one is dropped whose removal loses least resolution relative to its age, so that young points lie
+close together. Between two points records are taken to have arrived evenly: the arrival time of a
+record is wrong by no more than the distance of its two points, at most `MAX_GAP_SHARE` of its age
+(measured over a week of samples, one a second). Points older than `HORIZON_MS` are dropped.
 
-In a partition the ends never fall: a log that was cut off has lost what it had beyond its new end, so that nothing of it
-counts as arrived before. A clock that was set back takes the points with it that lie in its future.
+End offsets of a partition never fall: a log that was truncated lost the records beyond its new end,
+so none of them counts as arrived before. When a clock is set back, the points in its future go.
 
-Cost: `POINTS` * 8 bytes a partition in memory. Packed, each point but the first is 4 bytes, the step from the one before:
-132 bytes a partition (twice that where a partition gained 2**31 records between two points).
+Cost: `POINTS` * 8 bytes a partition in memory. Packed, each point but the first takes 4 bytes, its
+step from the point before: 132 bytes a partition (twice that where a partition gained 2**31 records
+between two points).
 """
 
 from __future__ import annotations
@@ -34,29 +36,33 @@ if TYPE_CHECKING:
 
 
 POINTS = 32
-FAR = 0.55
-HORIZON = 7 * 24 * 60 * 60 * 1000
+"""The number of points that are kept."""
+MAX_GAP_SHARE = 0.55
+"""Of a record's age, the largest distance of the two points between which the record arrived."""
+HORIZON_MS = 7 * 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndOffsetHistory:
-    """Rows by point, the oldest first; columns by partition, -1 where no end was known yet."""
+    """The points of a topic, the oldest first."""
 
     at: Int64
+    """The time of each point, in milliseconds since the epoch."""
     end: Int64
+    """The end offsets: rows are points, columns partitions; `UNKNOWN`: no end was known yet."""
 
     @classmethod
     def empty(cls) -> EndOffsetHistory:
-        """No sample was taken yet."""
+        """The history before the first sample."""
         return cls(at=np.zeros(0, np.int64), end=np.zeros((0, 0), np.int64))
 
     def with_sample(self, at: int, end: Int64) -> EndOffsetHistory:
-        """With one sample more; `end` is indexed by partition."""
+        """This history after one more sample, whose end offsets are indexed by partition."""
         known = self.end[:, : end.size]
         if known.shape[1] < end.size:  # the topic grew
             new = np.full((known.shape[0], end.size - known.shape[1]), UNKNOWN, np.int64)
             known = np.concatenate([known, new], axis=1)
-        kept = (self.at < at) & (self.at >= at - HORIZON)
+        kept = (self.at < at) & (self.at >= at - HORIZON_MS)
         times = np.append(self.at[kept], at)
         ends = np.concatenate([np.minimum(known[kept], end), end[None, :]])
         if times.size > POINTS:
@@ -66,14 +72,14 @@ class EndOffsetHistory:
         return EndOffsetHistory(at=times, end=ends)
 
     def arrived(self, offset: Int64) -> tuple[Floats, Mask]:
-        """When the records at some offsets (last axis: partition), all below the newest end, arrived.
+        """When the records at some offsets arrived, and for which that is only an upper bound.
 
-        Also, of which it is only known that they arrived no later than that.
+        Args:
+            offset: offsets below the newest end; the last axis is the partition.
         """
         ends = self.end.reshape(self.at.size, *(1,) * (offset.ndim - 1), offset.shape[-1])
-        later = np.count_nonzero(
-            ends <= offset, axis=0
-        )  # of each record, the first point whose end is beyond it
+        # For each record, the first point whose end is beyond it.
+        later = np.count_nonzero(ends <= offset, axis=0)
         last = self.at.size - 1
         partition = np.broadcast_to(np.arange(offset.shape[-1]), offset.shape)
         after = np.minimum(later, last)
@@ -86,7 +92,7 @@ class EndOffsetHistory:
         return np.where(unbounded, until, since + share * (until - since)), unbounded
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """To be packed."""
+        """The columns to be packed, by name."""
         if not self.at.size:
             return {}
         steps = np.diff(self.end, axis=0)
@@ -99,7 +105,7 @@ class EndOffsetHistory:
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> EndOffsetHistory:
-        """From what was packed."""
+        """The history whose columns were packed."""
         if "ends_at" not in arrays:
             return cls.empty()
         at, first = arrays["ends_at"], arrays["ends_first"]

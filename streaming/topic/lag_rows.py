@@ -1,6 +1,9 @@
-"""Lag of a topic's groups, many groups at once: rows are groups, columns are partitions. Pure functions of its state.
+"""Lag of a topic's groups, many at once: pure functions of the topic's state.
 
-Cost: a few dozen calls of NumPy whatever the number of groups, and for each group what it takes to write its row.
+Matrices have a row for each group and a column for each partition.
+
+Cost: a few dozen calls of NumPy whatever the number of groups, and for each group what it takes to
+write its row.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lags:
-    """The lag of some groups with the commits that a state counts; matrices are groups by partitions."""
+    """The lag of some groups with the commits that a state counts."""
 
     state: TopicState
     numbers: list[int]
@@ -119,7 +122,10 @@ class Lags:
         )
 
     def reused_for(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
-        """These lags as of a later state; None: they are of other groups, or commits or samples have come in between."""
+        """These lags as of a later state, None if they are not valid for it.
+
+        They are valid for the same groups while no commit and no sample has come in between.
+        """
         before = self.state
         same = (
             before.commits is state.commits
@@ -153,7 +159,8 @@ def lag_rows(
     Args:
         topic: the topic's name.
         lags: the lag with all commits that were read.
-        sampled: the state that counts the commits of the last sample alone: velocities are as of then.
+        sampled: the state that counts the commits of the last sample alone: velocities are as of
+            then.
         rule: the settings of lag.
     """
     state, groups = lags.state, np.array(lags.numbers, np.int64)
@@ -200,7 +207,10 @@ def _shared_fields(
 
 
 def _own_columns(lags: Lags, velocity: Floats) -> dict[str, Sequence[str | None]]:
-    """The fields of a lag record that each group has its own of: by name, the JSON of each row; None: no field."""
+    """The fields of a lag record that differ between groups: by name, the JSON for each row.
+
+    A group for which the JSON is None has no such field.
+    """
     lower_bounds = lag_json.set_indices(lags.lower_bound)
     return {
         "seconds_lower_bound": [None if text == "[]" else text for text in lower_bounds],
@@ -229,7 +239,11 @@ def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> 
 
 
 def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
-    """The records that arrive a second, by partition, and the offsets a second by which groups advance; NaN: not known."""
+    """The rate of each partition, and the velocity of each group there; NaN: not known.
+
+    The rate is in records a second that arrive, the velocity in offsets a second that are
+    committed.
+    """
     end = sampled_end(state, rule)
     if not state.baselines or state.baselines[0].at >= state.at:
         return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
@@ -247,7 +261,7 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
 
 
 def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
-    """For each group, the position of its newest commit in the offsets topic, and that of the sample."""
+    """For each group, the positions of its newest commit and of the sample."""
     commits = state.commits
     sample = dict([state.sample_position] if state.sample_position else [])
     first, last = np.searchsorted(commits.group, [numbers, numbers + 1])

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """The groups that read a topic as of one state: those with a commit, and those whose plan covers the topic."""
+    """The groups that read a topic as of one state.
+
+    They are those with a commit, and those whose plan covers the topic.
+    """
 
     commits: CommitTable
     planned: Mapping[str, int]
@@ -50,7 +53,7 @@ class Readers:
         )
 
     def hold_for(self, state: TopicState) -> bool:
-        """Whether these are the readers as of another state, too: nothing that they follow from differs."""
+        """Whether these are the readers as of another state, too."""
         return (
             self.commits.code is state.commits.code
             and self.commits.topic_id is state.commits.topic_id
@@ -64,7 +67,7 @@ class Readers:
         return sorted(self.names.keys() - after.names.keys())
 
     def came(self, after: Readers) -> list[int]:
-        """The numbers of the groups that read the topic newly, or have their first commit, as of a later state.
+        """The numbers of the groups that are new, or have their first commit, as of a later state.
 
         For a group that read the topic by plan alone, its first commit is news.
         """
@@ -82,7 +85,10 @@ def detached_row(topic: str, group: str, at: int) -> Row:
 
 
 def racks_row(topic: str, state: TopicState, readers: Readers, number: int, at: int) -> Row:
-    """The row by which a reader learns of a topic's racks; `at` is when it came to read the topic, or the racks changed."""
+    """The row by which a reader learns of a topic's racks.
+
+    `at` is the time at which the group came to read the topic, or the racks changed.
+    """
     row = RacksRow(
         topic=topic,
         id=state.id,

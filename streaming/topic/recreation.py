@@ -1,4 +1,7 @@
-"""A topic that is deleted, or created again under its name: which commits outlive it. Pure functions of its state."""
+"""A topic that is deleted, or created again under its name: which commits outlive it.
+
+Pure functions of the topic's state.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ if TYPE_CHECKING:
 def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
     """The state of the topic that has the name now; `at` is when it was first seen.
 
-    The former topic is forgotten: its offsets, and the commits that are, or must be, its own. A commit without an id is the
-    former topic's unless it came after the last sample of that topic: the coordinator takes the commits to a deleted topic
-    back, each with a tombstone, before anybody can commit to the new one.
+    The former topic is forgotten: its offsets, and the commits that are, or must be, its own. A
+    commit without an id is the former topic's unless it came after the last sample of that topic:
+    the coordinator takes the commits to a deleted topic back, each with a tombstone, before anybody
+    can commit to the new one.
     """
     if state.id:
         state = _without_own_commits(state, state.at + 1 if state.at != UNKNOWN else at)
@@ -37,7 +41,8 @@ def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
 def deleted(state: TopicState, at: int) -> TopicState:
     """The state after a topic's deletion at a time.
 
-    Commits and plans that came later stay, those to the deleted topic itself, too: it may only have been out of sight.
+    Commits and plans that came later stay, those to the deleted topic itself, too: it may only have
+    been out of sight.
     """
     uncounted, commits = state.uncounted_commits, state.commits
     return replace(
@@ -52,10 +57,14 @@ def deleted(state: TopicState, at: int) -> TopicState:
 
 
 def _without_own_commits(state: TopicState, since: int) -> TopicState:
-    """The state with the commits to other topics of the name, and those without an id that came since a time."""
+    """The state without the commits that belong to the topic itself.
+
+    Commits to other topics of the name stay, and those without an id that came since a time.
+    """
     uncounted, commits = state.uncounted_commits, state.commits
     if state.exact_cut and state.at != UNKNOWN:
-        # A commit that no sample has counted came after the last one, whatever the clock of the commit says.
+        # A commit that no sample has counted came after the last one, whatever the clock of the
+        # commit says.
         young_uncounted = np.ones(uncounted.at.size, np.bool_)
         young = np.zeros(commits.at.size, np.bool_)
     else:

@@ -1,9 +1,10 @@
 """Replays of a topic's records: whether a record that could not be decoded earlier still applies.
 
-Records are ordered by their positions in the log, not by when they are read. An operator who asks for a replay has looked for
-newer records of its key below `until`; what came since is known to the topic's state: a newer commit, sample or layout takes
-the replay's place. Of a newer tombstone nothing is left but the position of the last one that was read of each partition of
-the offsets topic: a replay that was not compared with that one must be asked for again.
+Records are ordered by their positions in the log, not by when they are read. An operator who asks
+for a replay has looked for newer records of its key below `until`; what came since is known to the
+topic's state: a newer commit, sample or layout takes the replay's place. Of a newer tombstone
+nothing is left but the position of the last one that was read of each partition of the offsets
+topic: a replay that was not compared with that one must be asked for again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Verdict(Enum):
 def applicable_commits(
     replays: Iterable[TopicCommits], batches: Sequence[TopicCommits], state: TopicState
 ) -> tuple[list[TopicCommits], list[Row]]:
-    """The replayed commits that apply, and the rows that end the replays on which the verdict is sure.
+    """The replayed commits that apply, and the rows that end replays.
+
+    A replay ends unless its verdict is unsure.
 
     Args:
         replays: the replays, each of one commit.
@@ -91,7 +94,8 @@ def commit_verdict(
             newest = max(newest, int(table.position[same].max(initial=UNKNOWN)))
     if newest >= position:
         return Verdict.OUTDATED
-    # The replay is newer than the commit that is known, or there is none: a tombstone may have come after the replay.
+    # The replay is newer than the commit that is known, or there is none: a tombstone may have come
+    # after the replay.
     tombstone = state.last_tombstones.get(str(source), UNKNOWN)
     return Verdict.UNSURE if tombstone >= replay.until else Verdict.APPLIES
 
@@ -117,7 +121,7 @@ def record_verdict(replay: Raw, state: TopicState) -> Verdict:
 def newest_tombstones(
     batches: Iterable[TopicCommits], before: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The offset of the newest tombstone in each partition of the offsets topic, after some commits."""
+    """The newest tombstone of each partition of the offsets topic, after some commits."""
     newest = dict(before)
     for batch in batches:
         tombstone = batch.offset < 0

@@ -1,4 +1,7 @@
-"""Samples of a topic: which commits belong to one, and the state after it. Pure functions of the topic's state."""
+"""Samples of a topic: the commits that belong to one, and the state after it.
+
+Pure functions of the topic's state.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ OFFSETS_KEY = b'["offsets"'
 def outdated(state: TopicState, record: OffsetsRecord, position: LogPosition) -> bool:
     """Whether a sample must be ignored: it was applied already, or is late.
 
-    Records of one name are in order in their log, so their offsets there order them, not their times. A sample that is
-    younger by its position and less than `JUMP_MS` older by its time is late; more, and the clock was set back.
+    Records of one name are in order in their log, so their offsets there order them, not their
+    times. A sample that is younger by its position and less than `JUMP_MS` older by its time is
+    late; more, and the clock was set back.
     """
     if record.id != state.id:
         return False
@@ -46,7 +50,10 @@ def outdated(state: TopicState, record: OffsetsRecord, position: LogPosition) ->
 
 
 def complete(record: OffsetsRecord, offsets_read: Mapping[int, int] | None) -> bool:
-    """Whether all commits that belong to a sample have been read; so they are taken to be where that is not known."""
+    """Whether all commits that belong to a sample have been read.
+
+    Where that is not known, they are taken to have been read.
+    """
     if record.offsets_topic_ends is None or offsets_read is None:
         return True
     ends = enumerate(record.offsets_topic_ends)
@@ -54,7 +61,7 @@ def complete(record: OffsetsRecord, offsets_read: Mapping[int, int] | None) -> b
 
 
 def deferred(raws: Sequence[Raw]) -> tuple[bytes, ...]:
-    """Records to keep for a later batch; of more than `MAX_DEFERRED_RECORDS` the oldest samples are dropped."""
+    """Pack records for a later batch, without the oldest samples if there are too many records."""
     excess = len(raws) - MAX_DEFERRED_RECORDS
     kept: list[bytes] = []
     for raw in raws:
@@ -66,7 +73,7 @@ def deferred(raws: Sequence[Raw]) -> tuple[bytes, ...]:
 
 
 def before_sample(uncounted: UncountedCommits, record: OffsetsRecord) -> Mask:
-    """Which commits a sample counts: those below its cut, or, where it carries none, those up to its time."""
+    """Which commits a sample counts: those below its cut, or, without a cut, up to its time."""
     if record.offsets_topic_ends is None:
         return uncounted.effective_at <= record.at
     # The last end is that of a partition which the offsets topic did not have yet.
@@ -141,7 +148,7 @@ def sampled(
 
 
 def _newest(before: Int64, read: Int64) -> Int64:
-    """What a sample read of each partition; where it could not, the value before. Negative is not read."""
+    """What a sample read of each partition; where it read nothing (negative), the former value."""
     known = np.full(read.size, UNKNOWN, np.int64)
     known[: before.size] = before[: read.size]
     return np.where(read < 0, known, read)

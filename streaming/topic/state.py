@@ -1,9 +1,10 @@
-"""State of one topic: what the state store keeps of it; `update.advance` says how a batch changes it.
+"""State of one topic, as the state store keeps it; `update.advance` applies a batch to it.
 
-Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 bytes for each partition that a
-group has committed, with the two baselines of its velocity; 40 bytes for each commit that waits for the sample that counts
-it, of which there are at most `UNCOUNTED_MARGIN` more than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples
-that wait for commits to be read. Measured: 237 bytes a partition with one group and one baseline.
+Size, packed: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 56 bytes for
+each partition that a group has committed, with the two baselines of its velocity; 40 bytes for each
+commit that waits for the sample that counts it, of which there are at most `UNCOUNTED_MARGIN` more
+than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples that wait for commits to be
+read. Measured: 237 bytes a partition with one group and one baseline.
 """
 
 from __future__ import annotations
@@ -47,17 +48,19 @@ Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
 VERSION = 4
 READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
-"""Event time after its last plan for which a group without a commit counts as a reader: as long as brokers keep the offsets
-of an empty group (offsets.retention.minutes)."""
+"""Event time after its last plan for which a group without a commit counts as a reader: as long as
+brokers keep the offsets of an empty group (offsets.retention.minutes)."""
 UNCOUNTED_MARGIN = 4096
-"""Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are counted early."""
+"""Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are
+counted early."""
 MAX_DEFERRED_RECORDS = 64
-"""Records that wait for commits to be read; with more, the oldest samples among them are dropped."""
+"""Records that wait for commits to be read; with more, the oldest samples among them are
+dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRule:
-    """Settings of lag: where a partition ends, and where a group without a commit starts to read."""
+    """Settings of lag: where a partition ends, and where a group without a commit starts."""
 
     end_kind: EndKind = "stable"
     reset: ResetPolicy = "earliest"
@@ -65,7 +68,10 @@ class LagRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The topic's end offsets at one time, from which speeds are measured; see `CommitTable` for the commits then."""
+    """The topic's end offsets at one time, from which speeds are measured.
+
+    `CommitTable` has the committed offsets at that time.
+    """
 
     at: int
     end: Int64
@@ -73,10 +79,14 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """State of one topic; the arrays and `racks` are indexed by partition, times are milliseconds since the epoch."""
+    """State of one topic.
+
+    Arrays and `racks` are indexed by partition; times are milliseconds since the epoch.
+    """
 
     id: str = ""
-    """The topic id of the newest layout or sample; empty: the observer has not published the topic, or it is deleted."""
+    """The topic id of the newest layout or sample; empty: the observer has not published the topic,
+    or it is deleted."""
     at: int = UNKNOWN
     """The time of the last sample."""
     begin: Int64
@@ -86,8 +96,8 @@ class TopicState:
     high: Int64
     """The high watermark at the last sample that could read it."""
     data_end: Int64
-    """The offset after the last record that a read_committed consumer receives, where that is known to be below `stable`;
-    otherwise `UNKNOWN`."""
+    """The offset after the last record that a read_committed consumer receives, where that is known
+    to be below `stable`; otherwise `UNKNOWN`."""
     end_read_at: Int64
     """The time of the last sample that could read the partition's end."""
     racks: Racks = ()
@@ -99,20 +109,22 @@ class TopicState:
     layout_position: LogPosition | None = None
     """The position of the last layout's record."""
     exact_cut: bool = True
-    """Whether the last sample carried the end offsets of the offsets topic, which say exactly which commits it counts."""
+    """Whether the last sample carried the end offsets of the offsets topic, which say exactly which
+    commits it counts."""
     commits: CommitTable
     """The newest commit of each group and partition as of the last sample."""
     uncounted_commits: UncountedCommits
-    """All commits that came after the last sample. Invariant after `compact`: `groups` and `topic_ids` are those of
-    `commits`."""
+    """All commits that came after the last sample. Invariant after `compact`: `groups` and
+    `topic_ids` are those of `commits`."""
     deferred_records: tuple[bytes, ...] = ()
-    """The topic's records, each a packed `Raw`, from the first sample on whose commits have not all been read yet."""
+    """The topic's records, each a packed `Raw`, from the first sample on whose commits have not all
+    been read yet."""
     planned_readers: Mapping[str, int] = field(default_factory=dict)
-    """By group whose plan covers the topic, the time of its newest plan: such a group reads the topic without a commit,
-    too."""
+    """By group whose plan covers the topic, the time of its newest plan: such a group reads the
+    topic without a commit, too."""
     last_tombstones: Mapping[str, int] = field(default_factory=dict)
-    """The offset of the newest commit tombstone in each partition of the offsets topic; a replay that was compared with
-    older records only is rejected."""
+    """The offset of the newest commit tombstone in each partition of the offsets topic; a replay
+    that was compared with older records only is rejected."""
     history: EndOffsetHistory
     """The end offsets at past samples."""
     baselines: tuple[Baseline, ...] = ()

@@ -1,19 +1,24 @@
 """The change of a topic's state by a batch: a pure function of the state and the batch's rows.
 
-A sample is a cut through all logs at one time: the end offsets of the topic's partitions and of the offsets topic. A
-group's lag at a sample counts the commits below the cut and no other, however the input is cut into batches. Commits beyond
-the cut wait in the state for the next sample. A sample whose commits have not all been read waits, with all later records
-of its log, for the batch that brings them. So a pipeline that reads a backlog, with one topic far ahead of another, raises
-the same triggers as one that keeps pace. Three limits:
+A sample is a cut through all logs at one time: the end offsets of the topic's partitions and of the
+offsets topic. A group's lag at a sample counts the commits below the cut and no other, however the
+input is cut into batches. Commits beyond the cut wait in the state for the next sample. A sample
+whose commits have not all been read waits, with all later records of its log, for the batch that
+brings them. So a pipeline that reads a backlog, with one topic far ahead of another, raises the
+same triggers as one that keeps pace. Three limits:
 
-- More than `MAX_DEFERRED_RECORDS` records do not wait: the oldest samples among them are dropped, as if never taken.
-- With more than `UNCOUNTED_MARGIN` uncounted commits beyond the number of counted ones, all are counted early: an old sample
-  may then find less lag than there was, never more.
-- Of a group's commits to a partition within one bucket of time (`ingest.BUCKET_MS`) only the last may arrive here: a cut
-  between two of them may count the earlier one or the one before both.
+- More than `MAX_DEFERRED_RECORDS` records do not wait: the oldest samples among them are dropped,
+  as if never taken.
+- With more than `UNCOUNTED_MARGIN` uncounted commits beyond the number of counted ones, all are
+  counted early: an old sample may then find less lag than there was, never more.
+- Of a group's commits to a partition within one bucket of time (`ingest.BUCKET_MS`) only the last
+  may arrive here: a cut between two of them may count the earlier one or the one before both.
 
-A layout with other racks counts the commits up to its time, since the groups that came before it must know the former racks.
-A sample that does not say how far commits had come counts those up to its time; they must be read with it.
+A layout with other racks counts the commits up to its time, since the groups that came before it
+must know the former racks. A sample that does not say how far commits had come counts those up to
+its time; they must be read with it. Commits after such a sample count when their batch ends: a
+group that deletes its last commit and commits again before the next sample has left in between only
+if a batch ended there.
 
 The published lag is that of the last sample, with all commits that have been read.
 """
@@ -58,8 +63,8 @@ def advance(
         state: the state before; None: there is none yet.
         rows: the batch's rows of the topic, kind and payload, in any order.
         rule: the settings of lag.
-        offsets_read: by partition of the offsets topic, the offset that this batch is read to; None: not known, commits
-            are taken to be read as far as the samples.
+        offsets_read: by partition of the offsets topic, the offset that this batch is read to;
+            None: not known, commits are taken to be read as far as the samples.
     """
     batch = TopicBatch.of(rows)
     update = TopicUpdate(topic, state or TopicState.empty(), rule, batch.plans)
@@ -71,8 +76,9 @@ def advance(
 class TopicUpdate:
     """One batch of one topic while it is applied: the state so far, and the rows for the groups.
 
-    Values of the state are replaced and never changed. What is computed from a state (`readers`, the lag at the last
-    sample) is kept with the values that it follows from, and computed again when they are other ones.
+    Values of the state are replaced and never changed. What is computed from a state (`readers`,
+    the lag at the last sample) is kept with the values that it follows from, and computed again
+    when they are other ones.
     """
 
     def __init__(
@@ -91,12 +97,13 @@ class TopicUpdate:
         self._observed = False
         """Whether the batch brought a layout or a sample, which concern all readers."""
         self._news_at: dict[int, int] = {}
-        """By number of each group of which the batch brought a commit or a plan, the time of the last."""
+        """By number of each group of which the batch brought a commit or a plan, the time of the
+        last."""
         self._detached: set[int] = set()
         """The numbers of the groups for which a `Detached` row was written."""
 
     def add_commits(self, batches: Sequence[TopicCommits], replays: Sequence[TopicCommits]) -> None:
-        """Put the batch's commits, and the replayed ones that still apply, behind those that wait already."""
+        """Append the batch's commits, and replayed ones that still apply, to those that wait."""
         state = self._state
         applicable, ended = applicable_commits(replays, batches, state)
         self._rows += ended
@@ -113,7 +120,10 @@ class TopicUpdate:
         )
 
     def observe(self, records: Sequence[Raw], offsets_read: Mapping[int, int] | None) -> None:
-        """Apply the observer's records in their order, up to the first sample whose commits have not all been read."""
+        """Apply the observer's records in order, up to the first sample that is not complete.
+
+        A sample is complete once all commits that belong to it have been read.
+        """
         deferred = [Raw.unpack(payload) for payload in self._state.deferred_records]
         applicable, ended = applicable_records(records, self._state)
         self._rows += ended
@@ -138,7 +148,7 @@ class TopicUpdate:
                 self._state = recreation.deleted(self._state, raw.timestamp)
 
     def finish(self) -> tuple[TopicState | None, list[Row]]:
-        """The state after the batch, None if nothing is left to keep, and the rows for the groups."""
+        """The state after the batch, None if it holds nothing to keep, and the rows for groups."""
         self._apply_plans(None)
         if not self._state.exact_cut or sampling.too_many_uncounted(self._state):
             self._count(np.ones(self._state.uncounted_commits.code.size, np.bool_))
@@ -156,7 +166,10 @@ class TopicUpdate:
     # -- plans and commits
 
     def _apply_plans(self, until: int | None) -> None:
-        """Let the plans up to a time take effect, None: all. Each group learns the racks: it may have forgotten them."""
+        """Let the plans up to a time take effect; None: all.
+
+        Each plan's group learns the racks, since it may have forgotten them.
+        """
         while self._plans and (until is None or self._plans[-1].at <= until):
             plan = self._plans.pop()
             number = self._state.commits.groups.index(plan.group)
@@ -170,7 +183,8 @@ class TopicUpdate:
 
         Args:
             rows: which ones.
-            at: the time at which groups come or go by them; None: when the last commit of each takes effect.
+            at: the time at which groups come or go by them; None: when the last commit of each
+        takes effect.
         """
         if not rows.any():
             return
@@ -230,7 +244,7 @@ class TopicUpdate:
             ]
 
     def _announce_changes(self, before: Readers, changed_at: Int64) -> None:
-        """Let groups know that they came to read the topic, or do not read it any more, since a former state.
+        """Notify the groups that came to read the topic, or left it, since a former state.
 
         Args:
             before: the readers then.
@@ -249,9 +263,10 @@ class TopicUpdate:
         self._rows.append(detached_row(self._topic, group, at))
 
     def _detach_all(self, at: int) -> None:
-        """Detach all groups that may know of the topic: those with uncounted commits, too, whose lag may be published.
+        """Detach all groups that may know of the topic.
 
-        A group with commits to the topic that follows learns of it with the first sample of that.
+        The lag of groups with uncounted commits may be published, so they are detached, too. A
+        group with commits to the topic that follows learns of it with the first sample of that.
         """
         uncounted = set(self._state.uncounted_commits.group.tolist())
         for number in sorted(self.readers.names.keys() | uncounted):
@@ -267,7 +282,7 @@ class TopicUpdate:
             self._rows.append(group_row(names[number], Kind.LAG_SAMPLE, sample.pack()))
 
     def _publish_lag(self) -> None:
-        """Send the lag, with all commits that were read, to the readers of which the batch brought news."""
+        """Send the lag, with all commits read, to the readers of which the batch brought news."""
         shown = sampling.counted(self._state)
         readers = self.readers if shown is self._state else Readers.of(shown)
         names = readers.names
@@ -277,7 +292,8 @@ class TopicUpdate:
             lags = lags or Lags.of(shown, self._rule, numbers)
             for number, row in lag_rows(self._topic, lags, self._state, self._rule):
                 self._rows.append(group_row(names[number], Kind.LAG, row.pack()))
-        # An earlier batch may have published the lag of groups that came and went before a sample counted them.
+        # An earlier batch may have published the lag of groups that came and went before a sample
+        # counted them.
         unseen = self._news_at.keys() - names.keys() - self._detached
         for number in sorted(unseen - self.readers.names.keys() if unseen else unseen):
             self._detach(number, self._state.commits.groups[number], self._news_at[number])

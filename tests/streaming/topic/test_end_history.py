@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.topic.end_history import (
-    FAR,
-    HORIZON,
+    HORIZON_MS,
+    MAX_GAP_SHARE,
     POINTS,
     EndOffsetHistory,
 )
@@ -68,12 +68,12 @@ def test_points_stand_the_closer_the_younger_they_are() -> None:
         old = age > 60 * SECOND
         if second % 101 == 0 and old.any():
             worst = max(worst, float((np.diff(ends.at)[old] / age[old]).max()))
-    assert worst < FAR
+    assert worst < MAX_GAP_SHARE
 
 
 def test_what_is_older_than_the_horizon_is_forgotten() -> None:
-    ends = history((0, [1]), (10, [2]), (HORIZON // SECOND + 5, [3]))
-    assert ends.at.tolist() == [10 * SECOND, HORIZON + 5 * SECOND]
+    ends = history((0, [1]), (10, [2]), (HORIZON_MS // SECOND + 5, [3]))
+    assert ends.at.tolist() == [10 * SECOND, HORIZON_MS + 5 * SECOND]
 
 
 @settings(max_examples=50, deadline=None)
