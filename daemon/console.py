@@ -1,8 +1,10 @@
-"""Standard output for people: a console that shows what it is given, tables without lines, and times in words.
+"""Terminal output for people: text, borderless tables, a spinner, and durations in words.
 
-Rich is imported where something is printed with it: a command that prints JSON to a pipe never imports it.
+Rich is imported only where something is printed with it: a command that prints JSON to a pipe
+never imports it.
 
-Law: names are shown as they are and whole, also where the output is no terminal; nothing in them is taken for markup.
+Guarantees: names are printed verbatim and whole, also where the output is not a terminal; nothing
+in a name is interpreted as markup.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPED_WIDTH = 10_000
-"""Columns of an output that is no terminal: what is piped on is not to be folded."""
+"""Width, in columns, of an output that is not a terminal: piped lines are never folded."""
 
 
 def stdout_console() -> Console:
-    """Standard output."""
+    """A console on standard output that prints text verbatim."""
     from rich.console import Console  # noqa: PLC0415 - see the module
 
     console = Console(markup=False, highlight=False, emoji=False)
@@ -32,7 +34,7 @@ def stdout_console() -> Console:
 
 
 def borderless_table(*names: tuple[str, bool]) -> Table:
-    """An empty table; each column has a name, and is set to the right or not."""
+    """An empty table; each column is given by its name and whether it is right-aligned."""
     from rich.table import Table  # noqa: PLC0415 - see the module
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -59,7 +61,7 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def age_text(seconds: float) -> str:
-    """A time that has passed, in its largest unit."""
+    """A duration in its largest unit: 59 s, 3 min, 2 h, 5 d."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""`python -m daemon.cli`."""
+"""Entry point of `python -m daemon.cli`."""
 
 from daemon.cli.main import main
 

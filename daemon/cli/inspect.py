@@ -1,4 +1,4 @@
-"""Commands that ask a cluster what there is, and give it an operator's word."""
+"""Commands that read levelwind's topics, and requests of an operator."""
 
 from __future__ import annotations
 
@@ -63,25 +63,30 @@ def describe(
         print_group(view, now=now_ms())
 
 
-@click.command(short_help="Ask for a plan for a group, now.")
+@click.command(short_help="Request a new plan for a group.")
 @click.argument("group")
-@click.option("--reason", default="asked for by an operator", show_default=True)
+@click.option(
+    "--reason",
+    default="asked for by an operator",
+    show_default=True,
+    help="Reason that the daemon logs with the plan.",
+)
 @with_settings
 def rebalance(
     group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
 ) -> None:
-    """Ask the daemon to plan a group anew now, whatever its cool-down."""
+    """Ask the daemon to compute a new plan for a group now, regardless of the cooldown."""
     from daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
 
     request_rebalance(read_settings(config, bootstrap, pairs), group, reason)
-    click.echo(f"asked for a plan for {group}; the daemon logs what it decides", err=True)
+    click.echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
 
 
-@click.command("dead-letters", short_help="List what could not be read.")
+@click.command("dead-letters", short_help="List records that could not be read.")
 @click.option(
-    "--retry", is_flag=True, help="Give the pipeline what the installed version can read now."
+    "--retry", is_flag=True, help="Replay the records that the installed version can read now."
 )
-@click.option("--topic", metavar="NAME", help="Only the letters of records of this topic.")
+@click.option("--topic", metavar="NAME", help="List only records of this topic.")
 @with_settings
 @format_option
 def dead_letters(
@@ -108,13 +113,13 @@ def dead_letters(
     click.echo(inspection.summary(letters, retried=retry), err=True)
 
 
-@click.command(short_help="Record lag for a simulation.")
+@click.command(short_help="Record lag samples for a simulation.")
 @click.argument("file", type=click.File("ab", lazy=False), default="-")
-@click.option("--group", metavar="NAME", help="Only the lag of this group.")
+@click.option("--group", metavar="NAME", help="Record only the lag of this group.")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Go on for so long, 0: only what the topic still holds; else until Ctrl-C.",
+    help="Stop this long after the topic's end was reached (0: at its end); by default on Ctrl-C.",
 )
 @with_settings
 def record(
@@ -125,9 +130,10 @@ def record(
     bootstrap: str | None,
     pairs: tuple[str, ...],
 ) -> None:
-    """Record samples of lag, a trace for `levelwind simulate --trace`.
+    """Record samples of lag: a trace for `levelwind simulate --trace`.
 
-    They are appended to FILE, or go to standard output: first what levelwind.lag still holds, then what is published.
+    Appends to FILE, or writes to standard output: first the samples that levelwind.lag still
+    holds, then each new sample as it is published.
     """
     from daemon.console import status  # noqa: PLC0415 - see the package
     from daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
@@ -135,7 +141,7 @@ def record(
 
     settings = read_settings(config, bootstrap, pairs)
     with stop_on_signals() as stop, status("recording") as show:
-        stop.polled = True  # Ctrl-C is how a recording ends
+        stop.polled = True  # Ctrl-C ends a recording
         done = record_lag(
             settings,
             group,

@@ -1,10 +1,10 @@
 """The command line. Results go to standard output, logs and progress to standard error.
 
-A command's module is imported when the command runs or its own help is asked for: `levelwind --help` must not wait for
-the libraries of Kafka, of Spark or of arrays.
+A command's module is imported when the command runs or its own help is requested: `levelwind
+--help` must not wait for the libraries of Kafka or Spark, nor for NumPy.
 
-Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available · 4 another planner took over ·
-5 the pipeline gave up · 6 not found · 130 interrupted.
+Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available ·
+4 another planner took over · 5 the pipeline gave up · 6 not found · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class LazyCommand(NamedTuple):
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("run", "run", "Run the daemon."),
-    "demo": LazyCommand("run", "demo", "Show it all, on this machine."),
-    "cluster": LazyCommand("run", "cluster", "Run brokers on this machine."),
+    "demo": LazyCommand("run", "demo", "Run a demo on this machine."),
+    "cluster": LazyCommand("run", "cluster", "Run Kafka brokers on this machine."),
     "groups": LazyCommand("inspect", "groups", "List the groups."),
     "describe": LazyCommand("inspect", "describe", "Show one group."),
-    "rebalance": LazyCommand("inspect", "rebalance", "Ask for a plan for a group, now."),
-    "dead-letters": LazyCommand("inspect", "dead_letters", "List what could not be read."),
-    "record": LazyCommand("inspect", "record", "Record lag for a simulation."),
+    "rebalance": LazyCommand("inspect", "rebalance", "Request a new plan for a group."),
+    "dead-letters": LazyCommand("inspect", "dead_letters", "List records that could not be read."),
+    "record": LazyCommand("inspect", "record", "Record lag samples for a simulation."),
     "assign": LazyCommand("plan", "assign", "Solve assignment problems."),
-    "compare": LazyCommand("plan", "compare", "Score strategies side by side."),
-    "explain": LazyCommand("plan", "explain", "Say why a partition is where it is."),
-    "simulate": LazyCommand("plan", "simulate", "Play a day under several strategies."),
+    "compare": LazyCommand("plan", "compare", "Compare strategies side by side."),
+    "explain": LazyCommand("plan", "explain", "Explain who owns a partition, and why."),
+    "simulate": LazyCommand("plan", "simulate", "Simulate a day under several strategies."),
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when the command is run or its own help is asked for.
+    """A group that imports a command's module when the command runs or its help is requested.
 
     A `LevelwindError` ends the process with the error's text and exit code, Ctrl-C with 130.
     """
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name].short_help) for name in names])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was named."""
+        """Run the named command."""
         # Otherwise importing NumPy starts a BLAS thread for each core, which costs 50 ms of CPU
         # with two cores; levelwind's matrix products are too small to gain from threads.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(package_name="levelwind", prog_name="levelwind")
 def main() -> None:
-    """Plan Kafka consumer groups by lag and rack, from outside."""
+    """Plan the partition assignments of Kafka consumer groups by lag and rack."""
 
 
 if __name__ == "__main__":

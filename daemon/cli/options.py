@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to."""
+"""Options that several commands share, and the settings that they result in."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
 def with_settings(command: _Command) -> _Command:
-    """Add the options that every command that talks to a cluster has."""
-    # The last one that is added is listed first.
+    """Add the options of every command that talks to a cluster."""
+    # Click lists the option that was added last first.
     for option in (
         click.option(
             "--set",
             "pairs",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Any setting, e.g. control.min_gain=0.2.",
+            help="Override one setting, e.g. control.min_gain=0.2; may be repeated.",
         ),
         click.option(
-            "--bootstrap", metavar="HOST:PORT[,…]", help="The Kafka cluster (setting `bootstrap`)."
+            "--bootstrap",
+            metavar="HOST:PORT[,…]",
+            help="Address of the Kafka cluster; overrides the setting `bootstrap`.",
         ),
         click.option(
             "--config",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="The settings, a TOML file.",
+            help="TOML file with the settings.",
         ),
     ):
         command = option(command)
@@ -48,7 +50,7 @@ def format_option(command: _Command) -> _Command:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="Output form.",
+        help="Format of the output; json prints one object a line.",
     )(command)
 
 
@@ -58,8 +60,8 @@ def read_settings(
     """Load the settings from the options of a command.
 
     Raises:
-        ConfigurationError: they are wrong; says which and why.
-        click.BadParameter: a pair is no `KEY=VALUE`, or contradicts one before it.
+        ConfigurationError: a setting is wrong; the message names the setting and the reason.
+        click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
     """
     from daemon.config.settings import load  # noqa: PLC0415 - see the package
 
@@ -69,7 +71,7 @@ def read_settings(
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise click.BadParameter(f"{pair!r} has no '='", param_hint="--set")
+            raise click.BadParameter(f"{pair!r} must be KEY=VALUE", param_hint="--set")
         *tables, name = _path(key)
         if not all((*tables, name)):
             raise click.BadParameter(f"{pair!r} names no setting", param_hint="--set")
@@ -89,7 +91,10 @@ def read_settings(
 
 
 def _path(key: str) -> list[str]:
-    """The names on the way to a setting; those of clients' settings and of groups may have dots themselves."""
+    """Split a key into the names of its tables and of the setting.
+
+    Names of client settings and of groups may contain dots themselves.
+    """
     from daemon.config.groups import GroupSection  # noqa: PLC0415 - see the package
     from daemon.config.settings import PASSED_THROUGH  # noqa: PLC0415 - see the package
 

@@ -1,4 +1,4 @@
-"""Commands that try strategies: on problems, on a group as it stands, on a day."""
+"""Commands that try strategies: on problems of a file, on a live group, on a simulated day."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problems_or_group(command: Command) -> Command:
     """Add the argument PROBLEMS and the option --group, of which a command needs exactly one."""
     argument = click.argument("problems", type=click.File("rb"), required=False)
     option = click.option(
-        "--group", metavar="NAME", help="A group of the cluster, as it stands, instead of a file."
+        "--group", metavar="NAME", help="Use a live group of the cluster instead of a file."
     )
     return argument(option(command))
 
@@ -42,14 +42,15 @@ def results(
     of_lines: Callable[[BinaryIO], Iterator[Result]],
     of_group: Callable[[str, Group, Mapping[str, Any]], Result],
 ) -> Iterator[Result]:
-    """The results of a command for each problem of a file, or for one group of the cluster.
+    """A command's results: one for each problem of a file, or the one for a live group.
 
     Args:
-        problems: the file, if it was given.
-        group: the group's name, if it was given.
+        problems: the file, if one was given.
+        group: the group's name, if one was given.
         settings: reads the settings; called for a group only.
-        of_lines: the results for the lines of the file.
-        of_group: the result for a group: from its name, its problem and the options it is planned with.
+        of_lines: computes the results for the lines of the file.
+        of_group: computes the result for a group, from its name, its problem and its strategy's
+            options.
 
     Raises:
         click.UsageError: both were given, or neither.
@@ -57,7 +58,7 @@ def results(
     if problems is not None and group is None:
         return of_lines(problems)
     if problems is not None or group is None:
-        raise click.UsageError("name either a file of PROBLEMS or a --group, and not both")
+        raise click.UsageError("name either a file of PROBLEMS or a --group, not both")
     from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
     from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
 
@@ -76,15 +77,18 @@ def assign(problems: BinaryIO) -> None:
         click.echo(line)
 
 
-@click.command(short_help="Score strategies side by side.")
+@click.command(short_help="Compare strategies side by side.")
 @problems_or_group
 @click.option(
-    "--strategy", "names", metavar="A,B,…", help="Strategies; those that the problem names, or all."
+    "--strategy",
+    "names",
+    metavar="A,B,…",
+    help="Strategies to compare; by default those that the problem names, else all.",
 )
 @click.option(
     "--chart",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the scores: FILE.svg or FILE.png.",
+    help="Draw the scores into FILE.svg or FILE.png.",
 )
 @with_settings
 @format_option
@@ -98,7 +102,7 @@ def compare(
     pairs: tuple[str, ...],
     form: str,
 ) -> None:
-    """Score several strategies side by side: on each problem of a file (- is standard input), or on a live group."""
+    """Compare strategies on each problem of a file (- is standard input), or on a live group."""
     from daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
 
     strategies = comparing.parse_strategies(names)
@@ -126,9 +130,9 @@ def compare(
         comparing.draw_chart(shown, chart)
 
 
-@click.command(short_help="Say why a partition is where it is.")
+@click.command(short_help="Explain who owns a partition, and why.")
 @problems_or_group
-@click.option("--partition", metavar="TOPIC/N", required=True, help="Which partition.")
+@click.option("--partition", metavar="TOPIC/N", required=True, help="The partition to explain.")
 @with_settings
 @format_option
 def explain(
@@ -140,7 +144,7 @@ def explain(
     pairs: tuple[str, ...],
     form: str,
 ) -> None:
-    """Say why a partition is where it is, and what the next best alternatives would cost."""
+    """Explain why a member owns a partition, and what the next best owners would cost."""
     from daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
 
     topic_partition = explaining.parse_partition(partition)
@@ -166,7 +170,7 @@ def explain(
             )
 
 
-@click.command(short_help="Play a day under several strategies.")
+@click.command(short_help="Simulate a day under several strategies.")
 @click.option(
     "--scenario",
     default="day",
@@ -185,29 +189,29 @@ def explain(
     type=click.FloatRange(0, 10, min_open=True),
     default=0.6,
     show_default=True,
-    help="What arrives over what all members can read.",
+    help="Arrival rate as a share of the rate that all members can read.",
 )
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Samples of lag to replay instead of a scenario: records of levelwind.lag, JSON lines, or CSV.",
+    help="Lag samples to replay instead of a scenario: the output of `record`, JSON lines or CSV.",
 )
-@click.option("--group", metavar="NAME", help="The group of the trace, where it has several.")
+@click.option("--group", metavar="NAME", help="Group of the trace, if the trace holds several.")
 @click.option(
     "--problem",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Who reads the trace: a problem of `assign`; else --members alike.",
+    help="Members that read the trace, as a problem of `assign`; by default --members equal ones.",
 )
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
-    help="Records a second that a member of capacity 1 reads of the trace, instead of --utilisation.",
+    help="Records a second read by a member of capacity 1; with --trace, replaces --utilisation.",
 )
 @click.option(
     "--strategy",
     "names",
     metavar="A,B,…",
-    help="Strategies, or all; a usual few where none is named. With options: optimal,optimal:count_slack=2.",
+    help="Strategies, or `all`; by default a few. With options: optimal,optimal:count_slack=2.",
 )
 @click.option(
     "--lag-target",
@@ -215,45 +219,45 @@ def explain(
     type=click.FloatRange(1, 86_400),
     default=60.0,
     show_default=True,
-    help="Seconds for which no record should wait.",
+    help="Longest time, in seconds, that a record should wait.",
 )
 @click.option(
     "--tick",
     type=click.FloatRange(0.1, 600),
     default=5.0,
     show_default=True,
-    help="Seconds a step.",
+    help="Seconds of a simulated step.",
 )
 @click.option(
     "--pause",
     type=click.FloatRange(0, 3600),
     default=5.0,
     show_default=True,
-    help="Seconds for which nobody reads a partition that changes hands.",
+    help="Seconds for which nobody reads a partition while it changes its owner.",
 )
 @click.option(
     "--rebalance",
     type=click.Choice(["levelwind", "classic"]),
     default="levelwind",
     show_default=True,
-    help="classic: eager strategies stop the whole group, as they do without levelwind.",
+    help="classic: eager strategies stop the whole group, as without levelwind.",
 )
 @click.option(
     "--chart",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the comparison: FILE.svg or FILE.png.",
+    help="Draw the comparison into FILE.svg or FILE.png.",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The settings whose triggers count.",
+    help="TOML file with the settings of the triggers.",
 )
 @click.option(
     "--set",
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any setting, e.g. control.min_gain=0.2.",
+    help="Override one setting, e.g. control.min_gain=0.2; may be repeated.",
 )
 @format_option
 def simulate(
@@ -277,7 +281,7 @@ def simulate(
     pairs: tuple[str, ...],
     form: str,
 ) -> None:
-    """Play a day under several strategies: a made-up one, or a trace of your own."""
+    """Simulate a day under several strategies: a scenario, or a recorded trace."""
     from daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
     from daemon.simulation import command  # noqa: PLC0415 - see the package
     from daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package

@@ -1,4 +1,4 @@
-"""Commands that run something until they are told to stop."""
+"""Commands that run until they are stopped: the daemon, local brokers, the demo."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from daemon.cli.options import (
 @click.command(short_help="Run the daemon.")
 @with_settings
 @click.option(
-    "--log-format", type=click.Choice(["auto", "json", "console"]), help="Form of the log lines."
+    "--log-format",
+    type=click.Choice(["auto", "json", "console"]),
+    help="Format of the log lines; auto: console on a terminal, else json.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Least severe level.",
+    help="Least severe level that is logged.",
 )
 def run(
     config: Path | None,
@@ -30,7 +32,7 @@ def run(
     log_format: str | None,
     log_level: str | None,
 ) -> None:
-    """Run the daemon: observer, pipeline and control."""
+    """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
     from daemon.service.daemon import run as run_daemon  # noqa: PLC0415 - see the package
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
@@ -40,39 +42,45 @@ def run(
     run_daemon(settings)
 
 
-@click.command(short_help="Run brokers on this machine.")
-@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.command(short_help="Run Kafka brokers on this machine.")
+@click.option(
+    "--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="Number of brokers."
+)
 @click.option(
     "--racks",
     default="a,b,c",
     show_default=True,
-    help="Comma-separated, dealt to the brokers in turn.",
+    help="Comma-separated racks, assigned to the brokers round-robin.",
 )
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".levelwind/cluster"),
     show_default=True,
-    help="Where the brokers keep their data; a later start recovers it.",
+    help="Where the brokers keep their data; a later start recovers the data.",
 )
 @format_option
 def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
-    """Run an embedded Kafka cluster on loopback until Ctrl-C."""
+    """Run an embedded Kafka cluster on the loopback interface until Ctrl-C."""
     from daemon.demo.local_cluster import serve_cluster  # noqa: PLC0415 - see the package
 
     serve_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
 
 
-@click.command(short_help="Show it all, on this machine.")
+@click.command(short_help="Run a demo on this machine.")
 @with_settings
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".levelwind/demo"),
     show_default=True,
-    help="Where brokers, pipeline and log keep their files.",
+    help="Where the brokers, the pipeline and the log keep their files.",
 )
-@click.option("--seconds", type=click.FloatRange(min=1), help="Stop by itself after so long.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    help="Stop after this many seconds; by default on Ctrl-C.",
+)
 @format_option
 def demo(
     config: Path | None,
@@ -82,7 +90,7 @@ def demo(
     seconds: float | None,
     form: str,
 ) -> None:
-    """Show it all: brokers in three racks, a skewed workload, and the daemon that levels it."""
+    """Run a demo: brokers in three racks, a skewed workload, and the daemon that rebalances it."""
     from daemon.demo.demo import (  # noqa: PLC0415 - see the package
         DEMO_SETTINGS,
         run_demo,
