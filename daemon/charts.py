@@ -1,8 +1,8 @@
-"""What a chart of ours looks like, and the one that `compare` draws.
+"""The style of levelwind's charts, and the chart of `compare`.
 
-Law: the same figures give the same bytes: no time in the file, no random ids, a font that comes with the library, and
-nothing of the library's global state is read from the user's settings or left changed.
-Text stays text in an SVG, so that it can be searched and read aloud.
+Guarantees: the same figures give the same bytes: the file holds no time and no random ids, the font
+comes with Matplotlib, and Matplotlib's global state is neither read from the user's settings nor
+left changed. Text in an SVG stays text, so that it can be searched and read aloud.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9.0,
     "text.color": INK,
-    "text.parse_math": False,  # a name may hold a dollar
+    "text.parse_math": False,  # a name may contain a dollar sign
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlesize": 10.0,
@@ -56,10 +56,10 @@ CHART_FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 
 
 def chart_format(path: Path) -> Literal["svg", "png"]:
-    """The form that a file's name asks for.
+    """The format that a file's suffix names.
 
     Raises:
-        ConfigurationError: it asks for none that can be drawn, or there is no such directory.
+        ConfigurationError: the format is not supported, or the directory does not exist.
     """
     for file_format in CHART_FORMATS:
         if path.suffix.lower() == f".{file_format}":
@@ -68,15 +68,15 @@ def chart_format(path: Path) -> Literal["svg", "png"]:
                     f"chart {str(path)!r}: there is no directory {path.parent}"
                 )
             return file_format
-    raise ConfigurationError(f"chart {str(path)!r}: its name must end in .svg or .png")
+    raise ConfigurationError(f"chart {str(path)!r}: the name must end in .svg or .png")
 
 
 @contextmanager
 def chart_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
-    """An empty figure of so many inches in our style; it is written to `path` when the block ends.
+    """An empty figure in levelwind's style; written to `path` when the block ends.
 
     Raises:
-        ConfigurationError: the name's ending is unknown, or the file cannot be written.
+        ConfigurationError: the suffix is unknown, or the file cannot be written.
     """
     file_format = chart_format(path)
     with rc_context(_parameters()):
@@ -94,19 +94,20 @@ def chart_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
 
 
 def _parameters() -> dict[str, Any]:
-    # The library's own defaults below ours, whatever a matplotlibrc on this machine says; a backend is never chosen.
+    # Matplotlib's own defaults below levelwind's, whatever a matplotlibrc on this machine says;
+    # no backend is chosen.
     defaults = {name: value for name, value in rcParamsDefault.items() if name != "backend"}
     return defaults | STYLE
 
 
 PANEL_INCHES, NAMES_INCHES, LINE_INCHES, HEAD_INCHES, FOOT_INCHES = 1.75, 2.0, 0.25, 0.75, 0.35
-"""Inches: a panel's width, that of the strategies' names, a line's height, and what stands above and below the lines."""
+"""Widths of a panel and of the strategies' names; heights of a row, the title and the legend."""
 MAX_TITLE_LENGTH = 90
-"""Characters of a title."""
+"""Largest number of characters of a title."""
 
 
 def draw_comparison(bands: Sequence[tuple[str, Sequence[ComparisonRow]]], path: Path) -> None:
-    """Bars for each strategy and figure: for each group a band of panels under its title.
+    """Draw a band of panels for each group, with a bar for each strategy and figure.
 
     Raises:
         ConfigurationError: as `sheet`.
@@ -131,7 +132,7 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[ComparisonRow]]], path: 
             _strategy_labels(panels[0], rows)
         legend = [
             Patch(facecolor=BEST, label="best of the valid"),
-            Patch(facecolor=PLAIN, label="others; less is better throughout"),
+            Patch(facecolor=PLAIN, label="others; less is better in all panels"),
             Patch(facecolor=BACKGROUND, edgecolor=BAD, hatch="////", label="breaks an invariant"),
         ]
         parts[-1].legend(handles=legend, loc="center", ncols=len(legend), fontsize=8)
@@ -160,7 +161,7 @@ def _panel(axes: Axes, rows: Sequence[ComparisonRow], name: str) -> None:
             fontweight="bold" if best else "normal",
         )
     axes.set_title(HEADINGS.get(name, name), loc="left", fontweight="normal")
-    axes.set_xlim(0, most * 1.4)  # the longest bar's figure stands beside it
+    axes.set_xlim(0, most * 1.4)  # leaves room for the figure beside the longest bar
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(bottom=False, labelbottom=False, left=False)
 
@@ -169,7 +170,7 @@ def _strategy_labels(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     axes.set_yticks(
         range(len(rows)), [row.strategy + (" (invalid)" if row.violations else "") for row in rows]
     )
-    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)  # the first one on top
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)  # the first strategy on top
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         if row.violations:
             label.set_color(BAD)

@@ -1,1 +1,1 @@
-"""The demo: brokers, a skewed workload and a narrator around the daemon; nothing else may import it."""
+"""The demo: brokers, a skewed workload and a narrator; only the command line imports it."""

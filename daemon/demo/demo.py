@@ -1,7 +1,8 @@
-"""`levelwind demo`: the whole loop on one machine, told as it happens.
+"""`levelwind demo`: the whole loop on one machine, narrated as it happens.
 
-Brokers, the daemon with its pipeline, and the workload are the real ones, each as anybody would run it: the daemon is a
-child process whose log is narrated here, and what is shown of lag and skew is read from its topics.
+Brokers, the daemon with its pipeline, and the workload are the real ones, run as anybody would run
+them: the daemon is a child process whose log is narrated, and lag and skew are read from its
+topics.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ DEMO_SETTINGS = (
     "pipeline.skew_floor=3000",
     "control.cooldown.duration=20",
 )
-"""A demo is watched for minutes: what waits for half a minute or more in production waits less here."""
+"""Shorter waits than in production, because people watch a demo for minutes only."""
 
 LEAVE_SECONDS = 2.5
 DAEMON_GRACE_SECONDS = 3.5
-"""With the brokers' own grace these keep the end below ten seconds, whatever hangs."""
+"""Together with the brokers' grace these keep the end of a demo below ten seconds."""
 
 
 class DemoEndedError(LevelwindError):
-    """A part of the demo ended by itself."""
+    """A part of the demo ended unexpectedly."""
 
 
 def run_demo(
@@ -65,24 +66,24 @@ def run_demo(
     as_json: bool,
     traffic: Traffic | None = None,
 ) -> None:
-    """Run until Ctrl-C, or for so many seconds.
+    """Run the demo until Ctrl-C, or for a number of seconds.
 
     Args:
-        settings: of the daemon, and where its cluster is.
-        arguments: of `levelwind run`, for the same settings.
-        directory: for the files of all parts.
-        embedded: whether to start a cluster; otherwise the one of the settings is used.
-        seconds: how long; None: until SIGINT or SIGTERM.
-        as_json: narrate in JSON lines.
-        traffic: how much is produced and consumed.
+        settings: the settings of the daemon, which name the cluster.
+        arguments: the arguments of `levelwind run` for the same settings.
+        directory: the directory for the files of all parts.
+        embedded: whether to start a cluster; otherwise the cluster of the settings is used.
+        seconds: how long to run; None: until SIGINT or SIGTERM.
+        as_json: whether to narrate in JSON lines.
+        traffic: the rates of the workload.
 
     Raises:
-        LevelwindError: a part could not be started, or ended by itself.
+        LevelwindError: a part could not be started, or ended unexpectedly.
     """
     ensure_writable(directory, "--directory")
     narrator = Narrator(Console(highlight=False), as_json=as_json)
     with stop_on_signals() as stop, ExitStack() as stack:
-        stack.callback(narrator.narrate, "stopped", "everything has ended")
+        stack.callback(narrator.narrate, "stopped", "all processes have ended")
         if embedded:
             cluster = stack.enter_context(
                 start_cluster(Console(stderr=True), 3, RACKS, directory / "cluster")
@@ -101,13 +102,15 @@ def run_demo(
         until = time.monotonic() + seconds if seconds else float("inf")
         while not stop.wait(0.2) and time.monotonic() < until:
             if (code := daemon.poll()) is not None:
-                raise DemoEndedError(f"the daemon ended by itself with exit code {code}; see {log}")
+                raise DemoEndedError(
+                    f"the daemon ended unexpectedly with exit code {code}; see {log}"
+                )
             if daemon.leading.is_set():
                 scene.advance()
 
 
 class Scene:
-    """The workload, and what the daemon's topics say of it; for one thread."""
+    """The workload and the view of its group; used by one thread."""
 
     def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
         self._narrator = narrator
@@ -133,10 +136,10 @@ class Scene:
         self._producing = False
 
     def advance(self) -> None:
-        """Start what is due, tell what is new.
+        """Start the parts that are due, and narrate the group's lag.
 
         Raises:
-            DemoEndedError: a part of the workload ended by itself.
+            DemoEndedError: a part of the workload ended unexpectedly.
         """
         if not self._started:
             self._started = True
@@ -149,7 +152,7 @@ class Scene:
         for thread in self._threads:
             if thread.failure is not None:
                 raise DemoEndedError(
-                    f"{thread.name} ended by itself: {thread.failure}"
+                    f"{thread.name} ended unexpectedly: {thread.failure}"
                 ) from thread.failure
         while not self._records.empty():
             entry = self._records.get()
@@ -157,7 +160,7 @@ class Scene:
         self._narrator.narrate_lag(self._views.groups.get(workload.GROUP))
 
     def end(self) -> None:
-        """End the traffic and the group in good order, while the daemon is there to see it."""
+        """Stop the workload in good order, while the daemon still runs and sees it."""
         until = time.monotonic() + LEAVE_SECONDS
         for thread in self._threads:
             thread.stop()
@@ -167,7 +170,7 @@ class Scene:
 
 
 class DaemonChild:
-    """`levelwind run` as a child: its log is kept in a file and narrated."""
+    """`levelwind run` as a child process; its log is written to a file and narrated."""
 
     def __init__(self, arguments: Sequence[str], log: Path, narrator: Narrator) -> None:
         command = [sys.executable, "-m", "daemon.cli", "run", "--log-format", "json", *arguments]
@@ -188,21 +191,23 @@ class DaemonChild:
                 try:
                     self._narrator.narrate_event(event)
                 except (KeyError, TypeError, ValueError) as error:
-                    # Go on reading: a daemon whose log nobody takes stands still.
-                    self._narrator.narrate("error", f"cannot tell {event.get('event')}: {error!r}")
+                    # Go on reading: a daemon blocks once nobody reads its log.
+                    self._narrator.narrate(
+                        "error", f"cannot narrate {event.get('event')}: {error!r}"
+                    )
 
     def poll(self) -> int | None:
-        """Return its exit code, None while it runs."""
+        """The exit code; None while the daemon runs."""
         return self._child.poll()
 
     def stop(self) -> None:
-        """End it and read its log to the end."""
+        """Stop the daemon and read its log to the end."""
         self._child.stop()
         self._thread.join(1)
 
 
 def _event(line: bytes) -> dict[str, Any]:
-    """Read a log line; what is none (a crash of a runtime, say) is passed on as it is."""
+    """Parse a log line; a line that is no event, as of a crash, becomes `library.log`."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`levelwind cluster`: an embedded cluster that stands until Ctrl-C."""
+"""`levelwind cluster`: an embedded cluster that runs until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def start_cluster(
     console: Console, brokers: int, racks: tuple[str, ...], directory: Path
 ) -> Cluster:
-    """Start brokers, or find the ones of an earlier start again, and show what one waits for.
+    """Start brokers, or recover those of an earlier start, and show the progress.
 
     Raises:
-        ConfigurationError: nothing can be written in the directory.
-        ClusterUnavailableError: they cannot be started here; says why.
+        ConfigurationError: the directory is not writable.
+        ClusterUnavailableError: the brokers cannot be started; the message says why.
     """
     ensure_writable(directory, "--directory")
     waiting = console.status("starting the cluster")
@@ -37,7 +37,7 @@ def start_cluster(
 
 
 def serve_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_json: bool) -> None:
-    """Start a cluster, say where it is, and keep it until SIGINT or SIGTERM."""
+    """Start a cluster, print its addresses, and run it until SIGINT or SIGTERM."""
     with (
         stop_on_signals() as stop,
         start_cluster(Console(stderr=True), brokers, racks, directory) as cluster,
@@ -52,9 +52,9 @@ def serve_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_j
             click.echo(f"bootstrap  {cluster.bootstrap}")
             for node in nodes:
                 click.echo(f"broker {node['id']}   {node['address']}  rack {node['rack']}")
-            click.echo("Ctrl-C stops it; its data stays in " + str(directory), err=True)
+            click.echo(f"Ctrl-C stops the cluster; its data stays in {directory}", err=True)
         while not stop.wait(1):
             if dead := {node.id for node in cluster.nodes} - cluster.running:
                 raise ClusterUnavailableError(
-                    f"broker {min(dead)} ended by itself; see {cluster.log(min(dead))}"
+                    f"broker {min(dead)} ended unexpectedly; see {cluster.log(min(dead))}"
                 )

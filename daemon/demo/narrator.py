@@ -1,4 +1,4 @@
-"""Tells a demo's story: the daemon's events and the group's lag, a line each, for a terminal or as JSON."""
+"""Narration of a demo: the daemon's events and the group's lag, one a line, as text or JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLOURS = {
 
 
 class Narrator:
-    """Writes the story; may be called from any thread."""
+    """Writes the narration; may be called from any thread."""
 
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
@@ -41,11 +41,11 @@ class Narrator:
         self._next_lag_at = 0.0
 
     def start_clock(self) -> None:
-        """Count the seconds from now: the brokers are ready."""
+        """Count the seconds of the narration from now on."""
         self._started_at = time.monotonic()
 
     def narrate(self, subject: str, text: str, **fields: object) -> None:
-        """Tell one thing."""
+        """Write one line."""
         seconds = time.monotonic() - self._started_at
         with self._lock:
             if self._as_json:
@@ -58,7 +58,7 @@ class Narrator:
                 )
 
     def narrate_event(self, event: Mapping[str, Any]) -> None:
-        """Tell an event of the daemon's log, if it belongs to the story."""
+        """Write an event of the daemon's log, if the event is worth narrating."""
         name = event.get("event")
         match name:
             case "trigger.raised":
@@ -78,15 +78,16 @@ class Narrator:
             case "handover.settled":
                 self.narrate(
                     "settled",
-                    f"every partition is where the plan wants it, after {event['seconds']} s",
+                    f"every partition is owned as planned, after {event['seconds']} s",
                 )
             case "daemon.leading":
                 self.narrate(
                     "daemon",
-                    f"leads as planner epoch {event['planner_epoch']}, knows {event['groups']} groups",
+                    f"leads as planner epoch {event['planner_epoch']}, "
+                    f"with {event['groups']} groups",
                 )
             case "pipeline.starting":
-                self.narrate("pipeline", "Spark is starting, which takes a while")
+                self.narrate("pipeline", "Spark is starting; this takes a while")
             case "pipeline.started":
                 self.narrate("pipeline", f"the query runs, after {event['seconds']} s")
             case _ if event.get("level") in {"error", "critical"}:
@@ -97,7 +98,7 @@ class Narrator:
     def narrate_handover(
         self, worker: str, verb: str, partitions: Sequence[tuple[str, int]]
     ) -> None:
-        """Tell what a consumer gained or lost."""
+        """Write which partitions a consumer gained or lost."""
         ranges_text = " ".join(
             f"{t}:{text}" for t, text in ranges.texts(ranges.by_topic(partitions)).items()
         )
@@ -106,7 +107,7 @@ class Narrator:
         )
 
     def narrate_lag(self, view: GroupView | None) -> None:
-        """Tell the group's lag, at most every two seconds."""
+        """Write the group's lag, at most once in `LAG_EVERY_SECONDS`."""
         if view is None or not view.current_lags() or time.monotonic() < self._next_lag_at:
             return
         self._next_lag_at = time.monotonic() + LAG_EVERY_SECONDS
@@ -141,7 +142,8 @@ def _plan(event: Mapping[str, Any]) -> str:
     figures = ", ".join(
         f"{name} {_figure(before.get(name))} → {_figure(after[name])}" for name in sorted(after)
     )
-    return f"epoch {event['group_epoch']} by {event['strategy']} because of {event['cause']}: {figures}"
+    epoch, strategy, cause = event["group_epoch"], event["strategy"], event["cause"]
+    return f"epoch {epoch} by {strategy} because of {cause}: {figures}"
 
 
 def _figure(value: float | None) -> str:

@@ -1,8 +1,8 @@
-"""The demo's traffic: orders whose customers are unevenly busy, and consumers that can only work so fast.
+"""The demo's workload: orders of unevenly busy customers, and consumers of limited speed.
 
-Every record has a customer as its key, and a customer's partition is the hash of the key, as with any keyed topic. A few
-customers are hot: they are drawn from the partitions of one consumer, so that every run has a skew to mend, and after a
-while the crowd moves on to the customers of another.
+The key of a record is a customer, and a customer's partition is the hash of the key, as with any
+keyed topic. A few customers are hot. They are chosen from the partitions of one consumer, so that
+every run has a skew to correct; after a while the customers of another consumer become hot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RACKS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """How much is produced and how fast each consumer may work, in records a second."""
+    """Rates of the workload, in records a second, and its skew."""
 
     rate: float = 1_500.0
     hot_share: float = 0.6
@@ -46,7 +46,7 @@ class Traffic:
 
 
 def customer_keys(partition: int, partitions: int) -> Iterator[bytes]:
-    """Yield the keys, without end, that Kafka's default partitioner sends to a partition."""
+    """Yield, without end, keys that Kafka's default partitioner sends to a partition."""
     return (
         key.encode()
         for key in map("customer-{}".format, count())
@@ -56,14 +56,16 @@ def customer_keys(partition: int, partitions: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class CustomerMix:
-    """Who orders: customers with the chance that the next record is theirs."""
+    """Customers, each with the probability that the next record is an order of theirs."""
 
     keys: tuple[tuple[str, bytes], ...]
-    chance: np.ndarray  # float64, indexed as keys
+    """Topic and key of each customer."""
+    chance: np.ndarray
+    """float64, indexed as `keys`; the sum is 1."""
 
     @staticmethod
     def concentrated_on(hot: frozenset[tuple[str, int]], traffic: Traffic) -> CustomerMix:
-        """Spread `hot_share` of the traffic over the hot partitions' customers and the rest over all others."""
+        """Give `hot_share` of the traffic to the hot partitions' customers, the rest to others."""
         partitions = [(topic, number) for topic, size in TOPICS.items() for number in range(size)]
         keys = tuple(
             (topic, next(customer_keys(number, TOPICS[topic]))) for topic, number in partitions
@@ -75,7 +77,7 @@ class CustomerMix:
 
 
 class WorkloadThread:
-    """A part of the workload in a thread of its own, which keeps what ended it."""
+    """A part of the workload in a thread of its own; `failure` is the error that ended it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -84,22 +86,22 @@ class WorkloadThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end in good order."""
+        """Request an orderly end."""
         self._stop.set()
 
     def join(self, timeout: float) -> None:
-        """Wait until it has ended."""
+        """Wait until the thread has ended."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     def _run(self) -> None:
         try:
             self._work()
-        except Exception as error:  # noqa: BLE001 - who watches over the demo tells it
+        except Exception as error:  # noqa: BLE001 - the demo raises it
             self.failure = error
 
     def _work(self) -> None:
@@ -107,7 +109,7 @@ class WorkloadThread:
 
 
 class OrderProducer(WorkloadThread):
-    """Produces the orders at a steady rate until stopped, and moves the crowd on from time to time."""
+    """Produces orders at a steady rate; changes the hot customers from time to time."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class OrderProducer(WorkloadThread):
         self.produced = 0
 
     def join(self, timeout: float) -> None:
-        """Wait until it has ended; what is in flight is flushed."""
+        """Wait until the thread has ended; flush the records in flight."""
         super().join(timeout)
         self._producer.flush(min(timeout, 1.0))
 
@@ -159,13 +161,13 @@ class OrderProducer(WorkloadThread):
             try:
                 self._producer.produce(topic, payload, key)
                 self._producer.poll(0)
-            except BufferError:  # the brokers are behind: wait for them, drop nothing
+            except BufferError:  # the brokers are behind: wait, drop nothing
                 self._producer.poll(0.1)
             else:
                 return
 
     def _concentrate(self) -> CustomerMix:
-        """Put the crowd on the partitions of the consumer that has the most of the first topic."""
+        """Make partitions hot of the consumer that owns the most partitions of the first topic."""
         topic = next(iter(TOPICS))
         by_consumer = {
             name: sorted(number for t, number in partitions if t == topic)
@@ -175,16 +177,14 @@ class OrderProducer(WorkloadThread):
             by_consumer.items(), key=lambda item: (len(item[1]), self._random.random())
         )
         hot = numbers[: self._traffic.hot_partitions]
-        self._report(
-            f"the crowd gathers on {topic} {', '.join(map(str, hot))}, all of them {name}'s"
-        )
+        self._report(f"hot partitions: {topic} {', '.join(map(str, hot))}, all owned by {name}")
         return CustomerMix.concentrated_on(
             frozenset((topic, number) for number in hot), self._traffic
         )
 
 
 class Worker(WorkloadThread):
-    """One consumer of the group that follows levelwind's assignments and works at a limited speed."""
+    """A consumer of the group that follows levelwind's assignments at a limited speed."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class Worker(WorkloadThread):
     ) -> None:
         super().__init__(name)
         self.rack = rack
-        # librdkafka writes to the terminal by itself unless it is told not to.
+        # librdkafka writes to the terminal by default.
         self._client = {**client, "auto.offset.reset": "earliest", "log_level": 0}
         self._traffic = traffic
         self._prefix = prefix
@@ -246,7 +246,7 @@ def workers(
     prefix: str,
     changed: Callable[[str, str, list[tuple[str, int]]], None],
 ) -> list[Worker]:
-    """Make the group's consumers, spread over the racks; none is started yet."""
+    """The consumers of the group, spread over the racks; not started yet."""
     racks = (RACKS[i % len(RACKS)] for i in count())
     return [
         Worker(client, f"worker-{i}", rack, traffic, prefix, changed)
@@ -255,10 +255,10 @@ def workers(
 
 
 def create_topics(client: Mapping[str, Any], timeout: float) -> None:
-    """Create the demo's topics where they are missing, with two replicas where there are two brokers.
+    """Create the missing topics of the demo, with two replicas where there are two brokers.
 
     Raises:
-        ClusterUnavailableError: no answer, or no right to.
+        ClusterUnavailableError: the cluster does not answer, or denies creating topics.
     """
     admin = clients.admin(client)
     try:
@@ -272,5 +272,5 @@ def create_topics(client: Mapping[str, Any], timeout: float) -> None:
             future.result(timeout)
     except KafkaException as error:
         raise ClusterUnavailableError(
-            f"the demo's topics cannot be made: {clients.kafka_error(error).str()}"
+            f"the demo's topics cannot be created: {clients.kafka_error(error).str()}"
         ) from error

@@ -1,1 +1,1 @@
-"""What the commands show of groups, plans and dead letters; it never decides and the daemon runs without it."""
+"""Views of groups, plans and dead letters for the commands; the daemon knows nothing of them."""

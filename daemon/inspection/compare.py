@@ -1,6 +1,7 @@
-"""`levelwind compare`: several strategies side by side, on problems of a file or on a group as it stands.
+"""`levelwind compare`: strategies side by side, on the problems of a file or on a live group.
 
-A problem that is wrong answers with an error of its own, as with `levelwind assign`, and the others go on.
+An invalid problem yields an error of its own, as with `levelwind assign`; the others are compared
+nevertheless.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BANDS = 25
-"""Groups that one chart can show; their figures stay readable in print as well."""
+"""Largest number of groups in one chart, so that the figures stay readable in print."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupComparison:
-    """One group's comparison, or why there is none."""
+    """The comparison of one group, or the reason why there is none."""
 
     id: object
     title: str
@@ -39,23 +40,23 @@ class GroupComparison:
     error: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """The comparison by names."""
+        """The comparison as one line of JSON output."""
         if self.error is not None:
             return {"id": self.id, "error": self.error}
         return {"id": self.id, "strategies": [row.as_json() for row in self.rows]}
 
     def as_text(self) -> str:
-        """The comparison as people read it."""
+        """The comparison as text: a title and a table."""
         return (
             f"{self.title}\n{table(self.rows) if self.error is None else f'error: {self.error}'}\n"
         )
 
 
 def parse_strategies(names: str | None) -> tuple[str, ...] | None:
-    """The strategies of a comma-separated list; None: those that a problem names itself, or all.
+    """The strategies of a comma-separated list; None: those that each problem names, else all.
 
     Raises:
-        ConfigurationError: one of them is unknown.
+        ConfigurationError: a strategy is unknown.
     """
     if names is None:
         return None
@@ -71,7 +72,7 @@ def parse_strategies(names: str | None) -> tuple[str, ...] | None:
 def compare_lines(
     lines: Iterable[str | bytes], strategies: Sequence[str] | None
 ) -> Iterator[GroupComparison]:
-    """Compare the strategies on each problem; blank lines are passed over."""
+    """Compare the strategies on each problem; blank lines are skipped."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _compared(line, strategies, f"line {number}")
@@ -102,7 +103,7 @@ def _title_prefix(identity: object, default: str) -> str:
 def compare_group(
     name: str, group: Group, strategies: Sequence[str] | None, options: Mapping[str, Any]
 ) -> GroupComparison:
-    """Compare the strategies on a group as it stands; those that take the options are given them, as the daemon would."""
+    """Compare the strategies on a live group, each with the options the daemon would pass."""
     rows = compare(group, strategies or list(STRATEGIES), options)
     return GroupComparison(id=name, title=_title(name, group), rows=rows)
 
@@ -119,10 +120,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_chart_path(path: Path) -> None:
-    """Refuse a chart's name before anything is computed for it.
+    """Check the path of a chart before anything is computed for the chart.
 
     Raises:
-        ConfigurationError: its ending is none that can be drawn.
+        ConfigurationError: the suffix is not that of a supported format, or the directory does
+            not exist.
     """
     from daemon.charts import chart_format  # noqa: PLC0415 - as below
 
@@ -130,16 +132,18 @@ def check_chart_path(path: Path) -> None:
 
 
 def draw_chart(compared: Sequence[GroupComparison], path: Path) -> None:
-    """Draw all that could be compared.
+    """Draw the comparisons of all valid problems.
 
     Raises:
-        ConfigurationError: it is nothing or too much for one chart, or the file cannot be written.
+        ConfigurationError: there are none, or too many for one chart, or the file cannot be
+            written.
     """
-    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second, for who wants a chart
+    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second
 
     bands = [(one.title, one.rows) for one in compared if one.error is None]
     if not 0 < len(bands) <= MAX_BANDS:
         raise ConfigurationError(
-            f"chart {str(path)!r}: it shows 1 to {MAX_BANDS} groups, and {len(bands)} could be compared"
+            f"chart {str(path)!r}: a chart shows 1 to {MAX_BANDS} groups, "
+            f"and {len(bands)} could be compared"
         )
     draw_comparison(bands, path)

@@ -1,10 +1,11 @@
-"""What the pipeline could not read, and the second chance that an upgrade gives it.
+"""`levelwind dead-letters`: records that the pipeline could not read, and their replay.
 
-A letter stands until its tombstone. `--retry` looks at the record itself, where it stands: one that is gone was compacted
-away, and one with a newer record of its key behind it is outdated: neither says anything any more, and their letters end.
-What the installed version can read now is given to the pipeline once more, with the offset up to which nothing newer of
-its key was found. The pipeline ends the letter when it has taken the record up, and lets it stand if it has seen
-something newer meanwhile. So a retry that is broken off, or made twice, does no harm.
+A letter is open until its tombstone. `--retry` reads the original record again. A record that was
+compacted away, or that a newer record of the same key follows, is outdated: its letter is closed.
+A record that the installed version can read is replayed to the pipeline, together with the offset
+up to which no newer record of its key was found. The pipeline closes the letter once it has applied
+the record, and leaves the letter open if it has seen a newer record meanwhile. Hence a retry that
+is interrupted or repeated does no harm.
 """
 
 from __future__ import annotations
@@ -41,27 +42,28 @@ if TYPE_CHECKING:
 
 
 class LetterVerdict(StrEnum):
-    """What can be done about a letter."""
+    """What can be done with a dead letter."""
 
     UNREADABLE = "unreadable"
-    """Not by this version either."""
+    """The installed version cannot read the record either."""
     READABLE = "readable"
+    """The installed version can read the record: a retry replays it."""
     OUTDATED = "outdated"
-    """Its record is gone, or a newer one of the same key is there."""
+    """The record is gone, or a newer record of the same key exists: a retry closes the letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifiedLetter:
-    """A letter and what can be done about it."""
+    """A dead letter and what can be done with it."""
 
     letter: DeadLetter
     verdict: LetterVerdict
     reason: str
-    """Why it cannot be read: now, if it still cannot."""
+    """Why the record cannot be read by this version; if it can, why it could not be read before."""
     replay: ReplayRecord | None = None
 
     def as_json(self, now: int) -> dict[str, object]:
-        """One line of the listing."""
+        """One line of JSON output; `now` in milliseconds since the epoch."""
         return {
             "topic": self.letter.topic,
             "partition": self.letter.partition,
@@ -75,19 +77,19 @@ class ClassifiedLetter:
 
 @dataclass(slots=True)
 class PartitionScan:
-    """What a partition holds of the records that letters were written for."""
+    """The records of one partition for which there are letters, and newer ones of the same keys."""
 
     end: int
-    """Up to where it was read."""
+    """End of the scan: the first offset that was not read."""
     offsets: frozenset[int] = frozenset()
     """Offsets of the letters' records."""
     records: dict[int, Raw] = field(default_factory=dict)
-    """By offset."""
+    """The letters' records, by offset."""
     newest: dict[bytes, int] = field(default_factory=dict)
-    """By key of one of them, the offset of the last record that has it."""
+    """Offset of the newest record of each key that one of the letters' records has."""
 
     def add(self, raw: Raw) -> None:
-        """One record more, in their order."""
+        """Add the next record of the partition, in the order of offsets."""
         if raw.offset in self.offsets:
             self.records[raw.offset] = raw
             if raw.key is not None:
@@ -97,7 +99,7 @@ class PartitionScan:
 
 
 def open_letters(records: Iterable[DeadLetter | Tombstone], topic: str | None) -> list[DeadLetter]:
-    """The letters that have not ended, by place."""
+    """The letters without a tombstone, in the order of topic, partition and offset."""
     letters: dict[LogPosition, DeadLetter] = {}
     for record in records:
         if isinstance(record, Tombstone):
@@ -109,7 +111,7 @@ def open_letters(records: Iterable[DeadLetter | Tombstone], topic: str | None) -
 
 
 def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) -> ClassifiedLetter:
-    """Hold a letter against what stands at its place today."""
+    """Compare a letter with the record that the partition now has at the letter's offset."""
     from streaming.decoding.ingest import unreadable  # noqa: PLC0415 - it imports NumPy and pyarrow
 
     raw = scan.records.get(letter.offset)
@@ -118,7 +120,7 @@ def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) 
         and _matches(raw.key, letter.raw_key)
         and _matches(raw.value, letter.raw_value)
     )
-    if raw is None or not same:  # compacted away; or the topic was deleted and made anew
+    if raw is None or not same:  # compacted away, or the topic was recreated
         return ClassifiedLetter(letter=letter, verdict=LetterVerdict.OUTDATED, reason=letter.reason)
     if raw.key is not None and scan.newest[raw.key] > raw.offset:
         return ClassifiedLetter(letter=letter, verdict=LetterVerdict.OUTDATED, reason=letter.reason)
@@ -140,21 +142,21 @@ def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) 
 
 
 def _matches(original: bytes | None, stored: bytes | None) -> bool:
-    """Whether a letter's bytes, which may have been cut, are the record's."""
+    """Whether a letter's bytes, which may have been truncated, are those of the record."""
     return (
         original is None if stored is None else original is not None and original.startswith(stored)
     )
 
 
-# -- with a cluster
+# I/O
 
 
 def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
-    """The letters that stand.
+    """Read the open letters.
 
     Raises:
-        NotFoundError: there is no topic of letters.
-        ClusterUnavailableError: no answer in time.
+        NotFoundError: the cluster has no topic of dead letters.
+        ClusterUnavailableError: the cluster did not answer in time.
     """
     read = read_to_end(
         settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout
@@ -164,7 +166,10 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
 
 
 def classify_letters(settings: Settings, letters: Sequence[DeadLetter]) -> list[ClassifiedLetter]:
-    """Judge letters by the records themselves: reads each of their partitions from the oldest letter on."""
+    """Classify letters by their original records.
+
+    Cost: reads each partition that has a letter, from its oldest letter to its end.
+    """
     now = now_ms()
     offsets: dict[PartitionKey, set[int]] = defaultdict(set)
     for letter in letters:
@@ -185,7 +190,7 @@ def _scan(
     for name in {name for name, _ in offsets}:
         try:
             stable |= stable_ends(settings.client(), [name], timeout)
-        except NotFoundError:  # its records are gone with it
+        except NotFoundError:  # the records are gone with the topic
             continue
     scans = {
         partition: PartitionScan(end=stable[partition], offsets=frozenset(offsets[partition]))
@@ -225,7 +230,7 @@ def _raw_record(message: Any) -> Raw:
 
 
 def retry(settings: Settings, classified: Sequence[ClassifiedLetter]) -> None:
-    """Give the pipeline what can be read now, and end the letters of what is outdated.
+    """Replay the readable records to the pipeline, and close the letters of the outdated ones.
 
     Raises:
         As `write_replays`.
@@ -243,7 +248,7 @@ def retry(settings: Settings, classified: Sequence[ClassifiedLetter]) -> None:
 
 
 def summary(classified: Sequence[ClassifiedLetter], *, retried: bool) -> str:
-    """One line on what there is, or what was done about it."""
+    """One line on the open letters, or on what the retry did with them."""
     if not classified:
         return "there are no dead letters"
     count = Counter(item.verdict for item in classified)
@@ -252,14 +257,15 @@ def summary(classified: Sequence[ClassifiedLetter], *, retried: bool) -> str:
         for verdict in (LetterVerdict.READABLE, LetterVerdict.OUTDATED, LetterVerdict.UNREADABLE)
     )
     if retried:
-        later = (
-            "; a letter that stands on in a while was overtaken: try it again" if readable else ""
-        )
+        later = "; retry again if a letter is still listed in a minute" if readable else ""
         return (
-            f"{readable} given to the pipeline again, {outdated} outdated and ended, "
+            f"{readable} replayed to the pipeline, {outdated} outdated and closed, "
             f"{unreadable_count} still unreadable{later}"
         )
-    return f"{readable} readable now, {outdated} outdated, {unreadable_count} unreadable; --retry to act on it"
+    return (
+        f"{readable} readable now, {outdated} outdated, {unreadable_count} unreadable; "
+        "--retry replays the readable ones and closes the outdated ones"
+    )
 
 
 def print_letters(classified: Sequence[ClassifiedLetter]) -> None:
@@ -268,7 +274,7 @@ def print_letters(classified: Sequence[ClassifiedLetter]) -> None:
         return
     now = now_ms()
     table = borderless_table(
-        ("TOPIC", False), ("PLACE", True), ("AGE", True), ("NOW", False), ("REASON", False)
+        ("TOPIC", False), ("POSITION", True), ("AGE", True), ("STATUS", False), ("REASON", False)
     )
     for item in classified:
         letter = item.letter

@@ -1,7 +1,7 @@
-"""`levelwind explain`: why a partition is where it is, on problems of a file or on a group as it stands.
+"""`levelwind explain`: why a member owns a partition, for problems of a file or for a live group.
 
-Of a problem the plan of `optimal` is explained; of a group that stands what its members own now, so that an operator sees what
-would be gained or lost by another place.
+For a problem, the plan of `optimal` is explained; for a live group, what its members own now, so
+that an operator sees what another owner would gain or lose.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def parse_partition(text: str) -> tuple[str, int]:
-    """A topic and a partition's number from TOPIC/N.
+    """Parse TOPIC/N into a topic and the number of a partition.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the text has another form.
     """
     topic, _, number = text.rpartition("/")
     if not topic or not number.isdecimal():
@@ -40,11 +40,11 @@ def parse_partition(text: str) -> tuple[str, int]:
 def explain_lines(
     lines: Iterable[str | bytes], partition: tuple[str, int]
 ) -> Iterator[tuple[Explanation, Certificate | None]]:
-    """Plan each problem and explain the partition's place; blank lines are passed over.
+    """Plan each problem and explain the partition's owner; blank lines are skipped.
 
     Raises:
         NotFoundError: a problem does not have the partition.
-        ConfigurationError: a problem is wrong; says which line, whose field and what to do.
+        ConfigurationError: a problem is invalid; the message names the line and the field.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -61,7 +61,7 @@ def explain_lines(
 def explain_group(
     group: Group, partition: tuple[str, int], options: Mapping[str, Any]
 ) -> Explanation:
-    """Explain where a partition of a group that stands is now, under the options that it is planned with.
+    """Explain the present owner of a live group's partition, under the group's options.
 
     Raises:
         NotFoundError: the group does not have the partition.

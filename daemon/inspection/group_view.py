@@ -1,6 +1,7 @@
-"""What the topics say about each group, put together: for `levelwind groups`, `levelwind describe` and the demo.
+"""Groups as levelwind's topics describe them, for `groups`, `describe` and the demo.
 
-A view is built from records alone, so that it needs no running daemon and shows exactly what any other reader sees.
+A view is built from records alone: it needs no running daemon, and shows what any other reader of
+the topics sees.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ if TYPE_CHECKING:
     from daemon.control.snapshot import GroupLag
 
 MAX_SUGGESTIONS = 5
-"""Names that fit an error."""
+"""Largest number of group names in an error message."""
 KINDS: tuple[TopicKind, ...] = ("metadata", "lag", "triggers", "members", "assignments")
 
 
 @dataclass(slots=True)
 class GroupView:
-    """One group as its records have it."""
+    """One group, as its records describe it."""
 
     name: str
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
-    """Layouts of all topics, by name: shared by all groups and kept up to date by `Views`."""
+    """Layouts of all topics, by name; shared by all groups, updated by `GroupViews`."""
     deleted_topics: Collection[str] = ()
-    """Names of topics that are known to be deleted: shared in the same way."""
+    """Names of the topics that are known to be deleted; shared by all groups."""
     plan: GroupRecord | None = None
     lags: dict[str, LagRecord] = field(default_factory=dict)
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
-    members: dict[tuple[str, str], MemberRecord] = field(
-        default_factory=dict
-    )  # by instance and incarnation
+    members: dict[tuple[str, str], MemberRecord] = field(default_factory=dict)
+    """Announcements of the members, by instance and incarnation."""
     assigned: dict[tuple[str, str], MemberAssignment] = field(default_factory=dict)
+    """Assignments of the members, by instance and incarnation."""
 
     @property
     def empty(self) -> bool:
@@ -63,17 +64,17 @@ class GroupView:
 
     @property
     def lag(self) -> int:
-        """Records behind, over all partitions."""
+        """Records that the group still has to read, over all partitions."""
         return self.measured().total
 
     def current_lags(self) -> dict[str, LagRecord]:
-        """The lag that counts, by topic: not that of topics that were deleted or recreated since."""
+        """The lag that counts, by topic: without topics deleted or recreated since the sample."""
         from daemon.control.snapshot import current_lags  # noqa: PLC0415 - it imports NumPy
 
         return current_lags(self.lags, self.topics, self.deleted_topics)
 
     def measured(self) -> GroupLag:
-        """The group's lag and the part of each active member."""
+        """The lag of the group and of each active member."""
         from daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
 
         capacity = {
@@ -84,7 +85,7 @@ class GroupView:
         return group_lag(self.current_lags(), self.owners(), capacity)
 
     def owners(self) -> dict[tuple[str, int], str]:
-        """Who may own each partition, by instance."""
+        """The instance that owns each partition, or may still own it."""
         return {
             partition: instance
             for (instance, _), record in self.assigned.items()
@@ -93,16 +94,16 @@ class GroupView:
         }
 
     def member_lags(self) -> Mapping[str, int]:
-        """Records behind, by instance."""
+        """Records that each active member still has to read, by instance."""
         return self.measured().members
 
     @property
     def skew(self) -> float | None:
-        """The most loaded member's lag over capacity, over the mean; None without lag or members."""
+        """The largest load (lag over capacity) over the mean load; None without lag or members."""
         return self.measured().skew
 
     def summary(self) -> dict[str, object]:
-        """Return the row of `levelwind groups`."""
+        """One line of `levelwind groups`, by column."""
         lags, measured = self.current_lags(), self.measured()
         return {
             "group": self.name,
@@ -117,7 +118,7 @@ class GroupView:
         }
 
     def as_json(self) -> dict[str, object]:
-        """Return all that `levelwind describe` shows."""
+        """Everything that `levelwind describe` shows."""
         lags = self.member_lags()
         return {
             **self.summary(),
@@ -144,7 +145,7 @@ class GroupView:
         }
 
     def partitions(self) -> list[dict[str, object]]:
-        """Return a row for each partition: owner, offsets, lag and racks."""
+        """One row for each partition: owner, offsets, lag and racks."""
         owners = self.owners()
         return [
             {
@@ -163,7 +164,7 @@ class GroupView:
 
 
 class GroupViews:
-    """The groups, kept up to date record by record."""
+    """The views of all groups, updated record by record."""
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupView] = {}
@@ -171,7 +172,7 @@ class GroupViews:
         self._deleted_topics: set[str] = set()
 
     def apply(self, kind: TopicKind, record: Record | Tombstone) -> None:
-        """Take in one record; those that say nothing about a group are passed over."""
+        """Apply one record; records that concern no group or topic are skipped."""
         match record:
             case TopicRecord(topic=topic):
                 self.topics[topic] = record
@@ -221,15 +222,15 @@ class GroupViews:
 
 
 def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
-    """The group of a name.
+    """The view of a group.
 
     Raises:
-        NotFoundError: there is none; says which are near.
+        NotFoundError: no such group is known; the message suggests similar names.
     """
     if name in views:
         return views[name]
     if not views:
-        raise NotFoundError(f"no group {name!r} is known here, nor any other yet")
+        raise NotFoundError(f"no group {name!r} is known here, nor any other group yet")
     if len(views) <= MAX_SUGGESTIONS:
         raise NotFoundError(
             f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
@@ -244,10 +245,11 @@ def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
 
 
 def read_views(settings: Settings) -> dict[str, GroupView]:
-    """Read the topics to their present end.
+    """Read levelwind's topics to their present end.
 
     Raises:
-        ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
+        NotFoundError: the cluster does not have levelwind's topics yet.
+        ClusterUnavailableError: the cluster does not answer.
     """
     views = GroupViews()
     with status(f"reading {settings.prefix}* from {settings.bootstrap}"):

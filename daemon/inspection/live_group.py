@@ -1,4 +1,4 @@
-"""A group that levelwind manages, as our topics have it now, stated as a problem: for commands that need no running daemon."""
+"""A live group as a planning problem, read from levelwind's topics without a running daemon."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def read_group(settings: Settings, name: str) -> Group:
     """The problem that the group's next plan has to solve.
 
     Raises:
-        ClusterUnavailableError: the cluster does not answer, or has no topics of ours yet.
-        NotFoundError: no such group is known, or levelwind does not manage its members.
+        ClusterUnavailableError: the cluster does not answer.
+        NotFoundError: no such group is known, levelwind does not manage its members, or the
+            cluster does not have levelwind's topics yet.
     """
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
     records = ((entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord))
@@ -44,10 +45,10 @@ def group_from_records(
     name: str,
     record_bytes: Mapping[str, float] = MappingProxyType({}),
 ) -> Group:
-    """The same from the records of our topics, each topic's in order.
+    """The problem that the records state; the records of each topic in their order.
 
     Raises:
-        NotFoundError: as above.
+        NotFoundError: no such group is known, or levelwind does not manage its members.
     """
     views = GroupViews()
     for kind, record in records:
@@ -56,7 +57,7 @@ def group_from_records(
     members = _present_members(view)
     if not members:
         raise NotFoundError(
-            f"group {name!r} has no members that levelwind manages: there is nothing to plan"
+            f"group {name!r} has no members that levelwind manages: nothing to plan"
         )
     return planning.build_problem(
         members, views.topics, view.current_lags(), view.owners(), record_bytes
@@ -64,7 +65,10 @@ def group_from_records(
 
 
 def _present_members(view: GroupView) -> Mapping[str, MemberRecord]:
-    # By instance; of one that restarted, the incarnation that holds its partitions.
+    """The members that have not left, by instance.
+
+    Of an instance that restarted, the incarnation that holds the partitions.
+    """
     members: dict[str, MemberRecord] = {}
     for key, record in sorted(view.members.items()):
         if record.state == "left":

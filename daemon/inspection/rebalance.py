@@ -1,4 +1,4 @@
-"""An operator's word to the control, written where the control listens."""
+"""`levelwind rebalance`: an operator's request for a new plan, written to the control topic."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 
 def request_rebalance(settings: Settings, group: str, reason: str) -> None:
-    """Ask for a new plan for a group.
+    """Request a new plan for a group.
 
     Raises:
-        NotFoundError: levelwind plans for no such group, so nobody would follow the word.
-        ClusterUnavailableError: the cluster does not answer, or the word was not acknowledged in time.
+        NotFoundError: levelwind does not plan for such a group, so no plan would follow.
+        ClusterUnavailableError: the cluster does not answer, or did not acknowledge the request
+            in time.
     """
-    # First to read is also not to write: a producer would let a cluster make the topic, and not as it should be.
+    # Reading first also proves that the topics exist: a producer might let the cluster create them
+    # with its default settings.
     views = read_views(settings)
     view = find_group(views, group)
     if not (view.plan or view.members):
         raise NotFoundError(
-            f"group {group!r} is watched, but none of its consumers follows plans: there is nothing to plan"
+            f"group {group!r} is watched, but none of its consumers follows plans: nothing to plan"
         )
     record = OperatorRecord(
         group=group, at=now_ms(), by=_user_name(), action="rebalance", reason=reason
@@ -41,7 +43,7 @@ def request_rebalance(settings: Settings, group: str, reason: str) -> None:
 
 
 def _user_name() -> str:
-    """Who asks; in a container the user may have no name."""
+    """Name of the user that runs the command; its number in a container that gives it no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,8 +1,8 @@
-"""`levelwind record`: samples of lag as the pipeline publishes them, a line each, for `levelwind simulate --trace`.
+"""`levelwind record`: published samples of lag, one a line, for `levelwind simulate --trace`.
 
-The topic keeps only the last sample of each key for good, but compaction comes late: what still stands in it, often the last
-hour, is the beginning of the recording, and what is published from then on is its rest. Each line is whole when it is written,
-so a recording that is broken off is as good as a shorter one.
+The topic retains only the last sample of each key, but compaction comes late: the recording begins
+with the samples that the topic still holds, often the last hour, and goes on with each new one.
+Each line is written whole, so an interrupted recording is as good as a shorter one.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Recording:
-    """What was written so far."""
+    """Counts of the samples written so far."""
 
     samples: Counter[str] = field(default_factory=Counter)
-    """By group."""
+    """Number of samples, by group."""
     first_at: int | None = None
     last_at: int | None = None
-    """Times of samples, milliseconds since the epoch."""
+    """Times of the oldest and the newest sample, milliseconds since the epoch."""
 
     def note(self, record: LagRecord) -> None:
-        """One more."""
+        """Count one sample."""
         self.samples[record.group] += 1
         self.first_at = record.at if self.first_at is None else min(self.first_at, record.at)
         self.last_at = record.at if self.last_at is None else max(self.last_at, record.at)
 
     @property
     def text(self) -> str:
-        """What it is, for people."""
+        """A summary for people."""
         if self.first_at is None or self.last_at is None:
             return "no sample of lag"
         minutes = (self.last_at - self.first_at) / 60_000
@@ -67,7 +67,7 @@ class Recording:
 
 
 def trace_line(record: LagRecord) -> bytes:
-    """A line that `--trace` reads."""
+    """The line of a sample in a trace, as `simulate --trace` reads it."""
     key, value = encode(record)
     return b'{"key":%b,"value":%b}\n' % (key, value or b"null")
 
@@ -81,19 +81,20 @@ def record_lag(
     stop: Event,
     on_progress: Callable[[Recording], None] = lambda _: None,
 ) -> Recording:
-    """Write what stands in the topic and what is published from then on.
+    """Write the samples that the topic holds, then those that are published.
 
     Args:
-        settings: where the cluster is.
-        group: whose lag; None: everybody's.
-        out: where to.
-        seconds: for how long to go on once everything that stands there has been read; None: until `stop` is set.
-        stop: ends it.
-        on_progress: called now and then with what was written so far.
+        settings: the settings, which name the cluster.
+        group: the group whose lag is recorded; None: all groups.
+        out: the file to write to.
+        seconds: how long to go on after the present end of the topic was reached; None: until
+            `stop` is set.
+        stop: ends the recording when set.
+        on_progress: called repeatedly with the counts so far.
 
     Raises:
-        NotFoundError: the cluster has no such topic.
-        ClusterUnavailableError: no answer, or nothing that stands there can be read in time.
+        NotFoundError: the cluster has no topic of lag.
+        ClusterUnavailableError: the cluster does not answer, or reading makes no progress.
     """
     topics, recording = settings.topics, Recording()
     stable = stable_ends(settings.client(), [topics.lag], settings.topic.timeout)
@@ -121,7 +122,7 @@ def record_lag(
 
 
 def _wanted_sample(topics: Topics, message: Message, group: str | None) -> LagRecord | None:
-    """The sample of lag that a message is, if it is one that is wanted."""
+    """The sample in a message; None if the message is no sample, or one of another group."""
     error = message.error()
     if error is not None:
         if is_partition_end(error):

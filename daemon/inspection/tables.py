@@ -1,6 +1,7 @@
-"""How groups are shown to people: tables and sentences.
+"""Groups as text for people: tables, and triggers in words.
 
-Law: names are shown as they are and whole, also where the output is no terminal; nothing in them is taken for markup.
+Guarantees: names are printed verbatim and whole, also where the output is not a terminal; nothing
+in a name is interpreted as markup.
 """
 
 from __future__ import annotations
@@ -19,18 +20,23 @@ if TYPE_CHECKING:
 
 
 def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
-    """What a trigger complains of; `held`: seconds for which it had when it was raised."""
+    """The reason of a trigger in words.
+
+    Args:
+        evidence: the trigger's evidence, as its record has it.
+        seconds: how long the condition had lasted when the trigger was raised.
+    """
     if "skew" not in evidence:
         count = evidence["partitions"]
         return f"the replica racks of {count:,} partition{'' if count == 1 else 's'} changed"
     behind = f"{evidence['lag']:,} records behind"
-    if evidence["lag"] < evidence["floor"]:  # then it counts for how long it has lasted
+    if evidence["lag"] < evidence["floor"]:  # the oldest unread record raised it
         behind += f", the oldest for {evidence['seconds']:.0f} s"
     return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {seconds:.0f} s, {behind}"
 
 
 def print_groups(views: Iterable[GroupView]) -> None:
-    """Print the groups, the most behind first."""
+    """Print the groups, the one with the largest lag first."""
     table = borderless_table(
         ("GROUP", False),
         ("MODE", False),
@@ -59,7 +65,12 @@ def print_groups(views: Iterable[GroupView]) -> None:
 
 
 def print_group(view: GroupView, now: int) -> None:
-    """Print one group: its plan, its triggers, its members and its partitions; `now`: milliseconds since the epoch."""
+    """Print the plan, triggers, members and partitions of one group.
+
+    Args:
+        view: the group.
+        now: the time, in milliseconds since the epoch.
+    """
     from rich.text import Text  # noqa: PLC0415 - see daemon.console
 
     console = stdout_console()
@@ -73,7 +84,8 @@ def print_group(view: GroupView, now: int) -> None:
         plan = view.plan
         ago = age_text(max(now - plan.computed_at, 0) / 1000)
         console.print(
-            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, because of {plan.cause}, {ago} ago"
+            f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, "
+            f"because of {plan.cause}, {ago} ago"
         )
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
@@ -138,7 +150,7 @@ def _partition_table(view: GroupView) -> Table:
 
 
 def figure_text(value: float | None) -> str:
-    """A figure to two places, or as many as it has."""
+    """A figure with at most two decimals; - where there is none."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""No file imports itself by way of others, counting imports for type checking and inside functions too."""
+"""No import circle of files; imports for type checking and inside functions count too."""
 
 from graphlib import CycleError, TopologicalSorter
 

@@ -1,4 +1,4 @@
-"""What an import loads: the planning library and the control stay free of clients, Spark and consoles."""
+"""Imported libraries: the planning library and the control load no client, Spark or console."""
 
 import json
 import os
@@ -25,7 +25,7 @@ HEAVY = {
 LIBRARY = HEAVY | {"pydantic"}
 """A consumer installs the planning library without the libraries of the daemon."""
 COMMAND = HEAVY - {"click"} | {"numpy", "pydantic", "tenacity"}
-"""The help of every command is there at once."""
+"""The help of every command waits for nothing but click."""
 
 LOAD = """
 import importlib, json, sys

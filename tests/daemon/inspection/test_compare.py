@@ -119,7 +119,7 @@ def test_wrong_usage_ends_with_2(arguments, said):
 
 
 def records(beat=1):
-    """Group `g`: instance `a` restarted as `a2` and holds partitions 0 and 1, `b` just joined, `c` left."""
+    """Group `g`: `a` restarted as `a2` and owns partitions 0 and 1, `b` joined, `c` left."""
 
     def member(instance, incarnation, state, rack):
         said = {

@@ -123,5 +123,5 @@ def test_no_letter_is_no_table(capsys):
     assert summary([], retried=False) == summary([], retried=True) == "there are no dead letters"
     print_letters([outdated(8)])
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["TOPIC", "PLACE", "AGE", "NOW", "REASON"]
+    assert heading.split() == ["TOPIC", "POSITION", "AGE", "STATUS", "REASON"]
     assert row.split()[:2] == ["__consumer_offsets", "1/8"]

@@ -28,7 +28,7 @@ def syntax_tree(module: str) -> ast.Module:
 
 
 def imports(module: str) -> set[str]:
-    """The project's modules that a module imports anywhere: also in functions and for type checking."""
+    """The project's modules that a module imports, also in functions and for type checking."""
     files = source_files()
     package = module if files[module].name == "__init__.py" else module.rpartition(".")[0]
     imported = set()
