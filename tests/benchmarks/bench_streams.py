@@ -28,7 +28,7 @@ from assignors.kafka_streams.assign import (
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from levelwind_testing.groups.applications import carried_out
+from levelwind_testing.groups.applications import apply_plan
 from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
@@ -112,7 +112,7 @@ def main() -> None:
 def measure(size: ApplicationSize, coordinator: StreamsCoordinator) -> None:
     tasks, processes = tasks_of(size), processes_of(size)
     plain = StreamsSettings(standby_replicas=size.standbys)
-    stayed = carried_out(processes, assign(tasks, processes, plain))
+    stayed = apply_plan(processes, assign(tasks, processes, plain))
     for case, current in (
         ("from scratch", processes),
         ("nothing changed", stayed),

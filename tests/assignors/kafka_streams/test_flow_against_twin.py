@@ -1,4 +1,4 @@
-"""The flow beside a twin that tries every assignment, on problems small enough for it."""
+"""The flow of active tasks against a twin that tries every assignment of small problems."""
 
 from collections import Counter
 from itertools import product
@@ -20,13 +20,13 @@ from assignors.kafka_streams.actives import (
 from assignors.kafka_streams.application import Application
 from assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.groups.applications import (
-    carried_out,
+    apply_plan,
     random_case,
 )
 
 
 def cost_of(app, chosen, assignment, load, settings):
-    """What the law says of an assignment, the more important first; None where it breaks the shares."""
+    """Cost of an assignment by the planner's guarantees; None if it breaks the quotas."""
     count = np.bincount(assignment, minlength=len(app.processes))
     quotas = task_quotas(len(chosen), load, app.threads)
     surplus = count - quotas.guaranteed
@@ -94,10 +94,10 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
 @settings(max_examples=40)
 def test_where_nothing_is_to_move_the_flow_says_so_too(random):
     case = random_case(random)
-    people = case.processes
+    processes = case.processes
     for _ in range(2):
-        people = carried_out(people, assign(case.tasks, people, case.settings))
-    app = Application.build(case.tasks, people, case.settings)
+        processes = apply_plan(processes, assign(case.tasks, processes, case.settings))
+    app = Application.build(case.tasks, processes, case.settings)
     chosen = np.flatnonzero(app.stateful)
     load = np.zeros(len(app.processes), dtype=np.int64)
     found = assign_active(app, chosen, load, case.settings)

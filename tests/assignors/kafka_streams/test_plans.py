@@ -14,7 +14,7 @@ from assignors.kafka_streams.assign import assign_stateful
 from assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.groups.applications import (
     StreamsCase,
-    carried_out,
+    apply_plan,
     process,
     processes_by_task,
     random_case,
@@ -55,17 +55,17 @@ def test_the_order_of_the_input_changes_nothing(random):
 @settings(max_examples=MANY)
 def test_it_settles_in_bounded_rounds_and_then_nothing_moves(random):
     case = random_case(random)
-    people = case.processes
+    processes = case.processes
     plan = plan_case(case)
     copies = len(case.tasks) * (1 + case.settings.standby_replicas)
     for _ in range(copies // case.settings.max_warmups + 3):
-        people = carried_out(people, plan)
-        before, plan = plan, assign(case.tasks, people, case.settings)
+        processes = apply_plan(processes, plan)
+        before, plan = plan, assign(case.tasks, processes, case.settings)
         if not plan.probing and not before.probing:
             break
     assert not plan.probing
-    people = carried_out(people, plan)
-    again = assign(case.tasks, people, case.settings)
+    processes = apply_plan(processes, plan)
+    again = assign(case.tasks, processes, case.settings)
     assert again.processes == plan.processes
     assert not again.probing
 
@@ -77,14 +77,14 @@ def test_standbys_that_are_as_good_as_new_ones_stay(seed):
 
 
 def test_tasks_of_a_subtopology_that_ran_together_are_spread_again():
-    people = [process("A", active=["0_0", "0_1"]), process("B", active=["1_0", "1_1"])]
-    plan = assign(tasks_of(2, 2, end=0), people)
+    processes = [process("A", active=["0_0", "0_1"]), process("B", active=["1_0", "1_1"])]
+    plan = assign(tasks_of(2, 2, end=0), processes)
     where = processes_by_task(plan)
     assert where["0_0"] != where["0_1"]
     assert where["1_0"] != where["1_1"]
     assert sum(where[task] == "A" for task in ("0_0", "0_1")) == 1  # two change places, two stay
     together = processes_by_task(
-        assign(tasks_of(2, 2, end=0), people, StreamsSettings(rack_strategy="min_traffic"))
+        assign(tasks_of(2, 2, end=0), processes, StreamsSettings(rack_strategy="min_traffic"))
     )
     assert together == {"0_0": "A", "0_1": "A", "1_0": "B", "1_1": "B"}
 
@@ -98,24 +98,24 @@ def test_a_task_that_two_claim_to_have_run_is_nobodys_and_goes_where_its_state_i
 
 def test_a_task_that_waits_for_its_warm_up_goes_on_where_it_runs_not_on_another_copy():
     names = [f"0_{number}" for number in range(6)]
-    people = [
+    processes = [
         process("A", active=names[:4]),
         process("B"),
         process("C", active=names[4:], lags=dict.fromkeys(names[:4], 0)),
     ]
-    plan = assign(tasks_of(1, 6), people)
+    plan = assign(tasks_of(1, 6), processes)
     assert [processes_by_task(plan)[name] for name in names] == ["A", "A", "A", "A", "C", "C"]
     assert {name for (name,) in processes_by_task(plan, "warmup").values()} == {"B"}
 
 
 def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belongs():
     chosen = StreamsSettings(standby_replicas=1, rack_aware_tags=("zone",))
-    people = [
+    processes = [
         process("A", active=["0_0"], tags={"zone": "1"}),
         process("B", standby=["0_0"], lags={"0_0": 0}, tags={"zone": "1"}),
         process("C", tags={"zone": "2"}),
     ]
-    plan = assign(tasks_of(1, 1), people, chosen)
+    plan = assign(tasks_of(1, 1), processes, chosen)
     assert processes_by_task(plan, "standby") == {"0_0": ["B"]}
     assert processes_by_task(plan, "warmup") == {"0_0": ["C"]}
     (awaited,) = plan.awaited
@@ -125,7 +125,7 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
         True,
         1_000_000,
     )
-    after = assign(tasks_of(1, 1), carried_out(people, plan), chosen)
+    after = assign(tasks_of(1, 1), apply_plan(processes, plan), chosen)
     assert processes_by_task(after, "standby") == {"0_0": ["C"]}
     assert not after.probing
 
@@ -134,18 +134,18 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
 @settings(max_examples=MANY)
 def test_the_settled_plan_is_balanced_over_threads(random):
     case = random_case(random)
-    people, plan = case.processes, plan_case(case)
+    processes, plan = case.processes, plan_case(case)
     for _ in range(ROUNDS):
         if not plan.probing:
             break
-        people = carried_out(people, plan)
-        plan = assign(case.tasks, people, case.settings)
+        processes = apply_plan(processes, plan)
+        plan = assign(case.tasks, processes, case.settings)
     stateful = {task.id for task in case.tasks if task.stateful}
     for among in (stateful, {task.id for task in case.tasks}):
         loads = [
-            sum(task in among for task in mine.active)
+            sum(task in among for task in assignment.active)
             for consumers in plan.processes.values()
-            for mine in consumers.values()
+            for assignment in consumers.values()
         ]
         assert max(loads) - min(loads) <= 1
 
@@ -164,10 +164,10 @@ def test_tasks_of_a_subtopology_are_spread(random):
     where = processes_by_task(plan_case(case))
     for stateful in (True, False):
         for subtopology in {task.subtopology for task in case.tasks if task.stateful == stateful}:
-            mine = [task.id for task in case.tasks if task.subtopology == subtopology]
-            count = Counter(where[task] for task in mine)
+            task_ids = [task.id for task in case.tasks if task.subtopology == subtopology]
+            count = Counter(where[task] for task in task_ids)
             if stateful:  # one thread each: the exact part can be held
-                assert max(count.values()) <= -(-len(mine) // len(case.processes))
+                assert max(count.values()) <= -(-len(task_ids) // len(case.processes))
 
 
 @given(seeds())
@@ -238,9 +238,9 @@ def test_an_application_without_tasks_or_processes_is_planned_too():
 @pytest.mark.parametrize("strategy", ["none", "min_traffic", "balance_subtopology"])
 def test_a_wide_application_is_valid(strategy):
     tasks = tasks_of(7, 40)
-    people = [
+    processes = [
         process(f"p{number:03}", threads=1 + number % 3, rack="abc"[number % 3])
         for number in range(50)
     ]
     chosen = StreamsSettings(standby_replicas=2, rack_strategy=strategy)
-    assert plan_violations(tasks, people, chosen, assign(tasks, people, chosen)) == []
+    assert plan_violations(tasks, processes, chosen, assign(tasks, processes, chosen)) == []

@@ -1,7 +1,7 @@
 """The same applications through the group coordinator's streams assignor.
 
-Kafka's has no racks, lags and warm-ups, so ours is told that nobody has anything to restore and that racks do not count.
-A fixed seed finds the same every time; a fresh one, which is printed, finds what nobody thought of.
+Kafka's has no racks, lags and warm-ups, so here no process has anything to restore and racks do
+not count. A fixed seed finds the same every time; a fresh one, which is printed, finds new cases.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from assignors.kafka_streams import (
 )
 from assignors.kafka_streams.evaluation import plan_violations
 from assignors.kafka_streams.quotas import task_quotas
-from levelwind_testing.groups.applications import carried_out
+from levelwind_testing.groups.applications import apply_plan
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
 pytestmark = pytest.mark.integration
@@ -28,15 +28,15 @@ APPLICATIONS = 400
 
 
 @pytest.fixture(scope="module")
-def said(request):
+def report(request):
     terminal = request.config.pluginmanager.getplugin("terminalreporter")
     return lambda what: terminal.write_line(f" {what}")
 
 
 @pytest.fixture(scope="module", params=["fixed", "fresh"])
-def seeds(request, said):
+def seeds(request, report):
     first = 0 if request.param == "fixed" else randbelow(2**40)
-    said(f"{request.param} seeds from {first}")
+    report(f"{request.param} seeds from {first}")
     return range(first, first + APPLICATIONS)
 
 
@@ -87,8 +87,8 @@ def changed(random, processes):
     return stay + come
 
 
-def ours(tasks, processes, settings):
-    return carried_out(processes, assign(tasks, processes, settings))
+def plan_and_apply(tasks, processes, settings):
+    return apply_plan(processes, assign(tasks, processes, settings))
 
 
 def settings_for(random):
@@ -113,12 +113,12 @@ def copies_by_process(processes):
 
 def loads(processes, held):
     """The fewest tasks per thread of a process, and then the most: less is more even."""
-    each_load = [len(held[each.id]) / len(each.consumers) for each in processes]
-    return -min(each_load), max(each_load)
+    loads_per_thread = [len(held[each.id]) / len(each.consumers) for each in processes]
+    return -min(loads_per_thread), max(loads_per_thread)
 
 
 def shared_by_the_least_loaded(processes, held, count):
-    """Whether each process has what Kafka's own rule gives it: the next task to the least loaded."""
+    """Whether each process has what Kafka's rule gives it: the next task to the least loaded."""
     quotas = task_quotas(
         count,
         np.zeros(len(processes), dtype=np.int64),
@@ -158,49 +158,56 @@ def test_from_scratch_it_is_as_even_and_as_covered_as_kafkas(coordinator_of_stre
     for seed in seeds:
         random = Random(seed)
         tasks = of_one_kind(tasks_at_random(random, mixed=mixed))
-        people = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
+        processes = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
         settings = settings_for(random)
-        plan = assign(tasks, people, settings)
-        assert plan_violations(tasks, people, settings, plan) == [], f"seed {seed}"
-        mine = carried_out(people, plan)
-        theirs = coordinator_of_streams.assign(tasks, people, settings)
-        assert thread_loads(mine) <= thread_loads(theirs), f"seed {seed}"
-        assert loads(mine, active_by_process(mine)) <= loads(theirs, active_by_process(theirs)), (
+        plan = assign(tasks, processes, settings)
+        assert plan_violations(tasks, processes, settings, plan) == [], f"seed {seed}"
+        after_ours = apply_plan(processes, plan)
+        after_kafkas = coordinator_of_streams.assign(tasks, processes, settings)
+        assert thread_loads(after_ours) <= thread_loads(after_kafkas), f"seed {seed}"
+        assert loads(after_ours, active_by_process(after_ours)) <= loads(
+            after_kafkas, active_by_process(after_kafkas)
+        ), f"seed {seed}"
+        assert standby_count(after_ours).total() >= standby_count(after_kafkas).total(), (
             f"seed {seed}"
         )
-        assert standby_count(mine).total() >= standby_count(theirs).total(), f"seed {seed}"
 
 
-def test_after_a_change_it_keeps_no_less_and_is_as_even(coordinator_of_streams, seeds, said):
-    """Problem by problem where Kafka's answer is as even as its own rule; it also lets threads below a quota keep more."""
+def test_after_a_change_it_keeps_no_less_and_is_as_even(coordinator_of_streams, seeds, report):
+    """Compared one by one where Kafka's answer is as even as its own rule.
+
+    Kafka also lets threads below a quota keep more.
+    """
     figures = Counter()
     for seed in seeds:
         random = Random(seed)
         tasks = of_one_kind(tasks_at_random(random, mixed=False))
         settings = settings_for(random)
-        people = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
-        before = changed(random, coordinator_of_streams.assign(tasks, people, settings))
-        mine = ours(tasks, before, settings)
-        theirs = coordinator_of_streams.assign(tasks, before, settings)
-        assert thread_loads(mine) <= thread_loads(theirs), f"seed {seed}"
-        even = [loads(each, active_by_process(each)) for each in (mine, theirs)]
+        processes = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
+        before = changed(random, coordinator_of_streams.assign(tasks, processes, settings))
+        after_ours = plan_and_apply(tasks, before, settings)
+        after_kafkas = coordinator_of_streams.assign(tasks, before, settings)
+        assert thread_loads(after_ours) <= thread_loads(after_kafkas), f"seed {seed}"
+        even = [loads(each, active_by_process(each)) for each in (after_ours, after_kafkas)]
         assert even[0][0] <= even[1][0], f"seed {seed}: {even}"
         figures["fewest a thread more"] += even[0][0] < even[1][0]
         figures["most a thread less"] += even[0][1] < even[1][1]
         figures["most a thread more"] += even[0][1] > even[1][1]
-        stayed = kept(before, mine), kept(before, theirs)
+        stayed = kept(before, after_ours), kept(before, after_kafkas)
         figures["kept"] += stayed[0]
         figures["kept by Kafka"] += stayed[1]
-        if shared_by_the_least_loaded(theirs, active_by_process(theirs), len(tasks)):
+        if shared_by_the_least_loaded(after_kafkas, active_by_process(after_kafkas), len(tasks)):
             figures["compared one by one"] += 1
             assert stayed[0] >= stayed[1], f"seed {seed}: {stayed}"
-        assert standby_count(mine).total() >= standby_count(theirs).total(), f"seed {seed}"
-        figures["standbys kept"] += kept_standbys(before, mine)
-        figures["standbys kept by Kafka"] += kept_standbys(before, theirs)
-        total = [loads(each, copies_by_process(each))[1] for each in (mine, theirs)]
+        assert standby_count(after_ours).total() >= standby_count(after_kafkas).total(), (
+            f"seed {seed}"
+        )
+        figures["standbys kept"] += kept_standbys(before, after_ours)
+        figures["standbys kept by Kafka"] += kept_standbys(before, after_kafkas)
+        total = [loads(each, copies_by_process(each))[1] for each in (after_ours, after_kafkas)]
         figures["copies evener"] += total[0] < total[1]
         figures["copies less even"] += total[0] > total[1]
-    said(", ".join(f"{name} {count}" for name, count in figures.items()))
+    report(", ".join(f"{name} {count}" for name, count in figures.items()))
 
 
 def test_nothing_changed_and_nothing_moves_in_either(coordinator_of_streams, seeds):
@@ -208,6 +215,6 @@ def test_nothing_changed_and_nothing_moves_in_either(coordinator_of_streams, see
         random = Random(seed)
         tasks = of_one_kind(tasks_at_random(random, mixed=True))
         settings = settings_for(random)
-        people = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
-        first = ours(tasks, people, settings)
-        assert ours(tasks, first, settings) == first, f"seed {seed}"
+        processes = [fresh(f"p{n}", random.randint(1, 3)) for n in range(random.randint(1, 6))]
+        first = plan_and_apply(tasks, processes, settings)
+        assert plan_and_apply(tasks, first, settings) == first, f"seed {seed}"

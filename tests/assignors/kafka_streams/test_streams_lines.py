@@ -27,31 +27,35 @@ def answers(**fields):
 
 
 def answer(**fields):
-    (one,) = answers(**fields)
-    return one
+    (answer_fields,) = answers(**fields)
+    return answer_fields
 
 
 def test_a_problem_is_answered_by_process_and_consumer_in_its_own_order():
-    said = answer(options={"standby_replicas": 0})
-    assert list(said["assignment"]) == ["B", "A"]
-    assert said["assignment"]["A"]["A-1"] == {"active": ["0_0", "0_1"], "standby": [], "warmup": []}
-    (warmed,) = said["assignment"]["B"]["B-1"]["warmup"]
-    assert said["probing"] is True
+    result = answer(options={"standby_replicas": 0})
+    assert list(result["assignment"]) == ["B", "A"]
+    assert result["assignment"]["A"]["A-1"] == {
+        "active": ["0_0", "0_1"],
+        "standby": [],
+        "warmup": [],
+    }
+    (warmed,) = result["assignment"]["B"]["B-1"]["warmup"]
+    assert result["probing"] is True
     lag = {"0_0": 90_000, "0_1": 100_000}[warmed]
-    assert said["awaited"] == [
+    assert result["awaited"] == [
         {"task": warmed, "process": "B", "role": "active", "lag": lag, "warming": True}
     ]
-    assert said["warnings"] == []
-    assert said["score"]["warmups"] == 1
-    assert said["score"]["moved"] == 0
-    assert {"plan_micros", "total_micros"} <= said.keys()
+    assert result["warnings"] == []
+    assert result["score"]["warmups"] == 1
+    assert result["score"]["moved"] == 0
+    assert {"plan_micros", "total_micros"} <= result.keys()
 
 
 def test_offset_sums_say_who_is_caught_up():
     caught_up = PROCESSES["B"] | {"offset_sums": {"0_1": 95_000}}
-    said = answer(processes=PROCESSES | {"B": caught_up})
-    assert said["assignment"]["B"]["B-1"]["active"] == ["0_1"]
-    assert said["probing"] is False
+    result = answer(processes=PROCESSES | {"B": caught_up})
+    assert result["assignment"]["B"]["B-1"]["active"] == ["0_1"]
+    assert result["probing"] is False
 
 
 def test_an_offset_beyond_the_end_is_of_another_log_and_worth_nothing():
@@ -63,22 +67,22 @@ def test_an_offset_beyond_the_end_is_of_another_log_and_worth_nothing():
 
 
 def test_options_are_the_settings_and_racks_count_under_a_strategy():
-    near = {"A": {"rack": "b", "consumers": 1}, "B": {"rack": "a", "consumers": 1}}
-    said = answer(
-        processes=near,
+    processes = {"A": {"rack": "b", "consumers": 1}, "B": {"rack": "a", "consumers": 1}}
+    result = answer(
+        processes=processes,
         options={"rack_strategy": "balance_subtopology", "rack_aware_tags": ["zone"]},
     )
-    assert said["assignment"]["B"]["B-1"]["active"] == ["0_0"]
-    assert said["score"]["cross_rack"] == 0.0
+    assert result["assignment"]["B"]["B-1"]["active"] == ["0_0"]
+    assert result["score"]["cross_rack"] == 0.0
 
 
 def test_tasks_may_be_counted_where_no_topics_are_known():
-    said = answer(
+    result = answer(
         topics=None,
         tasks={"0": {"partitions": 3, "stateful": True}},
         processes={"A": {"consumers": 2}},
     )
-    threads = said["assignment"]["A"]
+    threads = result["assignment"]["A"]
     assert sorted(task for mine in threads.values() for task in mine["active"]) == [
         "0_0",
         "0_1",
@@ -163,7 +167,10 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
         ),
         (
             {"options": {"rack_strategy": "near"}},
-            "option rack_strategy: must be one of none, min_traffic, balance_subtopology, not 'near'",
+            (
+                "option rack_strategy: must be one of none, min_traffic, balance_subtopology,"
+                " not 'near'"
+            ),
         ),
         (
             {"options": {"rack_aware_tags": ["zone", "zone"]}},

@@ -1,4 +1,4 @@
-"""How standbys are spread over tags, beside a twin that tries every choice."""
+"""Standbys spread over tags, against a twin that tries every choice."""
 
 from itertools import combinations
 from random import Random
@@ -54,7 +54,7 @@ def test_no_choice_of_processes_covers_more_values(random):
 
 
 def test_two_tags_are_spread_where_a_choice_one_by_one_would_end_short():
-    """After (a, x), (b, y) looks as good as any; but nothing that is left then completes both tags."""
+    """After (a, x), (b, y) looks as good as any, but no other class then completes both tags."""
     classes = [("a", "x"), ("b", "y"), ("b", "z"), ("c", "y")]
     tag_spread = TagSpread(classes, [1, 1, 1, 1])
     assert tag_spread.allowed([0], 2) == (2, 3)

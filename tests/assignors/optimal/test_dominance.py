@@ -1,4 +1,4 @@
-"""No baseline is at least as good as `optimal` in all respects and better in one."""
+"""No baseline is at least as good as `optimal` in all objectives and better in one."""
 
 import pytest
 
@@ -12,22 +12,22 @@ from levelwind_testing.groups.dominance import (
 )
 
 
-def dominated(found):
-    """By case: the baselines whose plans beat ours."""
+def dominated(groups):
+    """By case: the baselines whose plans beat the one of `optimal`."""
     beaten = {}
-    for case in found:
-        ours = plan_figures(case.group, optimal_strategy(case.group))
+    for case in groups:
+        optimal_figures = plan_figures(case.group, optimal_strategy(case.group))
         better = [
             (name, baseline)
             for name, baseline in answers(case.group).items()
-            if baseline.beats(ours)
+            if baseline.beats(optimal_figures)
         ]
         if better:
-            beaten[str(case)] = ours, better
+            beaten[str(case)] = optimal_figures, better
     return beaten
 
 
-def test_what_is_no_better_in_anything_or_worse_in_one_thing_beats_nothing():
+def test_a_plan_beats_another_only_if_no_figure_is_worse_and_one_is_better():
     plan = PlanFigures(1, 1.5, 0.25, 3)
     assert not plan.beats(plan)
     assert plan._replace(moved=2).beats(plan)
@@ -35,17 +35,17 @@ def test_what_is_no_better_in_anything_or_worse_in_one_thing_beats_nothing():
 
 
 @pytest.mark.parametrize(("cell", "lags"), [("10x10x10", "uniform"), ("30x20x10", "pareto")])
-def test_nobody_is_better_at_once_on_small_cells(cell, lags):
+def test_no_baseline_dominates_on_small_cells(cell, lags):
     assert dominated(cases([cell], lags=lags)) == {}
 
 
 @pytest.mark.parametrize("racks", [0, 3])
-def test_one_large_topic_is_dealt_as_evenly_as_by_who_looks_at_load_alone(racks):
+def test_one_large_topic_is_dealt_as_evenly_as_by_load_alone(racks):
     assert dominated(cases(["100x1x10000"], ("all",), (racks,), "uniform")) == {}
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("lags", sorted(LAGS))
 @pytest.mark.parametrize("cell", ["100x100x10", "1000x100x100", "1000x1000x10"])
-def test_nobody_is_better_at_once_on_the_grid(cell, lags):
+def test_no_baseline_dominates_on_the_grid(cell, lags):
     assert dominated(cases([cell], lags=lags)) == {}

@@ -62,24 +62,26 @@ def fleet(partitions, members, seed=0, *, racks=3, topics=4):
     ]
 
 
-@given(posed=problems())
+@given(random_problem=problems())
 @settings(max_examples=30)
-def test_nothing_moves_when_nothing_changed(posed):
-    group = posed.group
+def test_nothing_moves_when_nothing_changed(random_problem):
+    group = random_problem.group
     answer = optimal_strategy(group)
-    again = Group.build(posed.topics, owning(posed.members, answer.to_names(group)))
+    again = Group.build(
+        random_problem.topics, owning(random_problem.members, answer.to_names(group))
+    )
     assert optimal_strategy(again).owner.tolist() == answer.owner.tolist()
 
 
 @pytest.mark.parametrize(("partitions", "members"), [(40, 7), (120, 9), (400, 24)])
 def test_nothing_moves_in_a_fleet_where_nothing_changed(partitions, members):
-    topics, people = fleet(partitions, members)
-    answer = planned(topics, people)
-    assert planned(topics, owning(people, answer)) == answer
+    topics, member_list = fleet(partitions, members)
+    answer = planned(topics, member_list)
+    assert planned(topics, owning(member_list, answer)) == answer
 
 
 def test_lag_comes_before_racks_and_racks_before_moves():
-    # Both of a's partitions are local and heavy: one must go, although that crosses racks and moves it.
+    # Both of A's partitions are local and heavy: one must go, although it then is rack-remote.
     topics = {
         "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["a"], ["b"]])
     }
@@ -94,7 +96,8 @@ def test_lag_comes_before_racks_and_racks_before_moves():
 
 
 def test_where_subscriptions_differ_a_heavy_partition_leaves_through_others():
-    # No move and no exchange of two lowers this group's most loaded member: it takes four to pass one on.
+    # No move and no exchange of two lowers this group's most loaded member: it takes a chain of
+    # four.
     certificate = optimal_plan(
         seeded_problem(80, ProblemShape(topics=6, partitions=20, members=9)).group
     ).certificate
@@ -207,7 +210,7 @@ def test_a_drained_member_keeps_what_nobody_else_reads():
         ({"max_moves": 1.5}, "option max_moves: must be an integer from 0 up"),
     ],
 )
-def test_a_wish_of_the_wrong_shape_is_named(options, message):
+def test_an_option_of_the_wrong_shape_is_named(options, message):
     group = Group.build(*fleet(8, 2))
     with pytest.raises(ProblemError, match=message):
         strategy_named("optimal", options)(group)
@@ -219,23 +222,24 @@ def test_a_wish_of_the_wrong_shape_is_named(options, message):
 def test_no_other_strategy_is_as_good_in_all_respects_and_better_in_one(
     partitions, members, racks, seed, change
 ):
-    topics, people = fleet(partitions, members, seed, racks=racks)
+    topics, member_list = fleet(partitions, members, seed, racks=racks)
     if change != "fresh":
-        people = owning(people, planned(topics, people))
+        member_list = owning(member_list, planned(topics, member_list))
     if change == "left":
-        people = people[1:]
+        member_list = member_list[1:]
     if change == "drifted":
         draw = Random(seed)
         topics = {
             name: replace(topic, lags=[int(lag * draw.uniform(0.5, 1.5)) for lag in topic.lags])
             for name, topic in topics.items()
         }
-    group = Group.build(topics, people)
-    ours = respects(group, optimal_strategy(group))
+    group = Group.build(topics, member_list)
+    optimal_figures = respects(group, optimal_strategy(group))
     for name in BASELINES:
         baseline = respects(group, STRATEGIES[name](group))
         assert not (
-            baseline != ours and all(b <= a for a, b in zip(ours, baseline, strict=True))
+            baseline != optimal_figures
+            and all(b <= a for a, b in zip(optimal_figures, baseline, strict=True))
         ), name
 
 
@@ -250,15 +254,18 @@ def respects(group, assignment):
 
 
 def departed(partitions, members, lag=None, **options):
-    """A planned fleet without its last member: the plan, what that member had, and what changes hands."""
-    topics, people = fleet(partitions, members)
+    """A planned fleet without its last member.
+
+    Returns the plan, the partitions of that member, and those that change their owner.
+    """
+    topics, member_list = fleet(partitions, members)
     if lag is not None:
         topics = {
             name: replace(topic, lags=[lag] * topic.partitions) for name, topic in topics.items()
         }
-    whole = Group.build(topics, people)
+    whole = Group.build(topics, member_list)
     before = optimal_strategy(whole)
-    group = Group.build(topics, owning(people, before.to_names(whole))[:-1])
+    group = Group.build(topics, owning(member_list, before.to_names(whole))[:-1])
     plan = optimal_plan(group, **options)
     assert violations(group, plan.assignment) == ()
     least = int(np.count_nonzero(before.owner == members - 1))
@@ -280,8 +287,9 @@ def test_when_one_of_a_thousand_that_have_ten_each_leaves_only_what_it_had_chang
     assert plan.certificate.moves.met
 
 
-def test_where_what_one_of_a_thousand_had_fits_nobody_few_others_move_and_it_is_said_how_many_must():
-    # Ten each of 500 on average, and the limit is some 130 above what members have: it has to be spread over many.
+def test_load_that_fits_no_member_whole_moves_few_partitions_near_the_bound():
+    # Ten partitions of 500 on average, and the limit is some 130 above the load of members: the
+    # load has to be spread over many.
     plan, _, _ = departed(10_000, 1_000)
     moves, load = plan.certificate.moves, plan.certificate.load
     assert load.value <= load.bound * 1.025
@@ -298,15 +306,15 @@ def test_when_one_of_a_thousand_leaves_only_what_it_had_changes_hands():
 
 def test_max_moves_puts_the_others_off_until_all_is_done():
     topics, members = fleet(120, 6)
-    people = owning(members[:3], planned(topics, members[:3])) + members[3:]
-    whole = optimal_plan(Group.build(topics, people)).certificate
+    member_list = owning(members[:3], planned(topics, members[:3])) + members[3:]
+    whole = optimal_plan(Group.build(topics, member_list)).certificate
     rounds = 0
     while True:
-        group = Group.build(topics, people)
+        group = Group.build(topics, member_list)
         plan = optimal_plan(group, max_moves=7)
         assert violations(group, plan.assignment) == ()
         assert plan.certificate.moves.value <= 7
-        people = owning(people, plan.assignment.to_names(group))
+        member_list = owning(member_list, plan.assignment.to_names(group))
         rounds += 1
         if plan.certificate.complete:
             break
@@ -372,13 +380,13 @@ def test_what_cannot_wait_is_not_put_off():
 
 
 def test_a_spent_time_budget_gives_a_right_plan_and_says_so():
-    topics, people = fleet(400, 24, racks=0)
+    topics, member_list = fleet(400, 24, racks=0)
     topics = {
         name: replace(topic, lags=[lag**4 for lag in topic.lags]) for name, topic in topics.items()
     }
-    people = owning(people, planned(topics, people))
+    member_list = owning(member_list, planned(topics, member_list))
     hot = {name: replace(topic, lags=topic.lags[::-1]) for name, topic in topics.items()}
-    group = Group.build(hot, people)
+    group = Group.build(hot, member_list)
     plan = optimal_plan(group, time_budget=0)
     assert violations(group, plan.assignment) == ()
     assert plan.certificate.cut_by_time
@@ -402,12 +410,12 @@ def test_the_certificate_names_the_partition_that_no_plan_can_split():
     }
 
 
-@given(posed=problems(ProblemShape(topics=5, partitions=12)), seed=st.integers(0, 99))
+@given(random_problem=problems(ProblemShape(topics=5, partitions=12)), seed=st.integers(0, 99))
 @settings(max_examples=25)
-def test_bounds_are_never_above_what_a_plan_reaches_and_wishes_hold(posed, seed):
-    group = posed.group
+def test_bounds_are_never_above_a_plans_values_and_options_hold(random_problem, seed):
+    group = random_problem.group
     draw = Random(seed)
-    drained = [member.id for member in posed.members if draw.randrange(4) == 0]
+    drained = [member.id for member in random_problem.members if draw.randrange(4) == 0]
     plan = optimal_plan(group, drain=drained, count_slack=draw.randrange(2))
     assert violations(group, plan.assignment) == ()
     for objective in plan.certificate.objectives:

@@ -1,4 +1,4 @@
-"""Load levelled between kinds of members."""
+"""Load balanced between member classes."""
 
 import numpy as np
 import pytest
@@ -17,10 +17,10 @@ from assignors.problem.inputs import (
 def model_of(racks, lags, traffic=None):
     """Two members in each of racks a and b: two kinds."""
     topics = {"t": Topic(partitions=len(lags), replica_racks=racks, lags=lags, bytes=traffic)}
-    people = [
+    group_members = [
         Member(id=f"{rack}{number}", topics="*", rack=rack) for rack in "ab" for number in (0, 1)
     ]
-    return build_model(Group.build(topics, people), Options())
+    return build_model(Group.build(topics, group_members), Options())
 
 
 def class_loads(model, member_class):

@@ -1,4 +1,4 @@
-"""Locality at fixed counts: the least weight across racks first, then the fewest partitions that change their kind of owner."""
+"""Rack locality at fixed counts: lowest cross-rack cost, then fewest changes of class."""
 
 import itertools
 
@@ -22,13 +22,13 @@ from assignors.problem.inputs import (
 
 
 def model_of(racks, held, *, traffic=None, members="abc"):
-    """A member in each of some racks; who holds what by rack."""
+    """A member in each of some racks; what each owns, by rack."""
     topics = {"t": Topic(partitions=len(racks), replica_racks=racks, bytes=traffic)}
-    people = [
+    group_members = [
         Member(id=rack, topics="*", rack=rack, owned={"t": held.get(rack, [])}, generation=1)
         for rack in members
     ]
-    return build_model(Group.build(topics, people), Options())
+    return build_model(Group.build(topics, group_members), Options())
 
 
 @pytest.mark.parametrize("copies", [1, 40])
@@ -48,7 +48,7 @@ def test_one_crossing_less_is_worth_any_number_of_changes(copies):
 
 def test_a_long_chain_of_changes_is_worth_one_crossing_too():
     names = [f"r{number:02}" for number in range(80)]
-    racks = [[names[0]], *([one, other] for one, other in itertools.pairwise(names))]
+    racks = [[names[0]], *([rack, next_rack] for rack, next_rack in itertools.pairwise(names))]
     held = {names[-1]: [0], **{name: [number + 1] for number, name in enumerate(names[:-1])}}
     model = model_of(racks, held, members=names)
     assert model.total_cross_rack_cost(model.keepable_owner) == 1
@@ -95,11 +95,11 @@ def test_what_is_held_across_racks_stays_there_where_only_the_free_are_to_be_nea
 
 def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
     topics = {"t": Topic(partitions=90, replica_racks=[["a", "b"]] * 60 + [["c"]] * 30)}
-    people = [
+    group_members = [
         Member(id=f"{rack}{n}", topics="*", rack=rack)
         for rack, n in zip("abbccc", range(6), strict=True)
     ]
-    model = build_model(Group.build(topics, people), Options(count_slack=10))
+    model = build_model(Group.build(topics, group_members), Options(count_slack=10))
     flow = solve_class_flow(model, classify_partitions(model, model.keepable_owner), "all")
     amounts = {}
     for partition_class, member_class, number in zip(

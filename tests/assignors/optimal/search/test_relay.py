@@ -1,4 +1,4 @@
-"""A way along which members pass on what is too heavy for one: taken whole or not at all."""
+"""Relay chains: load that no member can take whole is passed on, all of it or nothing."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ HELD = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
 
 def model_of(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=()):
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
-    people = [
+    group_members = [
         Member(
             id=name,
             topics="*",
@@ -31,11 +31,11 @@ def model_of(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=(
         )
         for name in sorted({*"abc", *held})
     ]
-    return build_model(Group.build(topics, people), Options(count_slack=slack, drain=drain))
+    return build_model(Group.build(topics, group_members), Options(count_slack=slack, drain=drain))
 
 
 def start_plan(model, giver=0):
-    """What is held, and what nobody holds with one member."""
+    """The current owners, and the unowned partitions with one member."""
     return np.where(model.keepable_owner >= 0, model.keepable_owner, giver).astype(np.int32)
 
 

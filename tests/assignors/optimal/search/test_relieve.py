@@ -1,4 +1,4 @@
-"""The most loaded relieved: the pair lowest first, then few moves, then little across racks."""
+"""The most loaded members relieved: shortest time to drain, then moves, then racks."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ from assignors.problem.score import counts
 def model_of(lags, held, *, racks=None, slack=0, members="ab"):
     """Members in racks of their own names."""
     topics = {"t": Topic(partitions=len(lags), lags=lags, replica_racks=racks)}
-    people = [
+    group_members = [
         Member(id=name, topics="*", rack=name, owned={"t": held.get(name, [])}, generation=1)
         for name in members
     ]
-    return build_model(Group.build(topics, people), Options(count_slack=slack))
+    return build_model(Group.build(topics, group_members), Options(count_slack=slack))
 
 
 def owners(text):
@@ -112,7 +112,7 @@ def test_moves_come_before_racks_here():
     assert plan[[1, 2]].tolist() == [1, 0]
 
 
-def test_who_is_not_among_the_least_loaded_is_tried_too():
+def test_members_beyond_the_least_loaded_are_tried_too():
     # What a has is near with it and with l, who has more to do than all others.
     lags = [100, 100, *[10] * 20, 20, 20]
     racks = (
@@ -152,15 +152,15 @@ def test_steps_that_bring_too_little_are_not_taken_once_it_is_good_enough():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_who_looks_at_load_alone_is_no_example_where_its_counts_are_uneven(seed):
+def test_a_plan_by_load_alone_is_no_target_where_its_counts_are_uneven(seed):
     topics = {
         "t": Topic(partitions=40),
         "u": Topic(partitions=40, lags=[11 + seed] * 39 + [1]),
     }
-    people = [Member(id=name, topics="*") for name in "ab"] + [
+    group_members = [Member(id=name, topics="*") for name in "ab"] + [
         Member(id=name, topics=["u"]) for name in "cd"
     ]
-    group = Group.build(topics, people)
+    group = Group.build(topics, group_members)
     plan = optimal_plan(group)
     assert counts(group, plan.assignment.owner).tolist() == [20] * 4
     assert plan.certificate.counts.met

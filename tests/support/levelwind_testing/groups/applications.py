@@ -1,4 +1,4 @@
-"""Applications for the tests: made at random, and carried from one round to the next as Kafka Streams would."""
+"""Streams applications for tests: random ones, and what Kafka Streams makes of a plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ RACKS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsCase:
-    """A problem."""
+    """Tasks, processes and settings."""
 
     tasks: list[Task]
     processes: list[StreamsProcess]
@@ -27,6 +27,7 @@ class StreamsCase:
 def tasks_of(
     subtopologies: int, partitions: int, *, stateful: bool = True, end: int | None = 1_000_000
 ) -> list[Task]:
+    """Tasks of some subtopologies of equal size."""
     return [
         Task(subtopology=str(number), partition=partition, stateful=stateful, end_offset_sum=end)
         for number in range(subtopologies)
@@ -37,18 +38,22 @@ def tasks_of(
 def process(
     name: str, *, active=(), standby=(), lags: Mapping[str, int] | None = None, threads=1, **fields
 ) -> StreamsProcess:
-    """A process whose first thread had everything."""
+    """A process whose first thread had all of its tasks."""
     consumers = [StreamsConsumer(id=f"{name}-1", active=active, standby=standby)]
     consumers += [StreamsConsumer(id=f"{name}-{number}") for number in range(2, threads + 1)]
     return StreamsProcess(id=name, consumers=consumers, lags=lags or {}, **fields)
 
 
 def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> StreamsCase:
-    """Everything that may vary does: state, claims, lags, racks, tags, threads, settings; zombies and strangers too."""
-    work = []
+    """A random case in which everything varies.
+
+    State, claims, lags, racks, tags, threads and settings do. Some tasks have two owners, and some
+    processes claim unknown tasks.
+    """
+    task_list = []
     for subtopology in range(random.randint(1, 4)):
         stateful = random.random() < 0.75
-        work += [
+        task_list += [
             Task(
                 subtopology=str(subtopology),
                 partition=partition,
@@ -61,8 +66,8 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Stream
             )
             for partition in range(random.randint(1, tasks))
         ]
-    names = [task.id for task in work] + ["9_9"]
-    people = []
+    names = [task.id for task in task_list] + ["9_9"]
+    process_list = []
     for number in range(random.randint(1, processes)):
         consumers = [
             StreamsConsumer(
@@ -73,7 +78,7 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Stream
             for thread in range(random.randint(1, 3))
         ]
         lagging = random.sample(names, random.randint(0, len(names)))
-        people.append(
+        process_list.append(
             StreamsProcess(
                 id=f"p{number}",
                 consumers=consumers,
@@ -92,10 +97,11 @@ def random_case(random: Random, *, tasks: int = 8, processes: int = 4) -> Stream
                 },
             )
         )
-    return StreamsCase(tasks=work, processes=people, settings=random_settings(random))
+    return StreamsCase(tasks=task_list, processes=process_list, settings=random_settings(random))
 
 
 def random_settings(random: Random) -> StreamsSettings:
+    """Random settings."""
     return StreamsSettings(
         standby_replicas=random.randint(0, 3),
         max_warmups=random.randint(1, 4),
@@ -108,30 +114,43 @@ def random_settings(random: Random) -> StreamsSettings:
 
 
 def shuffled(case: StreamsCase, random: Random) -> StreamsCase:
-    """The same problem in another order."""
-    people = [
+    """The same case in another order."""
+    process_list = [
         replace(each, consumers=random.sample(list(each.consumers), len(each.consumers)))
         for each in random.sample(case.processes, len(case.processes))
     ]
     return StreamsCase(
-        tasks=random.sample(case.tasks, len(case.tasks)), processes=people, settings=case.settings
+        tasks=random.sample(case.tasks, len(case.tasks)),
+        processes=process_list,
+        settings=case.settings,
     )
 
 
-def carried_out(
+def apply_plan(
     processes: Sequence[StreamsProcess], plan: TaskPlan, *, lag: int = 0
 ) -> list[StreamsProcess]:
-    """The processes after they did what a plan says, each copy that they follow so far behind."""
+    """The processes after they carried a plan out.
+
+    Each copy that is not active is `lag` records behind.
+    """
     after = []
     for each in processes:
         consumers = plan.processes[each.id]
-        followed = [task for mine in consumers.values() for task in mine.standby + mine.warmup]
+        followed = [
+            task
+            for assignment in consumers.values()
+            for task in assignment.standby + assignment.warmup
+        ]
         after.append(
             replace(
                 each,
                 consumers=[
-                    StreamsConsumer(id=name, active=mine.active, standby=mine.standby + mine.warmup)
-                    for name, mine in consumers.items()
+                    StreamsConsumer(
+                        id=name,
+                        active=assignment.active,
+                        standby=assignment.standby + assignment.warmup,
+                    )
+                    for name, assignment in consumers.items()
                 ],
                 lags=dict.fromkeys(followed, lag),
                 offset_sums={},
@@ -143,7 +162,7 @@ def carried_out(
 def processes_by_task(
     plan: TaskPlan, role: str = "active"
 ) -> dict[str, str] | dict[str, list[str]]:
-    """By task: the process that runs it, or those that follow it."""
+    """By task: the process that runs it, or the processes with copies of another role."""
     if role == "active":
         return {task: name for name, _, kind, task in plan.rows() if kind == "active"}
     found: dict[str, list[str]] = {}

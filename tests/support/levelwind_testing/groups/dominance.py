@@ -1,7 +1,8 @@
-"""The benchmark grid, and who is at least as good as whom in all respects at once.
+"""The benchmark grid, and which plans are at least as good as others in all objectives at once.
 
-A cell is members x topics x partitions of a topic. Each has equal subscriptions or one fifth of the topics for each member, replicas
-in 2 or 3 of 3 racks, and is planned from scratch or after one member left.
+A cell is members x topics x partitions of a topic. Each has equal subscriptions or one fifth of the
+topics for each member, and replicas in 2 or 3 of 3 racks; it is planned from scratch or after one
+member left.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ class GridCase(NamedTuple):
     """A group of the grid."""
 
     cell: str
-    subscribed: str  # all · 1/5
+    subscribed: str
+    """Share of the topics that a member reads: `all` or `1/5`."""
     racks: int
     state: str
     group: Group
@@ -42,15 +44,16 @@ class GridCase(NamedTuple):
 
 
 class PlanFigures(NamedTuple):
-    """What a plan is worth, less is better throughout."""
+    """Figures of a plan; less is better throughout."""
 
     spread: int
-    load: float  # the largest lag over the mean
+    load: float
+    """Largest lag of a member over the mean."""
     cross_rack: float
     moved: int
 
     def beats(self, other: "PlanFigures") -> bool:
-        """At least as good in all and better in one."""
+        """Whether it is at least as good in all figures and better in one."""
         return self != other and all(a <= b for a, b in zip(self, other, strict=True))
 
 
@@ -60,16 +63,20 @@ def cases(
     racks: tuple[int, ...] = (2, 3),
     lags: str = "pareto",
 ) -> Iterator[GridCase]:
-    """The groups of some cells; who left a fleet that `optimal` planned had its first partition."""
+    """Groups of some cells.
+
+    In state `left`, the first member has left a fleet that `optimal` planned.
+    """
     for cell in cells:
         for share in subscribed:
             for count in racks:
-                topics, people = problem(cell, share, count, lags)
-                group = Group.build(topics, people)
+                topics, member_list = problem(cell, share, count, lags)
+                group = Group.build(topics, member_list)
                 yield GridCase(cell, share, count, "fresh", group)
                 owned = optimal_strategy(group).to_names(group)
                 stayed = [
-                    replace(member, owned=owned[member.id], generation=1) for member in people[1:]
+                    replace(member, owned=owned[member.id], generation=1)
+                    for member in member_list[1:]
                 ]
                 yield GridCase(cell, share, count, "left", Group.build(topics, stayed))
 
@@ -77,7 +84,7 @@ def cases(
 def problem(
     cell: str, share: str, racks: int, lags: str = "pareto"
 ) -> tuple[dict[str, Topic], list[Member]]:
-    """A cell's topics and members."""
+    """Topics and members of a cell."""
     members, topics, partitions = map(int, cell.split("x"))
     draw = Random(4)
     names = [f"topic-{number:04}" for number in range(topics)]
@@ -89,7 +96,7 @@ def problem(
         )
         for name in names
     }
-    people = [
+    member_list = [
         Member(
             id=f"member-{number:05}",
             topics=names if share == "all" else draw.sample(names, max(topics // 5, 1)),
@@ -97,11 +104,11 @@ def problem(
         )
         for number in range(members)
     ]
-    return described, people
+    return described, member_list
 
 
 def plan_figures(group: Group, assignment: Assignment) -> PlanFigures:
-    """A plan's worth."""
+    """Figures of a plan."""
     figures = score(group, assignment)
     return PlanFigures(
         figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
@@ -109,5 +116,5 @@ def plan_figures(group: Group, assignment: Assignment) -> PlanFigures:
 
 
 def answers(group: Group) -> dict[str, PlanFigures]:
-    """What each baseline's plan is worth."""
+    """Figures of each baseline's plan."""
     return {name: plan_figures(group, STRATEGIES[name](group)) for name in BASELINES}

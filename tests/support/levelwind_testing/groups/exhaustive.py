@@ -1,7 +1,8 @@
-"""The best plan of a small group by trying every one: the oracle of `optimal`, written from the issue's words alone.
+"""Exhaustive oracle of `optimal`: the best plan of a small group by trying every one.
 
-It shares no code with the strategy: counts by all count vectors that can be reached, then every assignment with such counts,
-partition by partition. Its cost grows as members to the power of partitions.
+It is written from the statement of the objectives alone and shares no code with the strategy:
+counts by all count vectors that can be reached, then every assignment with such counts, partition
+by partition. Its cost grows as members to the power of partitions.
 """
 
 from dataclasses import dataclass
@@ -13,22 +14,25 @@ from assignors.problem.assignment import Assignment
 
 @dataclass(frozen=True)
 class PlanValues:
-    """The best value in each respect, given the ones before it."""
+    """Values of a plan, or the best values, each given the ones before it."""
 
-    counts: tuple[int, ...]  # descending
+    counts: tuple[int, ...]
+    """Partitions of each member, descending."""
     drain_time: float
     cross_rack_cost: float
     moves: int
 
 
-def loads(group, horizon):
+def rounded_loads(group, horizon):
+    """By partition: its load, as a whole number."""
     return [
         float(round(lag + rate * horizon))
         for lag, rate in zip(group.lag.tolist(), group.rate.tolist(), strict=True)
     ]
 
 
-def crosses(group, partition, member):
+def is_cross_rack(group, partition, member):
+    """Whether both racks are known and no replica is in the rack of the member."""
     racks = group.replica_rack[
         group.replica_start[partition] : group.replica_start[partition + 1]
     ].tolist()
@@ -37,7 +41,7 @@ def crosses(group, partition, member):
 
 
 def readers_of(group, drain=(), evacuate=(), pins=None):
-    """By partition: the members that may have it."""
+    """By partition: the members that may own it."""
     avoided = {
         member
         for member, name in enumerate(group.members)
@@ -59,8 +63,8 @@ def readers_of(group, drain=(), evacuate=(), pins=None):
 
 
 def plan_values(group, owner, horizon=60.0):
-    """What a plan is worth: counts descending, time to drain, weight across racks, moves."""
-    load = loads(group, horizon)
+    """Values of a plan: counts descending, time to drain, cross-rack cost, moves."""
+    load = rounded_loads(group, horizon)
     count, work = [0] * len(group.members), [0.0] * len(group.members)
     cross_rack_cost, moves = 0.0, 0
     held = Assignment.held(group).owner.tolist()
@@ -68,7 +72,7 @@ def plan_values(group, owner, horizon=60.0):
         if member >= 0:
             count[member] += 1
             work[member] += load[partition]
-            cross_rack_cost += group.traffic[partition] * crosses(group, partition, member)
+            cross_rack_cost += group.traffic[partition] * is_cross_rack(group, partition, member)
         moves += held[partition] >= 0 and held[partition] != member
     drain_time = max(
         (w / c for w, c in zip(work, group.capacity.tolist(), strict=True)), default=0.0
@@ -76,13 +80,14 @@ def plan_values(group, owner, horizon=60.0):
     return PlanValues(tuple(sorted(count, reverse=True)), drain_time, cross_rack_cost, moves)
 
 
-def best_values(group, tolerance=0.02, horizon=60.0, **wishes):
-    readers = readers_of(group, **wishes)
+def best_values(group, tolerance=0.02, horizon=60.0, **options):
+    """The best values of any plan, by trying every one."""
+    readers = readers_of(group, **options)
     vectors = _counts(readers, len(group.members))
     target = min(tuple(sorted(vector, reverse=True)) for vector in vectors)
     good = {vector for vector in vectors if tuple(sorted(vector, reverse=True)) == target}
     most = np.max(np.array(sorted(good), dtype=np.int64).reshape(len(good), -1), axis=0)
-    load = loads(group, horizon)
+    load = rounded_loads(group, horizon)
     held = Assignment.held(group).owner.tolist()
     members = len(group.members)
     count = np.zeros((1, members), dtype=np.int8)
@@ -95,9 +100,9 @@ def best_values(group, tolerance=0.02, horizon=60.0, **wishes):
             more, heavier = count[fits], work[fits]
             more[:, member] += 1
             heavier[:, member] += load[partition]
-            cross_rack_cost_after = cross_rack_cost[fits] + group.traffic[partition] * crosses(
-                group, partition, member
-            )
+            cross_rack_cost_after = cross_rack_cost[fits] + group.traffic[
+                partition
+            ] * is_cross_rack(group, partition, member)
             grown.append(
                 (
                     more,

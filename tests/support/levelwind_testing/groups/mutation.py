@@ -1,4 +1,4 @@
-"""Damaged bytes: what a broken disk, another version or an enemy makes of a sound record."""
+"""Mutated bytes: a sound record after a broken disk, another version or an attacker."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ WORDS = [
 
 
 def mutated(draw: Random, raw: bytes, *, words: bool = False) -> bytes:
-    """One to three things go wrong with a record."""
+    """A record with one to three random mutations."""
     for _ in range(draw.choice((1, 1, 2, 3))):
         at = draw.randrange(len(raw) + 1)
         end = at + draw.choice((1, 1, 2, 4, 9))

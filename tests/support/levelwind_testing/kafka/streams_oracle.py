@@ -1,6 +1,6 @@
-"""The streams assignor of Kafka's group coordinator (KIP-1071), called in the oracle's Java process.
+"""Kafka's own streams assignor (KIP-1071), called in the oracle's Java process.
 
-It knows neither racks nor lags nor warm-ups: it is what `streams` is where all of those are equal.
+It knows neither racks nor lags nor warm-ups: `streams` is to equal it where all of those are equal.
 """
 
 import re
@@ -34,13 +34,13 @@ class StreamsCoordinator:
     def assign(
         self, tasks: Sequence[Task], processes: Sequence[StreamsProcess], settings: StreamsSettings
     ) -> list[StreamsProcess]:
-        """Kafka's answer: the processes as they are when they have done it."""
-        return carried_out(
+        """Kafka's answer: the processes after they carried it out."""
+        return parse_answer(
             processes, self.call(*self.prepared(tasks, processes, settings)).toString()
         )
 
     def call(self, group: Any, topology: Any) -> Any:
-        """The assignor alone: what a benchmark measures."""
+        """Call the assignor alone; benchmarks measure this."""
         return self._assignor.assign(group, topology)
 
     def prepared(
@@ -102,28 +102,38 @@ class StreamsCoordinator:
         return partitions
 
 
-def carried_out(processes: Sequence[StreamsProcess], text: str) -> list[StreamsProcess]:
-    """`{m=MemberAssignment[activeTasks={0=[0, 1]}, standbyTasks={}, warmupTasks={}], ...}` as processes that had it."""
-    one = r"([\w-]+)=MemberAssignment\[activeTasks=\{(.*?)\}, standbyTasks=\{(.*?)\}, warmupTasks=\{.*?\}\]"
-    said = {member: (active, standby) for member, active, standby in re.findall(one, text)}
+def parse_answer(processes: Sequence[StreamsProcess], text: str) -> list[StreamsProcess]:
+    """Parse Kafka's answer into processes that carried it out.
+
+    Its form is `{m=MemberAssignment[activeTasks={0=[0, 1]}, standbyTasks={}, warmupTasks={}], …}`.
+    """
+    pattern = (
+        r"([\w-]+)=MemberAssignment\[activeTasks=\{(.*?)\}, "
+        r"standbyTasks=\{(.*?)\}, warmupTasks=\{.*?\}\]"
+    )
+    tasks_of_member = {
+        member: (active, standby) for member, active, standby in re.findall(pattern, text)
+    }
     return [
         StreamsProcess(
             id=process.id,
             consumers=[
                 StreamsConsumer(
-                    id=each.id, active=_names(said[each.id][0]), standby=_names(said[each.id][1])
+                    id=consumer.id,
+                    active=_names(tasks_of_member[consumer.id][0]),
+                    standby=_names(tasks_of_member[consumer.id][1]),
                 )
-                for each in process.consumers
+                for consumer in process.consumers
             ],
         )
         for process in processes
     ]
 
 
-def _names(listed: str) -> list[str]:
+def _names(text: str) -> list[str]:
     return [
         f"{subtopology}_{partition}"
-        for subtopology, partitions in re.findall(r"(\w+)=\[([^]]*)\]", listed)
+        for subtopology, partitions in re.findall(r"(\w+)=\[([^]]*)\]", text)
         for partition in partitions.split(", ")
         if partition
     ]
