@@ -78,7 +78,7 @@ def unread_topics(state: GroupState) -> list[str]:
 
 
 def owners_at_sample(state: GroupState, row: LagRow) -> PartitionOwners:
-    """The owners at the sample that a lag row is of; nobody where that sample is not the newest."""
+    """The owners at the sample of a lag row; none where that sample is not the newest."""
     newest = state.lags.get(row.topic)
     if newest is not None and (newest.at, newest.lag.size) == (row.at, row.partitions):
         return newest.owners

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.member_load import lag_by_member, load_by_member, skew_of
+from assignors.problem.member_load import lag_by_member, skew_of
 from assignors.protocol.records import SkewEvidence
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import (
@@ -49,13 +49,13 @@ def evaluate_skew(
     if not any(owner.assigned for owner in owners):
         return SkewRun(evaluated_at=state.sampled_at), None
     behind, owner_index = _owned_lag(owners, state.lags)
-    capacity = np.array([owner.capacity for owner in owners])
-    skew = skew_of(load_by_member(behind, owner_index, capacity)) or EVEN
+    member_lag = lag_by_member(behind, owner_index, len(owners))
+    skew = skew_of(member_lag / np.array([owner.capacity for owner in owners])) or EVEN
     lag = sum(int(topic_lag.lag.sum()) for topic_lag in state.lags.values())
     seconds = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)
     members: dict[str, int] = {}
-    for owner, share in zip(owners, lag_by_member(behind, owner_index, len(owners)), strict=True):
-        members[owner.name] = members.get(owner.name, 0) + int(share)
+    for owner, owned_lag in zip(owners, member_lag, strict=True):
+        members[owner.name] = members.get(owner.name, 0) + int(owned_lag)
     evidence = SkewEvidence(
         skew=round(skew, 6),
         threshold=rule.threshold,
@@ -81,12 +81,12 @@ def lag_source(state: GroupState) -> dict[str, int]:
 
 def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple[Int64, Int64]:
     """Records behind, and the owner's index in `owners`, by owned partition that has a sample."""
-    behind, owner_index = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    columns, owner_indices = [np.zeros(0, np.int64)], [0]
     for index, owner in enumerate(owners):
         for topic, partitions in owner.assigned.items():
             if (topic_lag := lags.get(topic)) is not None:
                 owned = np.array(partitions, np.int64)
-                sampled = topic_lag.lag[owned[owned < topic_lag.lag.size]]
-                behind.append(sampled)
-                owner_index.append(np.full(sampled.size, index))
-    return np.concatenate(behind), np.concatenate(owner_index)
+                columns.append(topic_lag.lag[owned[owned < topic_lag.lag.size]])
+                owner_indices.append(index)
+    sizes = [column.size for column in columns]
+    return np.concatenate(columns), np.repeat(np.array(owner_indices, np.int64), sizes)

@@ -57,10 +57,11 @@ STATE = ".".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointShape:
-    """What a checkpoint and the query that continues it must have in common."""
+    """Properties that a checkpoint must share with the query that continues it."""
 
     cluster_id: str
     prefix: str
+    """Prefix of the names of levelwind's topics."""
     state: str = STATE
 
 
@@ -219,7 +220,7 @@ def find_damage(query: Path) -> str | None:
     for sums in query.rglob(".*.crc"):
         file = sums.with_name(sums.name[1:].removesuffix(".crc"))
         if file.exists() and not _matches_checksums(file.read_bytes(), sums.read_bytes()):
-            return f"{file.relative_to(query)} is not what its checksum says"
+            return f"{file.relative_to(query)} does not match its checksum"
     return None
 
 

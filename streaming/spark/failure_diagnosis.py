@@ -14,7 +14,7 @@ from enum import Enum
 
 
 class FailureCause(Enum):
-    """What made a query end."""
+    """The cause of a query's end."""
 
     MACHINE = "machine"
     """The disk or the memory; the same checkpoint serves once there is room again."""

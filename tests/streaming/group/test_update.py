@@ -1,4 +1,4 @@
-"""Groups: who owns what under each protocol, what a plan makes a group read, and what goes away."""
+"""Updates of a group: its owners under each protocol, the topics of its plan, and what is dropped."""
 
 import json
 from collections.abc import Mapping
