@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
-BROKER_HAS_MEMBERS = frozenset(
+SUBSCRIBER_ERRORS = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
 )
 """Errors of a commit while the group has subscribed members.
 
 The broker then accepts no commits of clients that only assign partitions to themselves.
 """
-REFUSED = BROKER_HAS_MEMBERS | {
+REFUSED_ERRORS = SUBSCRIBER_ERRORS | {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -131,7 +131,7 @@ class CommitTracker:
         try:
             return self._commit(offsets)
         except KafkaException as error:
-            if error.args[0].code() in BROKER_HAS_MEMBERS:
+            if error.args[0].code() in SUBSCRIBER_ERRORS:
                 raise StraySubscriberError(self._stray_hint()) from error
             raise
 
@@ -166,7 +166,7 @@ class CommitTracker:
             except KafkaException as error:
                 code = error.args[0].code()
                 self._log_failure(error.args[0])
-                if code in REFUSED and self.no_commit_in_flight:
+                if code in REFUSED_ERRORS and self.no_commit_in_flight:
                     return "refused"
         return "committed" if self.no_commit_in_flight else "unknown"
 
@@ -212,11 +212,11 @@ class CommitTracker:
         )
 
     def _note_outcome_of(self, error: Any) -> None:
-        if error.code() not in REFUSED:
+        if error.code() not in REFUSED_ERRORS:
             self._undecided_until = clock() + self._timers.commit
 
     def _log_failure(self, error: Any) -> None:
-        if error.code() in BROKER_HAS_MEMBERS:
+        if error.code() in SUBSCRIBER_ERRORS:
             log_event(
                 logging.ERROR,
                 "member.commit_refused",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
 
 # Settings that the user may not give, and what to do instead.
-REFUSED: Mapping[str, str] = {
+RESERVED_SETTINGS: Mapping[str, str] = {
     "group.id": "give `group`",
     "group.instance.id": "give `instance`: the client is no member of the broker's group",
     "group.protocol": "the planner assigns, not the broker",
@@ -23,7 +23,7 @@ REFUSED: Mapping[str, str] = {
     "heartbeat.interval.ms": "give `timers`",
 }
 # Prefixes of connection settings, which the two clients of the hand-over get as well.
-CONNECTION = (
+CONNECTION_PREFIXES = (
     "bootstrap.servers",
     "metadata.broker.list",
     "client.id",
@@ -80,10 +80,12 @@ def client_settings(
         SettingError: A setting belongs to the hand-over, or its value makes no sense.
     """
     for name in config:
-        if name in REFUSED:
-            raise SettingError(f"{name} cannot be set here: {REFUSED[name]}")
+        if name in RESERVED_SETTINGS:
+            raise SettingError(f"{name} cannot be set here: {RESERVED_SETTINGS[name]}")
     given = dict(config)
-    connection = {name: value for name, value in given.items() if name.startswith(CONNECTION)}
+    connection = {
+        name: value for name, value in given.items() if name.startswith(CONNECTION_PREFIXES)
+    }
     auto_commit = _flag(given.pop("enable.auto.commit", True), "enable.auto.commit")
     auto_store = _flag(given.pop("enable.auto.offset.store", True), "enable.auto.offset.store")
     commit_interval = _milliseconds(

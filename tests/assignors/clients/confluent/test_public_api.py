@@ -1,6 +1,8 @@
 """The public names of the confluent-kafka client, and their documentation."""
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from assignors.clients.confluent import (
     StraySubscriberError,
 )
 
+EVENT = re.compile(r'"(member\.[a-z_]+)[ "]')
 PUBLIC = (
     ManagedConsumer,
     NotOwnedError,
@@ -56,3 +59,30 @@ def test_the_errors_are_of_the_kinds_that_applications_catch():
     assert issubclass(SettingError, ValueError)
     assert issubclass(NotOwnedError, RuntimeError)
     assert issubclass(StraySubscriberError, RuntimeError)
+
+
+def test_the_log_events_are_those_that_operators_may_alert_on():
+    sources = Path(confluent.__file__).parent.glob("*.py")
+    found = {event for path in sources for event in EVENT.findall(path.read_text())}
+    assert sorted(found) == [
+        "member.announce_failed",
+        "member.assignment_received",
+        "member.assignment_rejected",
+        "member.close_timed_out",
+        "member.commit_failed",
+        "member.commit_refused",
+        "member.failed",
+        "member.grant_retried",
+        "member.granted",
+        "member.joining",
+        "member.left",
+        "member.lost",
+        "member.poll_overdue",
+        "member.producer_replaced",
+        "member.read_failed",
+        "member.revoked",
+        "member.revoking",
+        "member.waiting_for_broker",
+        "member.waiting_for_planner",
+        "member.waiting_for_topics",
+    ]

@@ -8,7 +8,7 @@ import pytest
 from assignors.clients.confluent import ManagedConsumer, SettingError
 from assignors.clients.confluent import follower as confluent_follower
 from assignors.clients.confluent.settings import (
-    REFUSED,
+    RESERVED_SETTINGS,
     client_settings,
 )
 from assignors.handover.timers import Timers
@@ -18,7 +18,7 @@ def settings_of(config, **options):
     return client_settings(config, group="g", timers=Timers(), **{"rack": None, **options})
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", RESERVED_SETTINGS)
 def test_settings_of_the_hand_over_are_refused_with_the_alternative(name):
     with pytest.raises(SettingError, match=f"{name} cannot be set here: "):
         settings_of({name: "x"})
