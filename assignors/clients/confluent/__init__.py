@@ -8,6 +8,9 @@ The package follows published assignments; it knows the hand-over protocol and n
 - `NotOwnedError`: a call names a partition that the consumer does not own.
 - `SettingError`: an argument or a librdkafka setting is not allowed.
 - `StraySubscriberError`: a subscribing consumer under the same group id blocks all commits.
+
+Log lines go to the logger `assignors.clients.confluent`, one event each (`member.granted` and so
+on); the same fields are in the log record's attribute `levelwind`.
 """
 
 from assignors.clients.confluent.consumer import (
