@@ -82,12 +82,9 @@ class CommitTracker:
 
     def start(self, partitions: Iterable[Any]) -> None:
         """Take in granted partitions, with their committed offsets."""
-        for partition in partitions:
-            if (
-                partition.offset >= 0
-                and (partition.topic, partition.partition) not in self.processed
-            ):
-                self._committed[partition.topic, partition.partition] = partition.offset
+        for pair, offset in _offsets_of(partitions).items():
+            if offset >= 0 and pair not in self.processed:
+                self._committed[pair] = offset
 
     def hand_out(self, messages: Iterable[Any]) -> None:
         """Note messages that the application gets."""
@@ -115,9 +112,7 @@ class CommitTracker:
         if message is not None:
             return {(message.topic(), message.partition()): message.offset() + 1}
         if offsets is not None:
-            return {
-                (partition.topic, partition.partition): partition.offset for partition in offsets
-            }
+            return _offsets_of(offsets)
         handed_out = self._handed_out if self._settings.auto_store else {}
         return self._uncommitted({**self.processed, **handed_out})
 
@@ -158,7 +153,7 @@ class CommitTracker:
         while self._in_flight and clock() < give_up_at:
             serve()
         uncommitted = self._uncommitted(
-            {pair: at for pair, at in self.processed.items() if pair in partitions}
+            {pair: offset for pair, offset in self.processed.items() if pair in partitions}
         )
         if uncommitted and self._settings.auto_commit:
             try:
@@ -173,9 +168,7 @@ class CommitTracker:
     def on_answer(self, error: Any, partitions: list[Any]) -> None:
         """Take in the answer to a commit; confluent-kafka calls this from within poll."""
         # Synchronous commits are reported here too; their offsets tell the two kinds apart.
-        offsets = {
-            (partition.topic, partition.partition): partition.offset for partition in partitions
-        }
+        offsets = _offsets_of(partitions)
         if offsets in self._in_flight:
             self._in_flight.remove(offsets)
         error = error or _error_of(partitions)
@@ -188,7 +181,9 @@ class CommitTracker:
             self._settings.on_commit(error, partitions)
 
     def _uncommitted(self, offsets: dict[Pair, int]) -> dict[Pair, int]:
-        return {pair: at for pair, at in offsets.items() if self._committed.get(pair) != at}
+        return {
+            pair: offset for pair, offset in offsets.items() if self._committed.get(pair) != offset
+        }
 
     def _send(self, offsets: dict[Pair, int]) -> None:
         self.consumer.commit(offsets=_as_topic_partitions(offsets), asynchronous=True)
@@ -207,9 +202,7 @@ class CommitTracker:
         return partitions
 
     def _note_committed(self, partitions: Iterable[Any]) -> None:
-        self._committed.update(
-            {(partition.topic, partition.partition): partition.offset for partition in partitions}
-        )
+        self._committed.update(_offsets_of(partitions))
 
     def _note_outcome_of(self, error: Any) -> None:
         if error.code() not in REFUSED_ERRORS:
@@ -248,5 +241,11 @@ def _error_of(partitions: Iterable[Any]) -> Any:
     return next((partition.error for partition in partitions if partition.error is not None), None)
 
 
+def _offsets_of(partitions: Iterable[Any]) -> dict[Pair, int]:
+    return {(partition.topic, partition.partition): partition.offset for partition in partitions}
+
+
 def _as_topic_partitions(offsets: dict[Pair, int]) -> list[Any]:
-    return [TopicPartition(topic, number, at) for (topic, number), at in sorted(offsets.items())]
+    return [
+        TopicPartition(topic, number, offset) for (topic, number), offset in sorted(offsets.items())
+    ]
