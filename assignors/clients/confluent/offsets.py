@@ -64,15 +64,20 @@ class CommitTracker:
         self, settings: ClientSettings, *, timers: Timers, identity: Callable[[], dict[str, object]]
     ) -> None:
         self.consumer: Any = None
+        """The application's consumer, set once it exists."""
         self.processed: dict[Pair, int] = {}
+        """Offsets below which the application has processed everything."""
         self._handed_out: dict[Pair, int] = {}
+        """Offsets behind the messages that the application got and may still work on."""
         self._committed: dict[Pair, int] = {}
+        """Offsets of the last commits that the broker confirmed."""
         self._settings = settings
         self._timers = timers
         self._identity = identity
         self._in_flight: list[dict[Pair, int]] = []
         """Asynchronous commits that the broker has not answered, oldest first."""
         self._undecided_until = 0.0
+        """Time until which a commit of unknown outcome may still arrive."""
         self._due_at = clock() + settings.commit_interval
 
     @property
