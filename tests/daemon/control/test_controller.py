@@ -1,4 +1,4 @@
-"""Transcripts of the control: what it hears, second by second, and what it publishes and says."""
+"""Transcripts of the control: the records it receives, and what it publishes and logs."""
 
 from dataclasses import replace
 
@@ -80,7 +80,7 @@ def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
     assert play.owned() == {"m0": "0,2", "m1": "1,3"}
 
 
-def test_a_plan_of_the_daemons_own_strategy_tells_how_good_it_can_be_at_best():
+def test_a_plan_of_the_default_strategy_has_a_certificate():
     play = Play(strategy=ControlSettings().strategy)
     play.start()
     play.receive("metadata", topic())
@@ -109,7 +109,7 @@ def configured(tmp_path, text):
 
 
 def test_a_drain_in_the_settings_empties_the_member_and_its_end_brings_it_back(tmp_path):
-    play = configured(tmp_path, '[groups.g]\ndrain = ["m0", "who left long ago"]')
+    play = configured(tmp_path, '[groups.g]\ndrain = ["m0", "left-long-ago"]')
     play.receive("metadata", topic())
     two_members(play)
     assert play.owned() == {"m0": "", "m1": "0-3"}
@@ -165,9 +165,10 @@ def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_ho
     assert weighed.owned() == {
         "m0": "1-2",
         "m1": "0,3",
-    }  # one must cross: the one in which nothing arrives
-    told = weighed.plans[-1]["certificate"][2]
-    assert told == "cross-rack 0.0%, no plan can do better"  # 1 of 2,401 records
+    }
+    # One partition must cross: the one in which nothing arrives.
+    cross_rack = weighed.plans[-1]["certificate"][2]
+    assert cross_rack == "cross-rack 0.0%, no plan can do better"  # 1 of 2,401 records
     assert counted.plans[-1]["certificate"][2] == "cross-rack 25.0%, no plan can do better"
 
 
@@ -221,7 +222,7 @@ def test_a_silent_member_is_evicted_and_its_partitions_move_only_after_the_wait(
     assert ("members", Tombstone(("m", "g", "m2", "i1"))) in play.published
 
 
-def test_most_members_silent_at_once_freezes_the_group_and_says_so_once(play):
+def test_most_members_silent_at_once_freezes_the_group_and_is_logged_once(play):
     play.join(member("m0"), member("m1"), member("m2"))
     play.wait(2)
     play.unresponsive |= {("m1", "i1"), ("m2", "i1")}
@@ -258,7 +259,7 @@ def test_nothing_moves_in_a_frozen_group_even_when_a_member_joins(play):
     assert len(play.plans) == 1
 
 
-def test_silence_while_we_did_nothing_is_nobodys_death(play):
+def test_silence_while_the_daemon_was_suspended_evicts_no_member(play):
     two_members(play)
     play.now += 200
     play.wait(1, beat=False)
@@ -267,7 +268,7 @@ def test_silence_while_we_did_nothing_is_nobodys_death(play):
     assert len(play.logged("member.evicted")) == 2
 
 
-def test_silence_while_we_could_not_read_is_nobodys_death(play):
+def test_silence_while_the_reader_was_down_evicts_no_member(play):
     two_members(play)
     play._do(ReaderStatus(reading=False))
     play.wait(200, beat=False)
@@ -332,13 +333,13 @@ def test_a_second_incarnation_replaces_the_first_which_is_evicted(play):
 
 def test_an_owner_that_no_record_knows_keeps_its_partitions_until_its_eviction_was_waited_out(play):
     play.join(member("m0"))
-    play.unresponsive.add(("ghost", "i1"))
-    ghost = member("ghost", state="active", acked=3, owned={"t": (0,)})
-    play.receive("members", ghost)
-    play.receive("members", replace(ghost, heartbeat=1))
+    play.unresponsive.add(("unknown", "i1"))
+    unknown_owner = member("unknown", state="active", acked=3, owned={"t": (0,)})
+    play.receive("members", unknown_owner)
+    play.receive("members", replace(unknown_owner, heartbeat=1))
     play.wait(TIMERS.grant - 2)
     assert play.owned() == {"m0": "1-3"}
-    assert [e["instance"] for e in play.logged("member.evicted")] == ["ghost"]
+    assert [e["instance"] for e in play.logged("member.evicted")] == ["unknown"]
     play.wait(4)
     assert play.owned() == {"m0": "0-3"}
 
@@ -375,13 +376,16 @@ def test_two_processes_under_one_name_are_both_kept_out_until_one_is_left(play):
     for key in [("twin", "i0"), ("twin", "i1")]:
         play.unresponsive.add(key)
     play.wait(TIMERS.grant + 20)
-    assert {who.instance for who in play.state.groups["g"].live} == {"m0"}
+    assert {incarnation.instance for incarnation in play.state.groups["g"].live} == {"m0"}
     play.unresponsive.add(("twin", "i2"))
     play.wait(TIMERS.dead_after + 8)
-    assert {tuple(who) for who in play.state.groups["g"].live} == {("m0", "i1"), ("twin", "i3")}
+    assert {tuple(incarnation) for incarnation in play.state.groups["g"].live} == {
+        ("m0", "i1"),
+        ("twin", "i3"),
+    }
 
 
-def test_a_topic_that_grows_is_planned_anew(play):
+def test_a_topic_that_grows_is_planned_again(play):
     two_members(play)
     play.receive("metadata", topic(racks=((),) * 6, at=5000))
     play.wait(2)
@@ -404,7 +408,7 @@ def skewed(play):
     return play
 
 
-def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_plan(play):
+def test_a_skew_that_a_plan_can_lower_is_lowered_after_the_cooldown_of_the_last_plan(play):
     skewed(play)
     play.wait(50)
     assert len(play.plans) == 1
@@ -417,7 +421,7 @@ def test_a_skew_that_a_plan_can_mend_is_mended_after_the_cool_down_of_the_last_p
     assert play.logged("handover.settled")
 
 
-def test_a_trigger_that_a_cool_down_held_back_is_forgotten_when_its_cause_ends(play):
+def test_a_trigger_that_a_cooldown_suppressed_is_forgotten_when_it_is_cleared(play):
     skewed(play)
     play.wait(10)
     play.receive("triggers", Tombstone(("skew", "g")))
@@ -452,14 +456,14 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
     assert play.plans[-1]["cause"] == "skew"
 
 
-def test_a_trigger_that_is_repeated_is_news_once(play):
+def test_a_trigger_that_is_repeated_is_logged_once(play):
     skewed(play)
     play.receive("triggers", skew_trigger(at=4000))
     play.receive("triggers", skew_trigger(at=5000))
     assert len(play.logged("trigger.raised")) == 1
 
 
-def test_the_lag_of_a_topic_that_was_made_anew_since_is_not_planned_by(play):
+def test_the_lag_of_a_topic_that_was_recreated_is_left_out_of_a_plan(play):
     two_members(play)
     play.receive("lag", lag(60_000, 0, 50_000, 0, topic_id="B" * 22))
     play.receive("control", request(at=10**9))
@@ -492,14 +496,14 @@ def test_a_partition_that_alone_skews_its_group_is_reported_once_and_moves_nothi
     assert len(play.plans) == 1
 
 
-def test_an_operators_word_is_followed_in_the_middle_of_a_cool_down(play):
+def test_an_operators_request_is_followed_in_the_middle_of_a_cooldown(play):
     two_members(play)
     record = request(at=round(play.now * 1000))
     play.receive("control", record)
     assert [p["cause"] for p in play.plans] == ["membership", "operator"]
 
 
-def test_an_operators_word_is_taken_back_in_the_step_that_follows_it(play):
+def test_an_operators_request_is_deleted_in_the_step_that_follows_it(play):
     two_members(play)
     record = request(at=5)
     play.receive("control", record)
@@ -531,7 +535,7 @@ def test_racks_that_changed_move_the_partitions_to_the_racks_of_their_replicas()
     assert play.plans[-1]["metadata_at"] == 9000
 
 
-def test_a_trigger_on_a_topic_that_no_member_reads_any_more_is_ended_all_the_same():
+def test_a_trigger_on_a_topic_that_no_member_reads_any_more_is_cleared_all_the_same():
     play = racked_group()
     play.receive("metadata", topic(name="old", at=9500))
     evidence = RacksEvidence(topics={"old": {0: RackChange(before=("a",), after=("b",))}})
@@ -551,7 +555,7 @@ def test_racks_that_changed_to_no_avail_confirm_the_plan_with_the_new_metadata()
     assert confirmed.topics["t"].racks == PlannedRacks(at=9000, racks=(("a", "b"),) * 4)
 
 
-def test_a_plan_tells_the_racks_it_rests_on():
+def test_a_plan_record_has_the_racks_that_the_plan_rests_on():
     play = racked_group()
     (plan,) = (record for record in play.log if isinstance(record, GroupRecord))
     assert plan.topics["t"].racks == PlannedRacks(at=topic().at, racks=RACKED)
@@ -612,7 +616,7 @@ def test_a_daemon_that_restarts_in_the_middle_of_a_hand_over_waits_for_the_same_
     assert after.plans == []
 
 
-def test_members_that_left_while_no_daemon_ran_hold_nothing_back(play):
+def test_members_that_left_while_no_daemon_ran_hold_no_partition(play):
     two_members(play)
     kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
     after = Play(now=play.now)

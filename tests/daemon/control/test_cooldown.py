@@ -20,13 +20,13 @@ def test_a_group_that_was_never_planned_is_not_cooling():
     assert not CooldownState().active(0)
 
 
-def test_a_plan_starts_the_cool_down():
+def test_a_plan_starts_the_cooldown():
     cooldown = planned()
     assert cooldown.active(59)
     assert not cooldown.active(60)
 
 
-def test_a_plan_that_brought_less_than_half_of_its_promise_doubles_the_cool_down_from_the_plan_on():
+def test_a_plan_that_achieved_less_than_half_of_its_expected_gain_doubles_the_cooldown():
     cooldown = planned().evaluate(2.1, 60, SETTINGS)
     assert cooldown.active(119)
     assert not cooldown.active(120)
@@ -36,7 +36,7 @@ def test_a_plan_that_kept_half_of_its_promise_does_not():
     assert not planned().evaluate(2.0, 60, SETTINGS).active(60)
 
 
-def test_the_doubling_ends_at_the_longest_cool_down():
+def test_the_doubling_ends_at_the_longest_cooldown():
     cooldown, now = planned(), 60.0
     for _ in range(5):
         cooldown = planned(cooldown.evaluate(9.0, now, SETTINGS), now)
@@ -44,7 +44,7 @@ def test_the_doubling_ends_at_the_longest_cool_down():
     assert cooldown.pause == 200
 
 
-def test_a_kept_promise_brings_the_cool_down_back():
+def test_a_met_expectation_resets_the_cooldown():
     cooldown = planned(planned().evaluate(9.0, 60, SETTINGS), 120)
     assert cooldown.until == 240
     cooldown = planned(cooldown.evaluate(1.0, 240, SETTINGS), 240)

@@ -1,4 +1,4 @@
-"""What is known of a group, stated as a problem, and what a strategy is given beside it."""
+"""A group stated as a problem, and the options that a strategy gets with it."""
 
 from types import MappingProxyType
 
@@ -18,15 +18,11 @@ NOTHING = MappingProxyType({})
     ("sizes", "traffic"),
     [
         ({}, [1, 1, 1, 1, 1, 1]),
-        (
-            {"*": 100},
-            [200, 100, 100, 100, 100, 100],
-        ),  # few or unknown arrivals count as one a second
+        # Few or unknown arrivals count as one record a second.
+        ({"*": 100}, [200, 100, 100, 100, 100, 100]),
         ({"t": 50, "*": 10}, [100, 50, 50, 10, 10, 10]),
-        (
-            {"u": 50},
-            [2000, 1000, 1000, 50, 50, 1000],
-        ),  # of what nothing is said, records are of usual size
+        # A topic without a size has records of the usual size.
+        ({"u": 50}, [2000, 1000, 1000, 50, 50, 1000]),
     ],
 )
 def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes, traffic):
@@ -39,9 +35,9 @@ def test_what_crosses_racks_weighs_what_arrives_times_the_size_of_records(sizes,
 TWO = {"a": member("a", rack="x"), "b": member("b", rack="y")}
 
 
-def moved(wanted, racks, lags, owners):
+def moved(planning, racks, lags, owners):
     places = {("t", number): owner for number, owner in enumerate(owners)}
-    return len(compute_plan(wanted, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
+    return len(compute_plan(planning, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
 
 
 @pytest.mark.parametrize(("more", "moves"), [(1.04, 0), (1.06, 2)])
@@ -64,6 +60,6 @@ def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_say
     options, moves
 ):
     lags = lag(500, 400, 0, 0, topic="t")
-    wanted = PlanSettings(strategy="optimal", options=options)
-    assert moved(wanted, ((),) * 4, lags, "aabb") == moves
-    assert moved(wanted, ((),) * 4, lag(5000, 4000, 0, 0, topic="t"), "aabb") == 2
+    planning = PlanSettings(strategy="optimal", options=options)
+    assert moved(planning, ((),) * 4, lags, "aabb") == moves
+    assert moved(planning, ((),) * 4, lag(5000, 4000, 0, 0, topic="t"), "aabb") == 2

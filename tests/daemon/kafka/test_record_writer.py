@@ -4,7 +4,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from assignors.protocol.records import (
-    MemberRecord,
     OperatorRecord,
     PlannerRecord,
     Tombstone,
@@ -15,6 +14,7 @@ from assignors.protocol.topics import Topics, partition_for
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import record_writer
 from daemon.kafka.record_writer import OutgoingRecord, enqueue, outgoing, write
+from levelwind_testing import records
 
 TOPICS = Topics()
 
@@ -63,10 +63,7 @@ def test_the_planners_own_record_goes_to_every_partition():
 
 def test_a_tombstone_goes_where_its_record_went():
     key = ("m", "g", "i", "1")
-    member = MemberRecord(
-        group="g", instance="i", incarnation="1", client="c", client_version="1", topics=("t",), rack=None,
-        priority=0, capacity=1.0, state="active", acked_epoch=0, owned={}, nack=None, features=(), heartbeat=1,
-    )  # fmt: skip
+    member = records.member("i", incarnation="1", state="active", heartbeat=1)
     (record,), (end,) = (outgoing(TOPICS, "members", r, 50) for r in (member, Tombstone(key)))
     assert end.value is None
     assert (end.topic, end.key, end.partition) == (record.topic, encode_key(key), record.partition)

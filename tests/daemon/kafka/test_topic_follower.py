@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from assignors.protocol.records import MemberRecord, OperatorRecord, PlannerRecord, encode
+from assignors.protocol.records import OperatorRecord, PlannerRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka.topic_follower import TopicFollower
@@ -15,6 +15,7 @@ from daemon.kafka.topic_reader import (
     RejectedMessage,
     read_to_end,
 )
+from levelwind_testing import records
 
 
 def test_an_empty_log_has_been_read_from_the_start():
@@ -154,10 +155,7 @@ def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
 
 
 def member_bytes(**changes):
-    member = MemberRecord(
-        group="g", instance="i", incarnation="1", client="c", client_version="1", topics=("t",), rack=None,
-        priority=0, capacity=1.0, state="active", acked_epoch=0, owned={}, nack=None, features=(), heartbeat=1,
-    )  # fmt: skip
+    member = records.member("i", incarnation="1", state="active", heartbeat=1)
     key, value = encode(member)
     return key, json.dumps({**json.loads(value), **changes}).encode()
 

@@ -3,7 +3,6 @@
 import pytest
 
 from assignors.protocol.records import (
-    MemberRecord,
     OperatorRecord,
     PlannerRecord,
     Tombstone,
@@ -14,6 +13,7 @@ from daemon.errors import ConfigurationError
 from daemon.kafka.topic_reader import ConsumedRecord
 from daemon.service.mailbox import Mailbox
 from daemon.service.record_intake import RecordIntake
+from levelwind_testing import records
 
 TOPICS = Topics()
 PARTITIONS = {TOPICS.name(kind): 4 for kind in ("assignments", "members", "lag")} | {
@@ -38,10 +38,7 @@ def read(kind, record, partition=HOME, offset=0):
 
 
 def member(heartbeat=1):
-    return MemberRecord(
-        group="g", instance="i", incarnation="1", client="c", client_version="1", topics=("t",), rack=None,
-        priority=0, capacity=1.0, state="active", acked_epoch=0, owned={}, nack=None, features=(), heartbeat=heartbeat,
-    )  # fmt: skip
+    return records.member("i", incarnation="1", state="active", heartbeat=heartbeat)
 
 
 def planner():
