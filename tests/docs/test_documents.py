@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import click
@@ -91,6 +92,13 @@ def command_lines(texts: Iterable[str]) -> Iterator[list[str]]:
             yield shlex.split(line, comments=True)[1:]
 
 
+def command_tree() -> dict[str, click.Command]:
+    """Every subcommand by name, imported."""
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    return {name: command for name, command in commands.items() if command is not None}
+
+
 def options_of(command: click.Command) -> set[str]:
     names = chain.from_iterable([*each.opts, *each.secondary_opts] for each in command.params)
     return {*names, "--help", "-h"}
@@ -101,7 +109,7 @@ def wrong_words(words: list[str]) -> list[str]:
     if words[0].startswith("-"):
         known = options_of(main) | {"--version"}
         return [word for word in words if word.startswith("-") and word not in known]
-    command = main.commands.get(words[0])
+    command = command_tree().get(words[0])
     if command is None:
         return [words[0]]
     given = (word.partition("=")[0] for word in words[1:] if word.startswith("-") and word != "-")
@@ -154,7 +162,9 @@ def exported_metrics() -> set[str]:
         return family.name + suffix
 
     metrics = Metrics("0", now=time.time)
-    exported = chain(metrics.registry.collect(), families([], 0.0))
+    exported = chain(
+        metrics.registry.collect(), families(SimpleNamespace(groups={}, topics={}), 0.0)
+    )
     return {name(family) for family in exported if family.name.startswith("levelwind")}
 
 
@@ -208,7 +218,7 @@ def test_commands_and_their_options_exist(page):
 
 @of_pages(CHANGELOG)  # it names options that are no more
 def test_options_that_stand_alone_exist(page):
-    known = options_of(main).union(*map(options_of, main.commands.values()))
+    known = options_of(main).union(*map(options_of, command_tree().values()))
     named = (span.partition(" ")[0] for span in spans(page) if span.startswith("--"))
     assert [option for option in named if option not in known] == []
 
