@@ -235,11 +235,11 @@ def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
         raise NotFoundError(
             f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
         )
-    near = get_close_matches(name, views, n=MAX_SUGGESTIONS)
+    suggestions = get_close_matches(name, views, n=MAX_SUGGESTIONS)
     hint = (
-        f"the nearest of {len(views):,} are {', '.join(near)}"
-        if near
-        else f"none of {len(views):,} is near"
+        f"the nearest of {len(views):,} are {', '.join(suggestions)}"
+        if suggestions
+        else f"none of {len(views):,} is similar"
     )
     raise NotFoundError(f"no group {name!r} is known here; {hint}")
 

@@ -113,8 +113,8 @@ def record_lag(
             if stop.is_set():
                 break
             write(messages)
-        ends_at = float("inf") if seconds is None else time.monotonic() + seconds
-        while not stop.is_set() and time.monotonic() < ends_at:
+        stop_at = float("inf") if seconds is None else time.monotonic() + seconds
+        while not stop.is_set() and time.monotonic() < stop_at:
             write(poll_batch(consumer, POLL_SECONDS))
     finally:
         consumer.close()
