@@ -298,7 +298,9 @@ class ManagedConsumer:
                 failure = failure or error
         if self._follower.is_alive():
             self._follower.abandon()
-            hint = "the member could not leave in time; the planner evicts it and then moves its partitions"
+            hint = (
+                "the member could not leave in time: the planner evicts it, then moves partitions"
+            )
             log_event(
                 logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
             )

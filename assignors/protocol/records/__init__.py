@@ -243,8 +243,9 @@ def partition_key(key: Key) -> str | None:
 def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
     """The partitions, of `count`, that the records of a key are written to.
 
-    One partition, but all of them for the planner's own record: each reader of a partition needs it.
-    A dead letter and a replay go by their whole key, all other records by their partition key.
+    That is one partition, but all of them for the planner's own record, which each reader of a
+    partition needs. A dead letter and a replay go by their whole key, all other records by their
+    partition key.
     """
     name = encode_key(key).decode() if topic in LOG_POSITION_KINDS else partition_key(key)
     return tuple(range(count)) if name is None else (partition_for(name, count),)
