@@ -1,8 +1,8 @@
-"""The published lag against the truth, on real brokers: what clients say of their own commits, and can still read.
+"""The published lag against the truth on real brokers: what clients committed and can still read.
 
-The truth knows nothing of ours. What a group has committed its own client tells; where a partition's records begin and
-end is found by reading it, as a read_committed consumer, from its beginning to its end.
-"""
+The truth knows nothing of ours. What a group has committed its own client tells; where a
+partition's records begin and end is found by reading it, as a read_committed consumer, from its
+beginning to its end."""
 
 import os
 import random
@@ -78,8 +78,10 @@ class World:
         """As a consumer that assigns itself."""
         if group not in self.readers:
             self.readers[group] = self.client(group)
-        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-        self.readers[group].commit(offsets=places, asynchronous=False)
+        topic_partitions = [
+            TopicPartition(topic, partition, offset) for partition, offset in offsets.items()
+        ]
+        self.readers[group].commit(offsets=topic_partitions, asynchronous=False)
 
     def transactional(self, name: str) -> Producer:
         if name not in self.producers:
@@ -94,9 +96,11 @@ class World:
     ) -> None:
         if group not in self.readers:
             self.readers[group] = self.client(group)
-        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        topic_partitions = [
+            TopicPartition(topic, partition, offset) for partition, offset in offsets.items()
+        ]
         producer.send_offsets_to_transaction(
-            places, self.readers[group].consumer_group_metadata(), 30
+            topic_partitions, self.readers[group].consumer_group_metadata(), 30
         )
 
     # -- the truth
@@ -126,10 +130,13 @@ class World:
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
         reader = self.client(group, **{"isolation.level": "read_uncommitted"})
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        said = reader.committed(places, timeout=30)
+        topic_partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
+        committed = reader.committed(topic_partitions, timeout=30)
         reader.close()
-        return [place.offset if place.offset >= 0 else NONE for place in said]
+        return [
+            topic_partition.offset if topic_partition.offset >= 0 else NONE
+            for topic_partition in committed
+        ]
 
     def truth(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
         """By group and topic, where there is a commit: committed, lag, lost and stale."""
@@ -432,26 +439,28 @@ class Chance:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """About."""
 
-    def place(self) -> tuple[str, int]:
+    def topic_partition(self) -> tuple[str, int]:
         return self.random.choice(self.topics), self.random.randrange(3)
 
-    def some_offset(self, place: tuple[str, int]) -> int:
-        return self.random.randrange(self.ends.get(place, 0) + 3)  # now and then beyond the end
+    def some_offset(self, topic_partition: tuple[str, int]) -> int:
+        return self.random.randrange(
+            self.ends.get(topic_partition, 0) + 3
+        )  # now and then beyond the end
 
     def produce(self, producer: Producer, records: int, offsets: int) -> None:
-        topic, partition = place = self.place()
+        topic, partition = topic_partition = self.topic_partition()
         for _ in range(records):
             producer.produce(topic, b"x", partition=partition)
-        self.ends[place] = self.ends.get(place, 0) + offsets
+        self.ends[topic_partition] = self.ends.get(topic_partition, 0) + offsets
 
     def some_records(self) -> None:
         count = self.random.randrange(1, 6)
         self.produce(self.world.lw.producer, count, count)
 
     def commit(self) -> None:
-        topic, partition = place = self.place()
+        topic, partition = topic_partition = self.topic_partition()
         self.world.commit(
-            self.random.choice(self.groups), topic, {partition: self.some_offset(place)}
+            self.random.choice(self.groups), topic, {partition: self.some_offset(topic_partition)}
         )
 
     def transaction(self) -> None:
@@ -466,10 +475,10 @@ class Chance:
         )
         try:
             if self.random.random() < 0.7:
-                topic, partition = place = self.place()
+                topic, partition = topic_partition = self.topic_partition()
                 group = self.random.choice(self.groups)
                 self.world.send_offsets(
-                    producer, group, topic, {partition: self.some_offset(place)}
+                    producer, group, topic, {partition: self.some_offset(topic_partition)}
                 )
             end(30)
         except KafkaException:
@@ -477,7 +486,7 @@ class Chance:
             raise
 
     def take_back(self) -> None:
-        topic, partition = self.place()
+        topic, partition = self.topic_partition()
         try:
             commit_that_expires(
                 self.world.lw.bootstrap, self.random.choice(self.groups), topic, partition, -1, HOUR
@@ -486,8 +495,8 @@ class Chance:
             raise KafkaException(str(refused)) from refused
 
     def delete_records(self) -> None:
-        topic, partition = place = self.place()
-        before = TopicPartition(topic, partition, self.some_offset(place))
+        topic, partition = topic_partition = self.topic_partition()
+        before = TopicPartition(topic, partition, self.some_offset(topic_partition))
         for answer in self.world.lw.admin.delete_records([before]).values():
             answer.result()
 
@@ -508,7 +517,10 @@ class Chance:
         self.world.observer.tick_offsets()
 
     def operations(self, count: int) -> int:
-        """Do so many; how many were refused: a topic made anew is not known everywhere, a group not made yet."""
+        """Take some steps; return how many the brokers refused.
+
+        A topic that was created again is not known to all brokers at once, and a group may not
+        exist."""
         rare = {
             self.transaction: 40,
             self.delete_records: 10,

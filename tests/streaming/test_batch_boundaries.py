@@ -1,8 +1,7 @@
-"""A sample is a cut through all logs: what groups are judged by is the same however the logs are read.
+"""A sample is a cut through all logs: its lag is the same however the logs are read.
 
-Each log is read at a pace of its own, far ahead of another or far behind it, and the commits' clocks run as they like. The
-twin reads whole logs, record by record.
-"""
+Each log is read at a pace of its own, far ahead of another or far behind it, and the commits'
+clocks run as they like. The twin reads whole logs, record by record."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -54,7 +53,7 @@ class History(Story):
     ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     id: bytes = ID
     committed: dict[tuple[str, int], tuple[int, bytes | None]] = field(default_factory=dict)
-    moments: dict[str, list[tuple[int, list[int]]]] = field(
+    lag_samples: dict[str, list[tuple[int, list[int]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     """By group, the time and lag of each."""
@@ -95,15 +94,15 @@ class History(Story):
         self.ours(TOPICS.metadata, at, record)
         for group in GROUPS:
             if lag := self.lag(group, end):
-                self.moments[group].append((at, lag))
+                self.lag_samples[group].append((at, lag))
 
     def lag(self, group: str, end: list[int]) -> list[int]:
-        mine = {
+        committed = {
             p: offset
             for (name, p), (offset, id_) in self.committed.items()
             if (name, id_) == (group, self.id)
         }
-        return [max(e - mine.get(p, 0), 0) for p, e in enumerate(end)] if mine else []
+        return [max(e - committed.get(p, 0), 0) for p, e in enumerate(end)] if committed else []
 
 
 def begun() -> History:
@@ -150,7 +149,10 @@ def histories(draw: st.DrawFn) -> History:
 def read(
     history: History, paces: Iterable[tuple[int, int, int, int]]
 ) -> tuple[list[SinkRow], LocalPipeline, Any]:
-    """What is published, and the moments, when each batch reads so many records of each log, and the last one the rest."""
+    """The published records and the lag samples of a reading, batch by batch.
+
+    Each batch reads the given number of records of each log, and the last batch the rest.
+    """
     logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
     for message in history.messages:
         logs[message.topic, message.partition].append(message)
@@ -165,12 +167,12 @@ def read(
             for _ in logs[name][:count]
         ]
         out += pipeline.run(batch) if batch else []
-    return out, pipeline, pipeline.moments
+    return out, pipeline, pipeline.lag_samples
 
 
 @dataclass(slots=True)
 class Listening(LocalPipeline):
-    moments: dict[str, list[tuple[int, list[int]]]] = field(
+    lag_samples: dict[str, list[tuple[int, list[int]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
@@ -178,7 +180,7 @@ class Listening(LocalPipeline):
         for kind, payload in rows:
             if kind == Kind.LAG_SAMPLE:
                 meta, arrays = unpack(payload)
-                self.moments[state_key[2:]].append((meta["at"], arrays["lag"].tolist()))
+                self.lag_samples[state_key[2:]].append((meta["at"], arrays["lag"].tolist()))
         return LocalPipeline._of_group(self, state_key, rows)
 
 
@@ -190,8 +192,8 @@ paces = st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=15)
 def test_a_sample_counts_the_commits_below_its_cut_and_no_other(
     history: History, paces: list[tuple[int, int, int, int]]
 ) -> None:
-    _, _, moments = read(history, paces)
-    assert dict(moments) == dict(history.moments)
+    _, _, lag_samples = read(history, paces)
+    assert dict(lag_samples) == dict(history.lag_samples)
 
 
 @settings(max_examples=60, deadline=None)
@@ -224,8 +226,8 @@ def turbulent(draw: st.DrawFn) -> History:
             case "tombstone":
                 history.take_back(group, partition, at)
             case "deleted":
-                for one in range(PARTITIONS):
-                    history.take_back(group, one, at)
+                for removed in range(PARTITIONS):
+                    history.take_back(group, removed, at)
             case "sample":
                 history.see(at, [400, size, 2 * size])
             case "layout":

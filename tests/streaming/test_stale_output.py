@@ -92,9 +92,9 @@ def test_lag_that_was_told_between_two_samples_stands() -> None:
     story.layout(0, "t", [["a"]])
     story.sample(1, "t", [900])
     story.commits(2, "g", "t", {0: 0})
-    told = len(story.messages)
+    first_batch = len(story.messages)
     doubt(story, 1000, ALL[:1])
-    assert ended(run(story, batches=[told])) == []
+    assert ended(run(story, batches=[first_batch])) == []
 
 
 @pytest.mark.parametrize("key", [None, b"{", b'["lag","g"]', b'["skew","g"]'])

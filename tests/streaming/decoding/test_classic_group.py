@@ -53,11 +53,11 @@ def value(
 ) -> bytes:
     flexible = version >= 4
 
-    def text(said: str) -> bytes:
-        return compact(said.encode()) if flexible else string(said)
+    def text(content: str) -> bytes:
+        return compact(content.encode()) if flexible else string(content)
 
-    def raw(said: bytes) -> bytes:
-        return compact(said) if flexible else bytes32(said)
+    def raw(content: bytes) -> bytes:
+        return compact(content) if flexible else bytes32(content)
 
     null = uvarint(0) if flexible else struct.pack(">h", -1)
     member = text("id") + (null if version >= 3 else b"") + text("client") + text("/host")
@@ -110,9 +110,7 @@ def test_a_member_without_partitions_may_have_zero_bytes(golden: Mapping[str, Go
     assert static.assigned == {}
 
 
-def test_a_subscription_that_says_v1_and_leaves_the_owned_partitions_out_costs_a_rack_and_nothing_else() -> (
-    None
-):
+def test_a_v1_subscription_without_owned_partitions_costs_a_rack_and_nothing_else() -> None:
     (member,) = classic_group.decode(value(3, subscription=SUBSCRIPTION[:-4])).members
     assert (member.rack, member.assigned) == (None, {"t": (1, 3), "u": (0,)})
 

@@ -1,4 +1,4 @@
-"""KIP-848 groups' records, and classic ones beside them: real ones, those of the coordinator's classes, and bytes that lie."""
+"""Decoding of group records: golden ones, those of the coordinator's classes, and damaged ones."""
 
 import contextlib
 import json
@@ -48,14 +48,15 @@ def read(kind: int, value: bytes) -> Any:
 )
 def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) -> None:
     key, value = line["says"]
-    said = Written(kind=line["kind"], version=line["version"], key=key, value=value)
-    assert read(said.kind, bytes.fromhex(line["value"])) == expected(said)
-    if said.kind != 2:
-        who = consumer_group.decode_key(bytes.fromhex(line["key"]))
-        assert (who.version, who.group) == (said.kind, group_of(said))
-        assert [who.name] == [*[name for field, name in key.items() if field != "groupId"], None][
-            :1
-        ]
+    written = Written(kind=line["kind"], version=line["version"], key=key, value=value)
+    assert read(written.kind, bytes.fromhex(line["value"])) == expected(written)
+    if written.kind != 2:
+        decoded_key = consumer_group.decode_key(bytes.fromhex(line["key"]))
+        assert (decoded_key.version, decoded_key.group) == (written.kind, group_of(written))
+        assert [decoded_key.name] == [
+            *[name for field, name in key.items() if field != "groupId"],
+            None,
+        ][:1]
 
 
 @pytest.mark.integration
@@ -65,22 +66,22 @@ def test_any_record_of_the_coordinators_classes_is_read(kind: int) -> None:
     with coordinator() as classes:
         for version in KINDS[kind][2]:
             for _ in range(200):
-                said = record(rng, kind, version)
-                key, value = classes.encode(said)
-                assert read(kind, value) == expected(said)
+                written = record(rng, kind, version)
+                key, value = classes.encode(written)
+                assert read(kind, value) == expected(written)
                 if kind != 2:
-                    assert consumer_group.decode_key(key).group == group_of(said)
+                    assert consumer_group.decode_key(key).group == group_of(written)
 
 
 def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
-    def said(name: str) -> Any:
+    def decoded(name: str) -> Any:
         key = consumer_group.decode_key(golden[name].key)
         assert key.group == "golden-848"
         return consumer_group.decode_value(key.version, golden[name].value or b"")
 
-    assert said("kip848_group_epoch") == GroupEpoch(epoch=2)
-    assert said("kip848_target_epoch") == TargetEpoch(epoch=2)
-    assert said("kip848_member") == MemberMetadata(
+    assert decoded("kip848_group_epoch") == GroupEpoch(epoch=2)
+    assert decoded("kip848_target_epoch") == TargetEpoch(epoch=2)
+    assert decoded("kip848_member") == MemberMetadata(
         instance_id=None,
         rack="c",
         client_id="k1",
@@ -89,9 +90,9 @@ def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
         assignor=None,
         protocols=None,
     )
-    (topic,) = (target := said("kip848_target_of_a_member")).partitions
+    (topic,) = (target := decoded("kip848_target_of_a_member")).partitions
     assert target == TargetAssignment(partitions={topic: (0, 1, 2)})
-    assert said("kip848_current_assignment") == CurrentAssignment(
+    assert decoded("kip848_current_assignment") == CurrentAssignment(
         epoch=2, state=0, assigned={topic: (0, 1, 2)}, revoking={}
     )
     assert len(topic) == 22

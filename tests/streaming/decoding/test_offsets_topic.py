@@ -34,19 +34,19 @@ def commits(decoded: DecodedBatch) -> dict[int, tuple[Any, ...]]:
     """By row: group, topic, partition, and offset, time and topic id, as the twin says them."""
     columns = decoded.commits
     read = {}
-    for place, row in enumerate(columns.row.tolist()):
-        index = int(columns.topic_id[place])
+    for entry, row in enumerate(columns.row.tolist()):
+        index = int(columns.topic_id[entry])
         read[row] = (
-            columns.groups[columns.group[place]],
-            columns.topics[columns.topic[place]],
-            int(columns.partition[place]),
+            columns.groups[columns.group[entry]],
+            columns.topics[columns.topic[entry]],
+            int(columns.partition[entry]),
             *(
                 ("tombstone",)
-                if columns.offset[place] == offset_commits.TOMBSTONE
+                if columns.offset[entry] == offset_commits.TOMBSTONE
                 else (
                     "commit",
-                    int(columns.offset[place]),
-                    int(columns.at[place]),
+                    int(columns.offset[entry]),
+                    int(columns.at[entry]),
                     columns.topic_ids[index] if index >= 0 else None,
                 )
             ),

@@ -22,7 +22,7 @@ decimals = shapes.flatmap(
 
 def record(size: int, **columns: object) -> LagRecord:
     none = (0,) * size
-    said = (
+    values = (
         dict.fromkeys(("committed", "committed_at", "begin", "end", "lag", "lost"), none) | columns
     )
     return LagRecord(
@@ -34,7 +34,7 @@ def record(size: int, **columns: object) -> LagRecord:
         stale=(),
         racks=((),) * size,
         source={},
-        **said,
+        **values,
     )
 
 
@@ -52,12 +52,12 @@ def test_rows_of_integers_are_written_as_the_record_writes_them(matrix: np.ndarr
 @given(decimals)
 def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
     for row, written in zip(matrix, lag_json.decimals(matrix), strict=True):
-        said = (
+        values = (
             None
             if np.isnan(row).all()
-            else tuple(None if np.isnan(one) else one for one in row.tolist())
+            else tuple(None if np.isnan(value) else value for value in row.tolist())
         )
-        assert written == field(record(row.size, rate=said), "rate")
+        assert written == field(record(row.size, rate=values), "rate")
 
 
 @given(shapes.flatmap(lambda shape: hnp.arrays(np.bool_, shape)))

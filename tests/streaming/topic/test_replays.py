@@ -1,4 +1,4 @@
-"""Dead letters and their second chance: what could not be read once counts after an upgrade, where it stands."""
+"""Replays of dead letters: after an upgrade a record applies at its own position in the log."""
 
 import json
 from collections import defaultdict
@@ -98,9 +98,11 @@ class Installed:
 
     def ask_again(self, replays: Sequence[ReplayRecord] | None = None) -> list[ReplayRecord]:
         """Give the pipeline what can be read now; by default what is found now."""
-        replays = replays or [one.replay for one in self.classified() if one.replay is not None]
-        for one in replays:
-            key, value = encode(one)
+        replays = replays or [
+            letter.replay for letter in self.classified() if letter.replay is not None
+        ]
+        for replay in replays:
+            key, value = encode(replay)
             self.log.add(TOPICS.replays, 99 * SECOND, key, value)
         return list(replays)
 
@@ -126,7 +128,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Installed:
     installed.log.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"], ["b"]], at=0)})
     installed.log.sample(2, "t", [100, 100])
     installed.run()
-    assert [(one.topic, one.offset, one.reason) for one in installed.letters] == [
+    assert [(letter.topic, letter.offset, letter.reason) for letter in installed.letters] == [
         (OFFSETS, 0, "unknown commit version")
     ]
     assert lag(installed.out)["committed"] == [-1, -1]
@@ -186,7 +188,7 @@ def test_a_retried_commit_does_not_win_over_a_newer_one(
     installed: Installed, sampled: int | None
 ) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.classified()]
+    stale = [letter.replay for letter in installed.classified()]
     installed.log.commits(3, "g", "t", {0: 90})
     if sampled is not None:
         installed.log.sample(sampled, "t", [100, 100])
@@ -204,7 +206,7 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed: Installed, *, together: bool
 ) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.classified()]
+    stale = [letter.replay for letter in installed.classified()]
     installed.log.forget("g", "t", 0, 3000)
     if not together:
         installed.run()
@@ -214,12 +216,12 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed.log.sample(4, "t", [100, 100])
     installed.run()
     assert lag(installed.out)["committed"] == [-1, -1]
-    assert [one.verdict for one in installed.classified()] in ([], [LetterVerdict.OUTDATED])
+    assert [letter.verdict for letter in installed.classified()] in ([], [LetterVerdict.OUTDATED])
 
 
 def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: Installed) -> None:
     upgraded(installed)
-    stale = [one.replay for one in installed.classified()]
+    stale = [letter.replay for letter in installed.classified()]
     installed.log.forget("other", "t", 1, 3000)
     installed.run()
     installed.ask_again(stale)
@@ -275,9 +277,9 @@ def test_a_groups_record_counts_after_an_upgrade(
     )
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
-    assert [one.reason for one in installed.letters] == ["unknown group metadata version"]
+    assert [letter.reason for letter in installed.letters] == ["unknown group metadata version"]
     monkeypatch.setattr("streaming.decoding.classic_group.NEWEST_VERSION", 4)
-    stale = [one.replay for one in installed.classified()]
+    stale = [letter.replay for letter in installed.classified()]
     installed.log.add(
         OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None
     )  # the group's, of another key

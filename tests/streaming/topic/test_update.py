@@ -205,15 +205,15 @@ def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
 
 
 def test_lag_that_only_commits_after_the_last_sample_made_ends_with_the_topic() -> None:
-    """Though the same batch brings a commit after the end, as of a topic that is merely not observed any more."""
+    """So it does though the batch brings a later commit, as to a topic that is only unobserved."""
     story = Story()
     story.layout(0, "t", [["a"]])
     story.sample(1, "t", [9], commits=(0,))
     story.commits(2, "g", "t", {0: 1})
-    told = len(story.messages)
+    first_batch = len(story.messages)
     story.gone(3, "t")
     story.commits(4, "g", "t", {0: 2})
-    for batches in ([], [told], range(99)):
+    for batches in ([], [first_batch], range(99)):
         assert compacted(run(story, batches=batches)) == {}, batches
 
 
@@ -254,7 +254,7 @@ def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
 
 
 def skewed(story: Story, first: int, last: int, *, even: Iterable[int] = ()) -> None:
-    """A group whose member m0 has the lag, sampled each second; `even`: seconds at which lag lies evenly."""
+    """A group whose member m0 has all lag, sampled each second but for those in `even`."""
     for second in range(first, last):
         story.sample(second, "t", [1000, 1000] if second in even else [1000, 0])
 
@@ -438,7 +438,7 @@ def test_the_racks_of_a_topic_made_anew_are_a_new_baseline() -> None:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind of event
-    """Any input that arrives in the order of its times; commits and samples never share a bucket of time."""
+    """Any input in the order of its times; commits and samples never share a bucket of time."""
     story = Story()
     ids = {"t": ID, "u": OTHER}
     for topic, topic_id in ids.items():
@@ -457,10 +457,10 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
         st.integers(0, 2),
         st.integers(0, 400),
     )
-    for second, (what, group, topic, place, size) in enumerate(
+    for second, (event, group, topic, number, size) in enumerate(
         draw(st.lists(moves, min_size=4, max_size=40)), 1
     ):
-        match what:
+        match event:
             case "commit" if deleted_since_sample(story, group, topic):
                 pass
             case "commit":
@@ -468,13 +468,13 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
                     second,
                     group,
                     topic,
-                    {place: size},
+                    {number: size},
                     topic_id=draw(st.sampled_from([ids[topic], None])),
                 )
             case "forget":
-                story.forget(group, topic, place, second * SECOND)
+                story.forget(group, topic, number, second * SECOND)
             case "layout":
-                story.layout(second, topic, [["a"], ["b"], ["abc"[place]]], topic_id=ids[topic])
+                story.layout(second, topic, [["a"], ["b"], ["abc"[number]]], topic_id=ids[topic])
             case "sample":
                 story.sample(second, topic, [400, size, 2 * size], topic_id=ids[topic])
             case "member":
@@ -482,16 +482,16 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
                 story.member(
                     second,
                     group,
-                    f"m{place}",
-                    {topic: (place,), other: (0,)},
+                    f"m{number}",
+                    {topic: (number,), other: (0,)},
                     rack="a" if size > 200 else None,
                 )
             case "leave":
                 story.ours(
-                    TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{place}", "x"))
+                    TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{number}", "x"))
                 )
             case "plan":
-                story.plan(second, group, metadata_at=max(second - place, 0))
+                story.plan(second, group, metadata_at=max(second - number, 0))
             case "gone":
                 story.gone(second, topic)
     if draw(st.booleans()):  # so that something comes after the last sample
@@ -509,7 +509,7 @@ def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
 
 
 def test_a_group_that_deletes_its_commit_and_commits_again_between_two_samples_never_left() -> None:
-    """So with samples that carry the end offsets of the offsets topic, as an observer publishes them."""
+    """Its samples carry the end offsets of the offsets topic, as an observer publishes them."""
     story = Story()
     story.layout(0, "t", [["a"], ["b"], ["c"]])
     story.member(0, "g", "m0", {"t": (0, 2)}, rack="a")
@@ -526,7 +526,7 @@ def test_a_group_that_deletes_its_commit_and_commits_again_between_two_samples_n
 
 
 def test_a_racks_trigger_names_the_same_source_when_another_topics_layout_arrives_later() -> None:
-    """The commits in `u` count with its first sample, which tells the group of a layout that is older than `t`'s."""
+    """The commits in `u` count with its first sample; only then the group learns of its layout."""
     story = Story()
     for topic, topic_id in {"t": ID, "u": OTHER}.items():
         story.layout(0, topic, [["a"], ["b"], ["c"]], topic_id=topic_id)
@@ -544,7 +544,7 @@ def test_a_racks_trigger_names_the_same_source_when_another_topics_layout_arrive
 
 
 def test_the_source_of_a_racks_trigger_leaves_out_topics_whose_racks_are_the_same() -> None:
-    """Whether the group knows `u` by then, whose layout was only published again, depends on the batches."""
+    """Whether the group knows by then that `u` was published again depends on the batches."""
     story = Story()
     story.layout(0, "t", [["a"]])
     story.layout(0, "u", [["a"]], topic_id=OTHER)
@@ -567,8 +567,8 @@ def test_the_source_of_a_racks_trigger_leaves_out_topics_whose_racks_are_the_sam
 @given(stories(), CUTS)
 def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
     pipeline = LocalPipeline(skew=RULE)
-    places = [0, *sorted({cut % (len(story.messages) + 1) for cut in cuts}), len(story.messages)]
-    for first, last in itertools.pairwise(places):
+    bounds = [0, *sorted({cut % (len(story.messages) + 1) for cut in cuts}), len(story.messages)]
+    for first, last in itertools.pairwise(bounds):
         before = (dict(pipeline.topics), dict(pipeline.groups))
         once = pipeline.run(story.messages[first:last]) if first < last else []
         pipeline.topics, pipeline.groups = before
@@ -616,11 +616,11 @@ def test_garbage_becomes_a_dead_letter_and_nothing_else_stops(
     out = run(story)
     assert lag(out)["lag"] == [40]
     (letter,) = [row for row in out if row.topic == TOPICS.dead_letters]
-    said = json.loads(letter.value or b"")
-    assert said["reason"].startswith(reason)
-    assert base64.b64decode(said["value"]) == value
-    assert said["key"] is None if key is None else base64.b64decode(said["key"]) == key
-    assert json.loads(letter.key) == [topic, 0, said["offset"]]
+    fields = json.loads(letter.value or b"")
+    assert fields["reason"].startswith(reason)
+    assert base64.b64decode(fields["value"]) == value
+    assert fields["key"] is None if key is None else base64.b64decode(fields["key"]) == key
+    assert json.loads(letter.key) == [topic, 0, fields["offset"]]
 
 
 def test_a_dead_letter_of_a_huge_record_is_cut_to_fit_a_message() -> None:

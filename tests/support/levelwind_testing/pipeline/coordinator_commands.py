@@ -1,4 +1,4 @@
-"""A log with the words of a coordinator of KIP-848 groups, and of a planner; and who owns what in a lag record."""
+"""A log with records of a KIP-848 group coordinator and of a planner; owners in a lag record."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -43,13 +43,13 @@ def metadata_value(rack: str | None, instance: str | None = None) -> bytes:
 def current_value(
     assigned: Mapping[bytes, Sequence[int]], revoking: Mapping[bytes, Sequence[int]]
 ) -> bytes:
-    def topics(said: Mapping[bytes, Sequence[int]]) -> bytes:
+    def topics(partitions_by_id: Mapping[bytes, Sequence[int]]) -> bytes:
         each = [
             topic_id
-            + uvarint(len(places) + 1)
-            + b"".join(struct.pack(">i", place) for place in places)
+            + uvarint(len(partitions) + 1)
+            + b"".join(struct.pack(">i", partition) for partition in partitions)
             + b"\x00"
-            for topic_id, places in said.items()
+            for topic_id, partitions in partitions_by_id.items()
         ]
         return uvarint(len(each) + 1) + b"".join(each)
 

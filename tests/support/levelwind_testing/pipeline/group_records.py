@@ -1,7 +1,8 @@
-"""Groups' records as the coordinator's own classes write them: random ones, and what is to be read from each.
+"""Random group records, encoded by the coordinator's own classes, and the expected decoding.
 
-Run as a script (`PYTHONPATH=. python tests/streaming/group_records.py`) it prints tests/data/group_records.jsonl: a few
-records of every kind and version, encoded in a Java process by the classes of Kafka's group coordinator.
+As a script (`PYTHONPATH=.:tests/support python -m levelwind_testing.pipeline.group_records`) it
+prints tests/data/group_records.jsonl: a few records of every kind and version, encoded in a Java
+process by the classes of Kafka's group coordinator.
 """
 
 import base64
@@ -35,7 +36,8 @@ from streaming.decoding.consumer_group import (
     TargetEpoch,
 )
 
-# By key version: the name of the coordinator's class, whether its key names a member, and the versions of its value.
+# By key version: the name of the coordinator's class, whether its key names a member, and the
+# versions of its value.
 KINDS: dict[int, tuple[str, str | None, tuple[int, ...]]] = {
     2: ("GroupMetadata", None, (0, 1, 2, 3, 4)),
     3: ("ConsumerGroupMetadata", None, (0,)),
@@ -159,7 +161,8 @@ def _member(rng: random.Random, _: int) -> dict[str, Any]:
         "rebalanceTimeoutMs": _int(rng),
         "serverAssignor": _maybe(rng),
         "classicMemberMetadata": rng.choice(
-            # A session of 0 without protocols is the default, and left out: a reader takes that for none.
+            # A session of 0 without protocols is the default, and left out: a reader takes that for
+            # none.
             (
                 None,
                 {
@@ -196,10 +199,10 @@ def _current(rng: random.Random, _: int) -> dict[str, Any]:
 
 def _topic_partitions(rng: random.Random, *, epochs: bool) -> dict[str, Any]:
     partitions = rng.sample(range(200), rng.choice((0, 1, 5, 150)))
-    said: dict[str, Any] = {"topicId": _uuid(rng), "partitions": partitions}
+    value: dict[str, Any] = {"topicId": _uuid(rng), "partitions": partitions}
     if epochs and rng.random() < 0.7:
-        said["assignmentEpochs"] = [_int(rng) for _ in partitions]
-    return said
+        value["assignmentEpochs"] = [_int(rng) for _ in partitions]
+    return value
 
 
 def _regex(rng: random.Random, _: int) -> dict[str, Any]:
@@ -221,7 +224,7 @@ def _group(rng: random.Random, version: int) -> dict[str, Any]:
                 _text(rng): tuple(sorted(rng.sample(range(99), 3))) for _ in range(rng.randrange(3))
             }
         )
-        said: dict[str, Any] = {
+        value: dict[str, Any] = {
             "memberId": _text(rng),
             "clientId": _text(rng),
             "clientHost": _text(rng),
@@ -230,12 +233,12 @@ def _group(rng: random.Random, version: int) -> dict[str, Any]:
             "assignment": _base64(rng.choice((b"", assignment.encode(rng.randrange(4))))),
         }
         if version >= 1:
-            said["rebalanceTimeout"] = _int(rng)
+            value["rebalanceTimeout"] = _int(rng)
         if version >= 3:
-            said["groupInstanceId"] = _maybe(rng)
-        return said
+            value["groupInstanceId"] = _maybe(rng)
+        return value
 
-    said: dict[str, Any] = {
+    value: dict[str, Any] = {
         "protocolType": protocol_type,
         "generation": _int(rng),
         "protocol": _maybe(rng),
@@ -243,8 +246,8 @@ def _group(rng: random.Random, version: int) -> dict[str, Any]:
         "members": _some(rng, member),
     }
     if version >= 2:
-        said["currentStateTimestamp"] = rng.choice((-1, rng.randrange(2**41)))
-    return said
+        value["currentStateTimestamp"] = rng.choice((-1, rng.randrange(2**41)))
+    return value
 
 
 _VALUES = {
@@ -276,66 +279,66 @@ def group_of(record: Written) -> str:
 
 def expected(record: Written) -> Any:
     """What a decoder has to say of the value."""
-    said = record.value
+    value = record.value
     match record.kind:
         case 2:
             return _expected_group(record)
         case 3:
-            return GroupEpoch(epoch=said["epoch"])
+            return GroupEpoch(epoch=value["epoch"])
         case 4:
-            topics = {t["topicId"]: (t["topicName"], t["numPartitions"]) for t in said["topics"]}
+            topics = {t["topicId"]: (t["topicName"], t["numPartitions"]) for t in value["topics"]}
             return GroupPartitions(topics=topics)
         case 5:
-            classic = said["classicMemberMetadata"]
+            classic = value["classicMemberMetadata"]
             return MemberMetadata(
-                instance_id=said["instanceId"],
-                rack=said["rackId"],
-                client_id=said["clientId"],
-                topics=tuple(said["subscribedTopicNames"]),
-                regex=said["subscribedTopicRegex"],
-                assignor=said["serverAssignor"],
+                instance_id=value["instanceId"],
+                rack=value["rackId"],
+                client_id=value["clientId"],
+                topics=tuple(value["subscribedTopicNames"]),
+                regex=value["subscribedTopicRegex"],
+                assignor=value["serverAssignor"],
                 protocols=None
                 if classic is None
-                else tuple(one["name"] for one in classic["supportedProtocols"]),
+                else tuple(entry["name"] for entry in classic["supportedProtocols"]),
             )
         case 6:
-            return TargetEpoch(epoch=said["assignmentEpoch"])
+            return TargetEpoch(epoch=value["assignmentEpoch"])
         case 7:
-            return TargetAssignment(partitions=_by_id(said["topicPartitions"]))
+            return TargetAssignment(partitions=_by_id(value["topicPartitions"]))
         case 8:
             return CurrentAssignment(
-                epoch=said["memberEpoch"],
-                state=said["state"],
-                assigned=_by_id(said["assignedPartitions"]),
-                revoking=_by_id(said["partitionsPendingRevocation"]),
+                epoch=value["memberEpoch"],
+                state=value["state"],
+                assigned=_by_id(value["assignedPartitions"]),
+                revoking=_by_id(value["partitionsPendingRevocation"]),
             )
         case _:
-            return ResolvedRegex(topics=tuple(said["topics"]))
+            return ResolvedRegex(topics=tuple(value["topics"]))
 
 
 def _by_id(listed: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
-    return {one["topicId"]: tuple(sorted(one["partitions"])) for one in listed}
+    return {entry["topicId"]: tuple(sorted(entry["partitions"])) for entry in listed}
 
 
 def _expected_group(record: Written) -> Membership:
-    said = record.value
-    consumer = said["protocolType"] == "consumer"
+    value = record.value
+    consumer = value["protocolType"] == "consumer"
     return Membership(
-        generation=said["generation"],
-        protocol=said["protocol"],
-        members=tuple(map(_expected_member, said["members"])) if consumer else (),
+        generation=value["generation"],
+        protocol=value["protocol"],
+        members=tuple(map(_expected_member, value["members"])) if consumer else (),
     )
 
 
-def _expected_member(said: dict[str, Any]) -> ClassicMember:
+def _expected_member(value: dict[str, Any]) -> ClassicMember:
     subscription, assignment = (
-        base64.b64decode(said[name]) for name in ("subscription", "assignment")
+        base64.b64decode(value[name]) for name in ("subscription", "assignment")
     )
     with_rack = subscription[1] > RACKLESS_SUBSCRIPTIONS
     return ClassicMember(
-        member_id=said["memberId"],
-        instance_id=said.get("groupInstanceId"),
-        client_id=said["clientId"],
+        member_id=value["memberId"],
+        instance_id=value.get("groupInstanceId"),
+        client_id=value["clientId"],
         rack=ConsumerSubscription.decode(subscription).rack if with_rack else None,
         assigned=ConsumerAssignment.decode(assignment).partitions if assignment else {},
     )
@@ -352,7 +355,8 @@ def main() -> None:
                     print(
                         json.dumps(
                             {
-                                "produced": f"{name} of version {version}, by the classes of Kafka 4.3.1's coordinator",
+                                "produced": f"{name} of version {version}, "
+                                "by the classes of Kafka 4.3.1's coordinator",
                                 "kind": kind,
                                 "version": version,
                                 "says": [made.key, made.value],

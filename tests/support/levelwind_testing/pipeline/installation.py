@@ -118,11 +118,17 @@ class Installation:
     def sample(self, topic: str) -> OffsetsRecord:
         """Publish a topic's offsets as they are."""
         described = self._described(topic)
-        places = [TopicPartition(topic, partition.id) for partition in described.partitions]
+        topic_partitions = [
+            TopicPartition(topic, partition.id) for partition in described.partitions
+        ]
 
         def offsets(spec: OffsetSpec, isolation: IsolationLevel) -> tuple[int, ...]:
-            found = self.admin.list_offsets(dict.fromkeys(places, spec), isolation_level=isolation)
-            return tuple(found[place].result().offset for place in places)
+            found = self.admin.list_offsets(
+                dict.fromkeys(topic_partitions, spec), isolation_level=isolation
+            )
+            return tuple(
+                found[topic_partition].result().offset for topic_partition in topic_partitions
+            )
 
         uncommitted = IsolationLevel.READ_UNCOMMITTED
         record = OffsetsRecord(
@@ -154,9 +160,8 @@ class Installation:
     def garbage(self, topic: str, key: bytes | None, value: bytes | None) -> None:
         """Write bytes into any topic; brokers let only this client id write into their own.
 
-        A coordinator that finds in its partition what it cannot read serves no group of that partition any more: in the
-        offsets topic only on brokers of one's own.
-        """
+        A coordinator that finds in its partition what it cannot read serves no group of that
+        partition any more: in the offsets topic only on brokers of one's own."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "__admin_client"})
         failed: list[Any] = []
         producer.produce(

@@ -1,4 +1,4 @@
-"""The pipeline without Spark: the same pure functions, batch after batch, with the states as bytes between them."""
+"""The pipeline without Spark: the same pure functions, with states as bytes between batches."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A naive reading of `__consumer_offsets`, one record after another, as its specification says it; and a writer."""
+"""A naive decoder of `__consumer_offsets`, record by record as specified, and a writer."""
 
 import struct
 from collections.abc import Mapping
@@ -88,9 +88,9 @@ class Cursor:
 
     def uvarint(self) -> int:
         value = 0
-        for place in range(5):
+        for index in range(5):
             byte = self.number("B")
-            value |= (byte & 127) << 7 * place
+            value |= (byte & 127) << 7 * index
             if byte < 128:
                 return value
         raise RefusedError
@@ -107,7 +107,11 @@ class Cursor:
 
 
 def key(data: bytes | None) -> tuple[Any, ...]:
-    """("commit", group, topic, partition), ("group", group), ("skipped", version) or ("rejected", reason)."""
+    """Decode a key.
+
+    The result is ("commit", group, topic, partition), ("group", group), ("skipped", version) or
+    ("rejected", reason).
+    """
     if data is None:
         return ("rejected", "no key")
     cursor = Cursor(data)
@@ -133,7 +137,11 @@ def key(data: bytes | None) -> tuple[Any, ...]:
 
 
 def commit(data: bytes | None) -> tuple[Any, ...]:
-    """("commit", offset, time, topic id or None), ("tombstone",) or ("rejected", reason). A negative offset is none."""
+    """Decode a value; a negative offset is none.
+
+    The result is ("commit", offset, time, topic id or None), ("tombstone",) or ("rejected",
+    reason).
+    """
     if data is None:
         return ("tombstone",)
     cursor = Cursor(data)

@@ -168,9 +168,9 @@ def run(
 ) -> list[SinkRow]:
     """What is published when the log is read in batches that end before these places."""
     pipeline = pipeline or LocalPipeline(skew=RULE)
-    places = [0, *sorted({cut % (len(story.messages) + 1) for cut in batches}), len(story.messages)]
+    bounds = [0, *sorted({cut % (len(story.messages) + 1) for cut in batches}), len(story.messages)]
     out: list[SinkRow] = []
-    for first, last in itertools.pairwise(places):
+    for first, last in itertools.pairwise(bounds):
         if batch := story.messages[first:last]:
             out += pipeline.run(batch)
     return out
@@ -187,7 +187,7 @@ def triggers(rows: Iterable[SinkRow]) -> list[tuple[bytes, bytes | None]]:
 
 
 def assert_alike(whole: Sequence[SinkRow], split: Sequence[SinkRow], groups: Iterable[str]) -> None:
-    """Two readings of one log gave each group the same triggers, in their order, and in the end the same lag."""
+    """Assert that two readings of a log gave the same triggers, and in the end the same lag."""
     for group in groups:
         first, second = (
             [(key, value) for key, value in triggers(rows) if json.loads(key)[1] == group]
