@@ -57,7 +57,7 @@ def widths(path, colour):
 
 
 def test_names_figures_and_titles_are_text_as_they_were_given(drawn):
-    said = texts(drawn)
+    shown = texts(drawn)
     assert {
         "cheap at $3 <& more>",
         "lag",
@@ -68,7 +68,7 @@ def test_names_figures_and_titles_are_text_as_they_were_given(drawn):
         "20",
         "1.50",
         "-",
-    } <= set(said)
+    } <= set(shown)
 
 
 def test_one_that_breaks_an_invariant_says_so_and_is_never_the_best(drawn):

@@ -70,7 +70,7 @@ def test_groups_says_so_where_the_pipeline_has_published_no_lag_yet(monkeypatch,
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"),
+    ("pairs", "message"),
     [
         (("control=1", "control.min_gain=0.2"), "contradicts a value of control"),
         (("control.min_gain=0.2", "control=1"), "contradicts a setting within control"),
@@ -79,10 +79,10 @@ def test_groups_says_so_where_the_pipeline_has_published_no_lag_yet(monkeypatch,
         (("control..min_gain=1",), "'control..min_gain=1' names no setting"),
     ],
 )
-def test_pairs_that_contradict_each_other_are_wrong_usage_and_no_bug(pairs, said):
+def test_pairs_that_contradict_each_other_are_wrong_usage_and_no_bug(pairs, message):
     result = levelwind("groups", *(word for pair in pairs for word in ("--set", pair)))
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
@@ -112,10 +112,10 @@ def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
 )
 def test_a_directory_that_cannot_be_made_is_wrong_usage_and_is_named(command, tmp_path):
     (tmp_path / "file").write_text("")
-    place = str(tmp_path / "file" / "below")
-    result = levelwind(*(word.format(place) for word in command))
+    directory = str(tmp_path / "file" / "below")
+    result = levelwind(*(word.format(directory) for word in command))
     assert result.exit_code == 2
-    assert f"cannot create {place}" in result.output
+    assert f"cannot create {directory}" in result.output
 
 
 def test_an_address_for_metrics_that_is_none_ends_the_start_before_the_cluster_is_asked(tmp_path):
@@ -133,11 +133,11 @@ def test_an_address_for_metrics_that_is_none_ends_the_start_before_the_cluster_i
 
 
 def test_a_picture_that_has_nowhere_to_go_is_refused_before_anything_is_played(tmp_path):
-    place = tmp_path / "nowhere" / "x.png"
+    path = tmp_path / "nowhere" / "x.png"
     for command in (("simulate", "--hours", "1000"), ("compare", "-")):
-        result = levelwind(*command, "--chart", str(place), stdin="")
+        result = levelwind(*command, "--chart", str(path), stdin="")
         assert result.exit_code == 2
-        assert f"there is no directory {place.parent}" in result.output
+        assert f"there is no directory {path.parent}" in result.output
 
 
 def test_a_recording_that_cannot_be_written_is_refused_before_the_cluster_is_asked(tmp_path):

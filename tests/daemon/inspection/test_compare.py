@@ -33,7 +33,9 @@ def levelwind(*arguments, stdin=None):
 
 
 def lines(*problems):
-    return "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in problems)
+    return "".join(
+        (item if isinstance(item, str) else json.dumps(item)) + "\n" for item in problems
+    )
 
 
 def test_the_table_has_a_row_for_each_strategy_under_the_problems_title():
@@ -50,15 +52,15 @@ def test_a_problem_may_name_its_strategies_and_options_and_all_are_compared_wher
     named = PROBLEM | {"strategy": "lag"}
     strange = PROBLEM | {"strategy": ["lag-global"], "options": {"max_count_skew": 0}}
     result = levelwind("compare", "-", "--format", "json", stdin=lines(named, PROBLEM, strange))
-    one, everything, refused = map(json.loads, result.stdout.splitlines())
-    assert [row["strategy"] for row in one["strategies"]] == ["lag"]
+    single, everything, refused = map(json.loads, result.stdout.splitlines())
+    assert [row["strategy"] for row in single["strategies"]] == ["lag"]
     assert [row["strategy"] for row in everything["strategies"]] == list(STRATEGIES)
     assert all(row["violations"] == [] for row in everything["strategies"])
     assert refused["error"].startswith("option max_count_skew")
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "error"),
     [
         ("{broken", "line: not valid JSON"),
         ("[]", "line: must be an object"),
@@ -67,12 +69,12 @@ def test_a_problem_may_name_its_strategies_and_options_and_all_are_compared_wher
         (json.dumps(PROBLEM | {"members": {"C0": {}}}), "member 'C0': topics must be"),
     ],
 )
-def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, said):
+def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, error):
     result = levelwind("compare", "-", "--format", "json", stdin=lines(broken, "", PROBLEM))
     wrong, right = map(json.loads, result.stdout.splitlines())
-    assert wrong["error"].startswith(said)
+    assert wrong["error"].startswith(error)
     assert right["id"] == "KAFKA-5337"
-    assert "\nerror: " + said in levelwind("compare", "-", stdin=lines(broken)).stdout
+    assert "\nerror: " + error in levelwind("compare", "-", stdin=lines(broken)).stdout
 
 
 @pytest.mark.parametrize(("lag", "moved"), [(400, 0), (40_000, 2)])
@@ -102,7 +104,7 @@ def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "name either a file of PROBLEMS or a --group"),
         (("-", "--group", "orders"), "name either a file of PROBLEMS or a --group"),
@@ -112,17 +114,17 @@ def test_the_picture_shows_every_problem_that_could_be_compared(tmp_path):
         (("no-such-file",), "No such file"),
     ],
 )
-def test_wrong_usage_ends_with_2(arguments, said):
+def test_wrong_usage_ends_with_2(arguments, message):
     result = levelwind("compare", *arguments, stdin="")
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def records(beat=1):
     """Group `g`: `a` restarted as `a2` and owns partitions 0 and 1, `b` joined, `c` left."""
 
     def member(instance, incarnation, state, rack):
-        said = {
+        fields = {
             "v": 1,
             "client": "c",
             "client_version": "1",
@@ -130,11 +132,11 @@ def records(beat=1):
             "rack": rack,
             "priority": 3,
         }
-        said |= {"capacity": 1.0, "state": state, "acked_epoch": 0, "owned": {}, "nack": None}
+        fields |= {"capacity": 1.0, "state": state, "acked_epoch": 0, "owned": {}, "nack": None}
         return (
             "members",
             ["m", "g", instance, incarnation],
-            said | {"features": [], "heartbeat": beat},
+            fields | {"features": [], "heartbeat": beat},
         )
 
     placed = {
@@ -213,7 +215,7 @@ def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client
             value=None if value is None else json.dumps(value),
         )
     assert producer.flush(20) == 0
-    place = (
+    cluster_options = (
         "--bootstrap",
         cluster.bootstrap,
         "--set",
@@ -222,7 +224,7 @@ def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client
         f"state_dir={tmp_path}",
     )
     result = levelwind(
-        "compare", "--group", "g", "--strategy", "lag,sticky", "--format", "json", *place
+        "compare", "--group", "g", "--strategy", "lag,sticky", "--format", "json", *cluster_options
     )
     assert result.exit_code == 0, result.output
     compared = json.loads(result.stdout)
@@ -230,4 +232,4 @@ def test_a_group_of_the_cluster_is_compared_as_it_stands(cluster, topics, client
         "g",
         ["lag", "sticky"],
     )
-    assert levelwind("compare", "--group", "h", *place).exit_code == 6
+    assert levelwind("compare", "--group", "h", *cluster_options).exit_code == 6

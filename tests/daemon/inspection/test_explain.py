@@ -43,10 +43,10 @@ def test_a_problems_plan_is_explained_with_its_certificate():
 
 def test_as_json_it_says_the_same():
     result = levelwind("-", "--partition", "t/3", "--format", "json", stdin=json.dumps(PROBLEM))
-    told = json.loads(result.output)
-    assert (told["partition"], told["owner"]) == ("t-3", "A")
-    assert [place["member"] for place in told["alternatives"]] == ["B"]
-    assert told["certificate"]["complete"] is True
+    explained = json.loads(result.output)
+    assert (explained["partition"], explained["owner"]) == ("t-3", "A")
+    assert [alternative["member"] for alternative in explained["alternatives"]] == ["B"]
+    assert explained["certificate"]["complete"] is True
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_of_a_group_that_stands_what_it_owns_now_is_explained():
         Member(id="B", topics="*", owned={"t": [2, 3]}, generation=1),
     ]
     group = Group.build({"t": Topic(partitions=4, lags=[9, 9, 1, 1])}, members)
-    told = explain_group(group, ("t", 1), {})
-    assert told.owner == "A"
-    assert told.alternatives[0].member == "B"
-    assert told.alternatives[0].moves == 2
+    explained = explain_group(group, ("t", 1), {})
+    assert explained.owner == "A"
+    assert explained.alternatives[0].member == "B"
+    assert explained.alternatives[0].moves == 2
 
 
 def test_a_partition_that_the_groups_settings_pin_has_no_other_place():

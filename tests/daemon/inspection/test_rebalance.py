@@ -33,13 +33,13 @@ def test_a_word_for_a_group_that_nobody_plans_is_refused_and_one_for_another_is_
     assert producer.flush(20) == 0
 
     def rebalance(group):
-        asked = (
+        options = (
             "--bootstrap",
             client_config["bootstrap.servers"],
             "--set",
             f"prefix={topics.prefix}",
         )
-        return CliRunner().invoke(main, ["rebalance", group, *asked, "--reason", "deploy"])
+        return CliRunner().invoke(main, ["rebalance", group, *options, "--reason", "deploy"])
 
     refused = rebalance("watched")
     assert refused.exit_code == 6

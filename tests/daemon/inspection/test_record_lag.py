@@ -67,7 +67,7 @@ def test_what_stands_in_the_topic_is_recorded_and_simulated(settings, publish, t
         encode(lag(601_000, 6_010)),
     )
     file = tmp_path / "orders.jsonl"
-    asked = (
+    options = (
         "--bootstrap",
         settings.bootstrap,
         "--set",
@@ -75,7 +75,7 @@ def test_what_stands_in_the_topic_is_recorded_and_simulated(settings, publish, t
         "--seconds",
         "0",
     )
-    result = CliRunner().invoke(main, ["record", *asked, "--group", "orders", str(file)])
+    result = CliRunner().invoke(main, ["record", *options, "--group", "orders", str(file)])
     assert result.exit_code == 0, result.output
     assert "2 samples of lag over 10.0 min, of orders" in result.output
     assert [json.loads(line)["value"]["end"] for line in file.read_text().splitlines()] == [
@@ -99,7 +99,7 @@ def test_what_stands_in_the_topic_is_recorded_and_simulated(settings, publish, t
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["strategies"][0]["arrived"] == 6_000
     result = CliRunner().invoke(
-        main, ["record", *asked, "--group", "ordres", str(tmp_path / "none")]
+        main, ["record", *options, "--group", "ordres", str(tmp_path / "none")]
     )
     assert result.exit_code == 6
     assert "no lag of group 'ordres'" in result.output

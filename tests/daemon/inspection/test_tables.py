@@ -51,10 +51,10 @@ def skew(**more):
 
 
 def views(*records):
-    heard = GroupViews()
+    group_views = GroupViews()
     for kind, record in records:
-        heard.apply(kind, record)
-    return heard.groups
+        group_views.apply(kind, record)
+    return group_views.groups
 
 
 @pytest.mark.parametrize("name", ["orders[/]", "[bold]orders", LONG])
@@ -73,7 +73,7 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
 
 
 @pytest.mark.parametrize(
-    ("evidence", "said"),
+    ("evidence", "words"),
     [
         (skew(), "skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"),
         (
@@ -86,11 +86,11 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
         ),
     ],
 )
-def test_a_trigger_is_told_in_words(evidence, said):
-    assert describe_trigger(evidence.value(), seconds=30.0) == said
+def test_a_trigger_is_described_in_words(evidence, words):
+    assert describe_trigger(evidence.value(), seconds=30.0) == words
 
 
-def test_a_standing_trigger_is_told_with_its_age(capsys):
+def test_an_active_trigger_is_shown_with_its_age(capsys):
     record = TriggerRecord(group="g", at=61_000, since=31_000, evidence=skew(), source={})
     (group,) = views(("lag", lag("g")), ("triggers", record)).values()
     print_group(group, now=91_000)
@@ -102,13 +102,13 @@ def test_a_standing_trigger_is_told_with_its_age(capsys):
 
 def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
     record = TriggerRecord(group="g", at=2, since=1, evidence=skew(), source={})
-    heard = GroupViews()
-    heard.apply("lag", lag("g"))
-    heard.apply("triggers", record)
-    heard.apply("lag", Tombstone(("lag", "g", "t")))
-    assert list(heard.groups) == ["g"]
-    heard.apply("triggers", Tombstone(("skew", "g")))
-    assert heard.groups == {}
+    group_views = GroupViews()
+    group_views.apply("lag", lag("g"))
+    group_views.apply("triggers", record)
+    group_views.apply("lag", Tombstone(("lag", "g", "t")))
+    assert list(group_views.groups) == ["g"]
+    group_views.apply("triggers", Tombstone(("skew", "g")))
+    assert group_views.groups == {}
 
 
 def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
@@ -126,9 +126,9 @@ def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
         "-",
     ]
     print_group(groups["g"], now=1)
-    said = capsys.readouterr().out
-    assert "g  lag not known yet" in said
-    assert "PARTITION" not in said
+    shown = capsys.readouterr().out
+    assert "g  lag not known yet" in shown
+    assert "PARTITION" not in shown
     assert groups["g"].summary()["lag"] is None
 
 
