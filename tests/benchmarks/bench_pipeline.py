@@ -158,7 +158,7 @@ class PipelineBenchmark:
     def prepare(self, load: Load) -> None:
         """Create the topics, and run every code path once before anything is timed."""
         self.writer.create(PACED, PROBES)
-        for topic, partitions in load.named:
+        for topic, partitions in load.topic_sizes:
             self.writer.layout(topic, partitions)
             self.writer.sample(topic, partitions)
         with self.query():
@@ -268,7 +268,7 @@ class PipelineBenchmark:
                 if load
                 else (self.pace, (rate, returned, over))
             )
-            observed = load.named if load else ()
+            observed = load.topic_sizes if load else ()
             threads = [
                 threading.Thread(target=work, args=arguments)
                 for work, arguments in (

@@ -1,4 +1,4 @@
-"""What the daemon's tests share: a log to look into, and topics of one's own on the session's cluster."""
+"""Fixtures of the daemon's tests: a log that is kept, and topics for one test on the cluster."""
 
 import time
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from daemon.kafka.topic_specs import TopicSettings
 
 
 class RecordedLog:
-    """A logger that remembers: events by name, each a mapping of its fields and its level."""
+    """A logger that keeps its events, each a mapping with its name, level and fields."""
 
     def __init__(self):
         self.events = []
@@ -23,11 +23,11 @@ class RecordedLog:
         )
 
     def of(self, event):
-        return [one for one in self.events if one["event"] == event]
+        return [entry for entry in self.events if entry["event"] == event]
 
     @property
     def names(self):
-        return [one["event"] for one in self.events]
+        return [event["event"] for event in self.events]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def client_config(cluster):
 
 @pytest.fixture
 def topics(client_config, fresh, log):
-    """Our topics, under a prefix that nobody else has."""
+    """Levelwind's topics, under a prefix of this test."""
     topics = Topics(fresh("lw") + ".")
     ensure_topics(client_config, topics, TopicSettings(), log)
     log.events.clear()
@@ -51,9 +51,9 @@ def topics(client_config, fresh, log):
 
 @pytest.fixture
 def kafka(client_config):
-    """Makes and removes topics."""
+    """Creates and deletes topics."""
     admin = AdminClient(client_config)
-    # Brokers hear of a topic one after the other: each is asked by a client that knows no other at first.
+    # Brokers learn of a topic one after the other: each has a client that knows no other at first.
     each = [
         AdminClient({"bootstrap.servers": address})
         for address in client_config["bootstrap.servers"].split(",")
@@ -62,15 +62,17 @@ def kafka(client_config):
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
         admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        eventually(lambda: all(leaders(one, name) == partitions for one in each))
+        eventually(lambda: all(leaders(client, name) == partitions for client in each))
 
     def leaders(client, name):
-        known = client.list_topics(timeout=10).topics.get(name)
-        return known and sum(one.leader >= 0 for one in known.partitions.values())
+        topic = client.list_topics(timeout=10).topics.get(name)
+        return topic and sum(p.leader >= 0 for p in topic.partitions.values())
 
     def delete(name):
         admin.delete_topics([name])[name].result()
-        eventually(lambda: not any(name in one.list_topics(timeout=10).topics for one in each))
+        eventually(
+            lambda: not any(name in client.list_topics(timeout=10).topics for client in each)
+        )
 
     return SimpleNamespace(admin=admin, create=create, delete=delete)
 

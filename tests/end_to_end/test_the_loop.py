@@ -1,4 +1,4 @@
-"""The whole loop on real parts: brokers, the daemon's process with its Spark pipeline, and consumers that follow."""
+"""The whole loop of real parts: brokers, the daemon with its Spark pipeline, and consumers."""
 
 import json
 import time
@@ -33,7 +33,7 @@ SETTINGS = (
 
 
 class Loop:
-    """The cluster, the daemon that runs now, and what a test needs of them."""
+    """The cluster, the running daemon, and the clients that a test needs."""
 
     def __init__(self, bootstrap, state):
         self.bootstrap = bootstrap
@@ -81,20 +81,18 @@ class Loop:
         ]
 
     def ends(self, topic, partitions):
-        wanted = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-        return {
-            p.partition: f.result(10).offset for p, f in self.admin.list_offsets(wanted).items()
-        }
+        asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
+        return {p.partition: f.result(10).offset for p, f in self.admin.list_offsets(asked).items()}
 
     def committed(self, group, topic, partitions):
-        wanted = ConsumerGroupTopicPartitions(
+        asked = ConsumerGroupTopicPartitions(
             group, [TopicPartition(topic, n) for n in range(partitions)]
         )
-        answer = self.admin.list_consumer_group_offsets([wanted])[group].result(10)
+        answer = self.admin.list_consumer_group_offsets([asked])[group].result(10)
         return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
 
     def read(self, topic, done, within=60):
-        """Read a topic of ours until `done` is true of its records so far (value by key)."""
+        """Read one of levelwind's topics until `done` is true of its records, value by key."""
         reader = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -121,7 +119,7 @@ class Loop:
             reader.close()
 
     def all_is_done(self, group, topic, followers):
-        """Wait until the group has committed to the end; every record was then processed, and none by two at once."""
+        """Wait until all is committed; each record was processed, none by two at once."""
         partitions = len(self.ends(topic, 6))
         for follower in followers:
             follower.speed_up()
@@ -225,8 +223,8 @@ def test_a_daemon_that_is_killed_freezes_the_assignment_and_its_successor_keeps_
 
 
 def test_garbage_in_any_topic_that_is_read_is_kept_or_counted_and_stops_nothing(loop):
-    # Last, and on a cluster of its own: a coordinator that meets garbage when it loads its partition serves no group of
-    # that partition any more.
+    # The last test of its cluster: a coordinator that meets garbage when it loads its partition
+    # serves no group of that partition any more.
     for topic in ("__consumer_offsets", f"{PREFIX}metadata", f"{PREFIX}members"):
         loop.send(topic, 0, b"{not json", key=b"\xff garbage")
     assert loop.producer.flush(10) == 0

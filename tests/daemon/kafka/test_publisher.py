@@ -40,11 +40,11 @@ def visible(client_config, topics):
 
 @pytest.fixture
 def becomes_visible(visible, eventually):
-    """A commit returns before its markers are in the log, so that what it published is seen a little later."""
+    """A commit returns before its markers are in the log: readers see its records later."""
 
     def becomes_visible(*expected, name="group"):
         def found():
-            return [getattr(one, name, one) for one in visible()]
+            return [getattr(record, name, record) for record in visible()]
 
         eventually(lambda: len(found()) >= len(expected))
         assert found() == list(expected)

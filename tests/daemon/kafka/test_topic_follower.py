@@ -1,4 +1,4 @@
-"""Reading our topics whole, and on."""
+"""Reading levelwind's topics to their end, and following them."""
 
 import json
 
@@ -44,7 +44,7 @@ def planner(epoch):
 
 @pytest.fixture
 def write(client_config):
-    """Writes records to a partition, in a transaction that ends as it is told, or outside of any."""
+    """Writes records to a partition, in a transaction with the given end or without one."""
     producers = []
 
     def check(error, _message):
@@ -80,20 +80,20 @@ def listen(client_config, topics, log):
     readers = []
 
     def listen(kinds=("control", "assignments"), **options):
-        heard = {"entries": [], "rejected": [], "caught_up": []}
+        received = {"records": [], "rejected": [], "caught_up": []}
         reader = TopicFollower(
             client_config=client_config,
             topics=topics,
             kinds=kinds,
-            on_record=heard["entries"].append,
-            on_rejected=heard["rejected"].append,
-            on_caught_up=lambda: heard["caught_up"].append(len(heard["entries"])),
+            on_record=received["records"].append,
+            on_rejected=received["rejected"].append,
+            on_caught_up=lambda: received["caught_up"].append(len(received["records"])),
             log=log,
             **options,
         )
         reader.start()
         readers.append(reader)
-        return reader, heard
+        return reader, received
 
     yield listen
     for reader in readers:
@@ -126,24 +126,24 @@ def test_an_open_transaction_holds_up_what_comes_after_it_and_not_the_catching_u
     write(topics.control, [operator("a")])
     open_one = write(topics.control, [operator("b")], end="later")
     write(topics.control, [operator("c")])
-    _, heard = listen()
-    eventually(lambda: heard["caught_up"])
-    assert heard["caught_up"] == [1]
-    assert [item.record.group for item in heard["entries"]] == ["a"]
+    _, received = listen()
+    eventually(lambda: received["caught_up"])
+    assert received["caught_up"] == [1]
+    assert [item.record.group for item in received["records"]] == ["a"]
     open_one.abort_transaction(20)
-    eventually(lambda: len(heard["entries"]) == 2)
-    assert [item.record.group for item in heard["entries"]] == ["a", "c"]
-    assert heard["caught_up"] == [1]
+    eventually(lambda: len(received["records"]) == 2)
+    assert [item.record.group for item in received["records"]] == ["a", "c"]
+    assert received["caught_up"] == [1]
 
 
 @pytest.mark.integration
 def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
     write, topics, listen, eventually, log
 ):
-    _, heard = listen()
-    eventually(lambda: heard["caught_up"])
+    _, received = listen()
+    eventually(lambda: received["caught_up"])
     write(topics.assignments, [planner(3)], partition=1)
-    (entry,) = eventually(lambda: heard["entries"])
+    (entry,) = eventually(lambda: received["records"])
     assert (entry.kind, entry.partition, entry.offset, entry.record) == (
         "assignments",
         1,
@@ -151,7 +151,7 @@ def test_a_reader_of_empty_topics_has_caught_up_at_once_and_follows(
         planner(3),
     )
     assert entry.timestamp > 1_600_000_000_000
-    assert [one["records"] for one in log.of("topic_reader.caught_up")] == [0]
+    assert [item["records"] for item in log.of("topic_reader.caught_up")] == [0]
 
 
 def member_bytes(**changes):
@@ -177,19 +177,19 @@ def test_garbage_is_rejected_with_its_place_and_stops_nothing(
     ]
     write(topics.members, [garbage[0], good, *garbage[1:]], partition=3)
     write(topics.metadata, [(b'["topic","t"]', b'{"v":1}'), (b'["nonsense",1]', b"{}")])
-    reader, heard = listen(("members", "metadata"))
-    eventually(lambda: heard["caught_up"])
-    places = sorted((one.kind, one.partition, one.offset) for one in heard["rejected"])
-    assert places == [
+    reader, received = listen(("members", "metadata"))
+    eventually(lambda: received["caught_up"])
+    positions = sorted((item.kind, item.partition, item.offset) for item in received["rejected"])
+    assert positions == [
         *[("members", 3, offset) for offset in (0, 2, 3, 4, 5)],
         ("metadata", 0, 0),
         ("metadata", 0, 1),
     ]
-    assert all(one.reason for one in heard["rejected"])
-    assert [item.offset for item in heard["entries"]] == [1]
+    assert all(item.reason for item in received["rejected"])
+    assert [item.offset for item in received["records"]] == [1]
     assert reader.rejected == 7
-    # One word for each topic in ten seconds, not one for each record.
-    assert sorted((one["topic"], one["level"]) for one in log.of("record.rejected")) == [
+    # One event for each topic in ten seconds, not one for each record.
+    assert sorted((item["topic"], item["level"]) for item in log.of("record.rejected")) == [
         (topics.members, "warning"),
         (topics.metadata, "warning"),
     ]
@@ -204,9 +204,9 @@ def test_samples_of_offsets_are_left_out_unless_wanted(
     ] * 3
     broker = (b'["broker",1]', b'{"v":1,"at":1,"rack":"a","online":true}')
     write(topics.metadata, [samples[0], broker, *samples[1:]])
-    _, heard = listen(("metadata",))
-    eventually(lambda: heard["caught_up"])
-    assert [item.record.KIND for item in heard["entries"]] == ["broker"]
+    _, received = listen(("metadata",))
+    eventually(lambda: received["caught_up"])
+    assert [item.record.KIND for item in received["records"]] == ["broker"]
     with_samples = list(read_to_end(client_config, topics, ("metadata",), samples=True))
     assert [item.record.KIND for item in with_samples] == [
         "offsets",

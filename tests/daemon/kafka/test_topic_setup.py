@@ -122,7 +122,7 @@ def test_a_setting_that_the_client_does_not_know_is_the_operators_to_mend():
 def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fresh, log):
     topics = Topics(fresh("lw") + ".")
     ensure_topics(client_config, topics, TopicSettings(), log)
-    assert sorted(one["topic"] for one in log.of("topics.created")) == sorted(
+    assert sorted(event["topic"] for event in log.of("topics.created")) == sorted(
         shape.name for shape in expected_topics(topics, TopicSettings(), 3)
     )
     log.events.clear()
@@ -137,11 +137,11 @@ def test_what_differs_is_said_and_left_alone(client_config, fresh, log, kafka):
     for _ in range(2):
         log.events.clear()
         ensure_topics(client_config, topics, TopicSettings(), log)
-        drifted = {one["setting"]: one["found"] for one in log.of("topics.drifted")}
+        drifted = {event["setting"]: event["found"] for event in log.of("topics.drifted")}
         assert drifted["partitions"] == "2"
         assert drifted["segment.ms"] == "77000"
         assert "cleanup.policy" not in drifted
-        assert {one["level"] for one in log.of("topics.drifted")} == {"warning"}
+        assert {event["level"] for event in log.of("topics.drifted")} == {"warning"}
 
 
 @pytest.mark.integration
@@ -152,7 +152,7 @@ def test_the_offsets_topic_is_there_for_who_asks_for_it(client_config, fresh):
 
 @pytest.fixture
 def guarded():
-    """A cluster of one broker that asks for rights, and lets do everybody what no rule speaks of."""
+    """A cluster of one broker that checks rights; without a rule, everything is allowed."""
     rules = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",

@@ -43,11 +43,11 @@ def reporter(tmp_path):
     return ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
 
 
-def events_of(reporter, *news):
+def events_of(reporter, *states):
     structlog.reset_defaults()  # a command that was tested before may have set its own level
     with capture_logs() as events:
-        for one in news:
-            reporter.on_progress(one)
+        for state in states:
+            reporter.on_progress(state)
     return {event["event"]: event for event in events}
 
 
@@ -128,11 +128,11 @@ def test_what_is_left_unread_is_counted_over_all_partitions():
 
 
 def test_the_parent_hears_each_event_of_the_child():
-    heard = []
+    events = []
     structlog.reset_defaults()
     with capture_logs():
         relay(
             [b'{"event": "pipeline.batch", "level": "debug", "rows": 3}\n', b"noise\n"],
-            heard.append,
+            events.append,
         )
-    assert heard == [{"event": "pipeline.batch", "rows": 3}]
+    assert events == [{"event": "pipeline.batch", "rows": 3}]

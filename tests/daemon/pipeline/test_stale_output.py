@@ -1,4 +1,4 @@
-"""What stands in the pipeline's topics, and nobody has said again since its state was built anew."""
+"""Records in the pipeline's topics that were not published again since the state was rebuilt."""
 
 import threading
 
@@ -31,8 +31,8 @@ def skewed(group):
 
 def asked(entries, former):
     return [
-        (one.topic, one.partition, one.offset)
-        for one in unconfirmed_keys(entries, former, TOPICS, 9)
+        (request.topic, request.partition, request.offset)
+        for request in unconfirmed_keys(entries, former, TOPICS, 9)
     ]
 
 
@@ -57,10 +57,10 @@ def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looke
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
     checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
     assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
-    heard = []
-    verify_stale_output(tmp_path, heard.append, threading.Event())
-    verify_stale_output(tmp_path, heard.append, threading.Event())
-    assert heard == [{f"{LAG}/0": 7}]
+    asked_about = []
+    verify_stale_output(tmp_path, asked_about.append, threading.Event())
+    verify_stale_output(tmp_path, asked_about.append, threading.Event())
+    assert asked_about == [{f"{LAG}/0": 7}]
 
 
 def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, log):
@@ -95,7 +95,7 @@ def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_pat
 @pytest.mark.parametrize("content", ["", "[]", "{"])
 def test_a_memory_that_is_garbled_asks_about_nothing(tmp_path, content):
     (tmp_path / checkpoint.UNVERIFIED).write_text(content)
-    heard = []
-    verify_stale_output(tmp_path, heard.append, threading.Event())
-    assert heard == [{}]
+    asked_about = []
+    verify_stale_output(tmp_path, asked_about.append, threading.Event())
+    assert asked_about == [{}]
     assert checkpoint.unverified(tmp_path) is None

@@ -40,13 +40,13 @@ def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
         b'["level"]\n',
     ]
     structlog.reset_defaults()  # a command that was tested before may have set its own level
-    with capture_logs() as said:
+    with capture_logs() as events:
         relay(lines)
-    assert [(s["event"], s["log_level"]) for s in said] == [("pipeline.started", "info")] + [
+    assert [(s["event"], s["log_level"]) for s in events] == [("pipeline.started", "info")] + [
         ("library.log", "info")
     ] * 3
-    assert said[0]["seconds"] == 1.5
-    assert "fatal error" in said[1]["text"]
+    assert events[0]["seconds"] == 1.5
+    assert "fatal error" in events[1]["text"]
 
 
 def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
@@ -58,12 +58,12 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
         b'{"event": "pipeline.started", "level": "info"}\n',
     ]
     structlog.reset_defaults()
-    with capture_logs() as said:
+    with capture_logs() as events:
         relay(lines, on_event)
-    assert [s["event"] for s in said] == [
+    assert [s["event"] for s in events] == [
         "pipeline.catching_up",
         "library.log",
         "pipeline.started",
         "library.log",
     ]
-    assert "KeyError('percent')" in said[1]["text"]
+    assert "KeyError('percent')" in events[1]["text"]

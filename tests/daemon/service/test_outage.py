@@ -30,19 +30,19 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(log, eventu
         ensure_topics(client_config, topics, TopicSettings(), log)
         publisher = Publisher(client_config, topics, timeout=3.0, log=log)
         eventually(lambda: _tried(publisher.init))
-        heard = []
+        records = []
         reader = TopicFollower(
             client_config=client_config,
             topics=topics,
             kinds=("control",),
-            on_record=heard.append,
+            on_record=records.append,
             log=log,
         )
         reader.start()
         observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), log)
         eventually(lambda: observer.tick_metadata() or observer._state)
         publisher.publish([operator("before")])
-        eventually(lambda: len(heard) == 1)
+        eventually(lambda: len(records) == 1)
 
         log.events.clear()
         cluster.kill(1)
@@ -54,25 +54,25 @@ def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(log, eventu
 
         cluster.start_broker(1)
         eventually(lambda: _tried(lambda: publisher.publish([operator("after")])), within=60)
-        eventually(lambda: heard[-1].record.group == "after", within=60)
+        eventually(lambda: records[-1].record.group == "after", within=60)
         eventually(lambda: observer.tick_metadata() or log.of("observer.resumed"), within=60)
         publisher.close()
         reader.stop()
         observer.close()
 
     # What was under way is either there once, in its order, or not at all.
-    assert [item.record.group for item in heard] in (
+    assert [item.record.group for item in records] in (
         ["before", "after"],
         ["before", "during", "after"],
     )
-    told = [one for one in log.names if one.startswith(("topic_reader.", "observer."))]
+    logged = [event for event in log.names if event.startswith(("topic_reader.", "observer."))]
     for event in (
         "topic_reader.unreachable",
         "topic_reader.resumed",
         "observer.unreachable",
         "observer.resumed",
     ):
-        assert told.count(event) == 1
+        assert logged.count(event) == 1
 
 
 def _tried(act):

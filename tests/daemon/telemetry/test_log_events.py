@@ -18,7 +18,7 @@ NAME = re.compile(r"[a-z_]+\.[a-z_]+")
 
 
 def calls():
-    """Every event that the daemon's code writes with a name in sight: where, name, level (None: not in sight), fields."""
+    """Log calls of the daemon with a literal name: where, name, level or None, and fields."""
     for file in sorted((ROOT / "daemon").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if not (

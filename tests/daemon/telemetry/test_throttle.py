@@ -1,4 +1,4 @@
-"""What is said once, and what is said now and then."""
+"""Events that are logged once, and events that are logged at intervals."""
 
 from daemon.telemetry.throttle import (
     Outage,

@@ -21,6 +21,7 @@ from daemon.control.settings import (
     CooldownSettings,
     PlanSettings,
 )
+from daemon.telemetry.log_events import EVENTS
 
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, cooldown=CooldownSettings(duration=60.0))
@@ -91,6 +92,7 @@ class Play:
                 self.published += effect.records
                 self.log += [record for kind, record in effect.records if kind == "assignments"]
             elif isinstance(effect, LogEvent):
+                assert set(effect.fields) <= set(EVENTS[effect.event].fields), effect
                 self.events.append(effect)
             elif isinstance(effect, Fenced):
                 self.events.append(LogEvent("fenced", {}))

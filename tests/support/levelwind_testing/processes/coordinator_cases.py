@@ -1,10 +1,12 @@
-"""Large problems for the group coordinator's assignors, handed over in bulk: as bytes of its own records.
+"""Large problems for the group coordinator's assignors, passed in bulk as bytes of its own records.
 
-Everything stands as it does in a broker: subscriptions are views of names on the metadata image, and who owns what comes from
-a ConsumerGroup. The image has one map of partitions for all topics of a size, since the assignors look at nothing but the size.
+Everything is as in a broker: subscriptions are views of names on the metadata image, and ownership
+comes from a ConsumerGroup. The image has one map of partitions for all topics of one size, since
+the assignors look at nothing but the size.
 
-A problem is handed to the assignor alone, or to the broker's TargetAssignmentBuilder, which goes from members with the names
-of their topics through the assignor to a record, with partitions listed, for each member whose assignment is another now.
+A problem goes to the assignor alone, or to the broker's TargetAssignmentBuilder: from members with
+the names of their topics, through the assignor, to a record with listed partitions for each member
+whose assignment has changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,7 +146,7 @@ class CoordinatorCases:
         """Read from the bytes of a ConsumerGroupTargetAssignmentMemberValue, version 0."""
         if not member.owned:
             return self._group.modern.Assignment.EMPTY
-        number = {name: place + 1 for place, name in enumerate(topics)}
+        number = {name: index + 1 for index, name in enumerate(topics)}
         raw = uvarint(len(member.owned) + 1)
         for topic, partitions in member.owned.items():
             raw += pack(">qq", 1, number[topic]) + uvarint(len(partitions) + 1)

@@ -1,4 +1,4 @@
-"""The daemon as its users run it: `levelwind run` in a process of its own, its log read as it comes."""
+"""The daemon as users run it: `levelwind run` in a process of its own, and its log."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from deploy import guard
 
 
 class DaemonProcess:
-    """Started with settings as `--set` takes them; `events` grows as it logs."""
+    """A running daemon; `settings` are as for `--set`, and `events` grows with its log."""
 
     def __init__(self, bootstrap: str, state: Path, *settings: str) -> None:
         pairs = [f"state_dir={state}", *settings]
@@ -52,7 +52,7 @@ class DaemonProcess:
         ]
 
     def wait_for(self, what: str, found: Callable[[], Any], within: float = 90.0) -> Any:
-        """Wait until `found` gives something true; its answer."""
+        """Wait until `found` returns something true, and return that."""
         until = time.monotonic() + within
         while not (answer := found()):
             assert self.child.poll() is None, (

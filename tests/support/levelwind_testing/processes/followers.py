@@ -1,4 +1,4 @@
-"""Real consumers that follow, each in a thread, and the proof that no partition had two owners."""
+"""Real consumers that follow plans, each in a thread, and a check for two owners at a time."""
 
 import threading
 import time
@@ -39,11 +39,13 @@ class Follower:
             "prefix": prefix,
             "timers": timers,
             "journal": journal.append,
-            "on_assign": lambda _, places: self.owned.update(p.partition for p in places),
-            "on_revoke": lambda _, places: self.owned.difference_update(
-                p.partition for p in places
+            "on_assign": lambda _, partitions: self.owned.update(p.partition for p in partitions),
+            "on_revoke": lambda _, partitions: self.owned.difference_update(
+                p.partition for p in partitions
             ),
-            "on_lost": lambda _, places: self.owned.difference_update(p.partition for p in places),
+            "on_lost": lambda _, partitions: self.owned.difference_update(
+                p.partition for p in partitions
+            ),
         }
         self._config = {
             "bootstrap.servers": bootstrap,
@@ -58,7 +60,7 @@ class Follower:
             with ManagedConsumer(self._config, **self._arguments) as consumer:
                 while not self._stop.is_set():
                     self._work(consumer)
-        except BaseException as error:  # noqa: BLE001 - told to the test in the main thread
+        except BaseException as error:  # noqa: BLE001 - raised to the test in the main thread
             self.failure = error
 
     def _work(self, consumer: ManagedConsumer) -> None:
@@ -81,17 +83,18 @@ class Follower:
 
 
 def overlaps(journal: list[OwnershipChange]) -> list[str]:
-    """Every moment at which a partition was gained while another still had it, by the followers' own log."""
+    """Every gain of a partition that another follower still owned, by the followers' own log."""
     owner: dict[tuple[str, int], str] = {}
     found = []
     for entry in sorted(journal, key=lambda e: e.at):
-        place = (entry.topic, entry.partition)
+        partition = (entry.topic, entry.partition)
         if entry.event == "gained":
-            if place in owner:
+            if partition in owner:
                 found.append(
-                    f"{entry.instance} gained {place} at {entry.at} while {owner[place]} had it"
+                    f"{entry.instance} gained {partition} at {entry.at}"
+                    f" while {owner[partition]} had it"
                 )
-            owner[place] = entry.instance
-        elif owner.get(place) == entry.instance:
-            del owner[place]
+            owner[partition] = entry.instance
+        elif owner.get(partition) == entry.instance:
+            del owner[partition]
     return found

@@ -1,4 +1,4 @@
-"""Commits in bulk, written straight into `__consumer_offsets` as a group's coordinator writes them; and an observer's samples."""
+"""Commits in bulk, written to `__consumer_offsets` as by a coordinator, and samples of offsets."""
 
 import struct
 import time
@@ -24,7 +24,7 @@ ENOUGH = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many commits; their keys: so many groups commit so many topics of so many partitions."""
+    """A number of commits, and of the groups, topics and partitions of their keys."""
 
     commits: int
     groups: int
@@ -36,19 +36,19 @@ class Load:
         return min(self.commits, self.groups * self.topics * self.partitions)
 
     @property
-    def named(self) -> tuple[tuple[str, int], ...]:
+    def topic_sizes(self) -> tuple[tuple[str, int], ...]:
         """The topics, each with its partitions."""
         return tuple((f"topic-{topic}", self.partitions) for topic in range(self.topics))
 
 
 @dataclass(slots=True)
 class OffsetsWriter:
-    """A coordinator's and an observer's hands."""
+    """Writes as a coordinator and as an observer."""
 
     bootstrap: str
     topics: Topics = field(default_factory=Topics)
     ids: dict[str, str] = field(default_factory=dict)
-    """Of the topics that exist; the backlog's do not."""
+    """Topic ids by name, of the topics that exist; the topics of the backlog do not."""
     producer: Producer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class OffsetsWriter:
         )
 
     def create(self, real: str, partitions: int) -> None:
-        """Our topics, one that a real consumer commits in, and the offsets topic."""
+        """Create levelwind's topics, one for a real consumer, and the offsets topic."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         new = [
             NewTopic(self.topics.name(kind), 1, 1)
@@ -114,16 +114,22 @@ class OffsetsWriter:
         keys = commit_keys(load)
         at = now_ms()
         for number in range(load.commits):
-            place, key = keys[number % len(keys)]
-            self.write(key, commit_value(number, at + number // 1000), place)
+            partition, key = keys[number % len(keys)]
+            self.write(key, commit_value(number, at + number // 1000), partition)
         self.producer.flush()
 
     def write(
-        self, key: bytes, value: bytes, place: int, told: Callable[..., None] | None = None
+        self,
+        key: bytes,
+        value: bytes,
+        partition: int,
+        on_delivery: Callable[..., None] | None = None,
     ) -> None:
         while True:
             try:
-                self.producer.produce(offsets_topic.TOPIC, value, key, place, on_delivery=told)
+                self.producer.produce(
+                    offsets_topic.TOPIC, value, key, partition, on_delivery=on_delivery
+                )
             except BufferError:
                 self.producer.poll(0.1)
             else:

@@ -1,4 +1,4 @@
-"""What processes use, read from /proc: CPU seconds and resident bytes."""
+"""CPU seconds and resident bytes of processes, from /proc."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GUARD = "deploy/guard.py"
-"""Brokers and daemons are started by it: what is below one is somebody else's."""
+"""Starts brokers and daemons: processes below one are not counted for its parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def usage(
     *,
     stop: str = GUARD,
 ) -> dict[int, Used]:
-    """What a process and all below it have used, by number; not those below a `stop`."""
+    """Usage of a process and all below it, by pid; without those below a `stop`."""
     root = os.getpid() if root is None else root
     all_ = running()
     return {
@@ -72,15 +72,20 @@ def _below(pid: int, root: int, all_: dict[int, Process], stop: str) -> bool:
 
 
 def spent(before: dict[int, Used], after: dict[int, Used]) -> float:
-    """CPU seconds meanwhile of all that are still there."""
-    return sum(one.cpu - (before[pid].cpu if pid in before else 0.0) for pid, one in after.items())
+    """CPU seconds between two readings, of the processes that still run."""
+    return sum(
+        used.cpu - (before[pid].cpu if pid in before else 0.0) for pid, used in after.items()
+    )
 
 
 def shown(before: dict[int, Used], after: dict[int, Used], seconds: float) -> str:
-    """What was used meanwhile, a line for each name and the sum."""
+    """Usage between two readings, a line for each name and the sum."""
     lines = []
-    for name in sorted({one.name for one in after.values()}):
-        named = {pid: one for pid, one in after.items() if one.name == name}
-        share, memory = spent(before, named) / seconds, sum(one.memory for one in named.values())
+    for name in sorted({used.name for used in after.values()}):
+        of_name = {pid: used for pid, used in after.items() if used.name == name}
+        share, memory = (
+            spent(before, of_name) / seconds,
+            sum(used.memory for used in of_name.values()),
+        )
         lines.append(f"    {name}: {share:.1%} of a core, {memory / 2**20:,.0f} MiB")
     return "\n".join([*lines, f"    together: {spent(before, after) / seconds:.1%} of a core"])
