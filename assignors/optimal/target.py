@@ -44,6 +44,30 @@ class Target:
     """Lowest cross-rack cost that was found within the tolerance of that time to drain."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadAim:
+    """Longest times to drain that the search for the target aims at."""
+
+    bound: float
+    """Lower bound; no plan is below it."""
+    enough: float
+    """Good enough: within the tolerance of the bound."""
+    close: float
+    """Close enough to the bound to end the search."""
+    first: float
+    """What the first plans aim at: the bound itself where few partitions cause it."""
+
+    @classmethod
+    def of(cls, model: Model, bound: Bound) -> "_LoadAim":
+        """Derive the aims from the bound and the options."""
+        options = model.options
+        close = bound.value * (1 + CLOSE_TO_BOUND * options.load_tolerance)
+        close = max(close, options.load_floor)
+        # A bound that few partitions cause can often be met exactly, with lighter ones beside them.
+        first = max(bound.value, options.load_floor) if bound.partitions else close
+        return cls(bound.value, options.acceptable_drain_time(bound.value), close, first)
+
+
 def find_target(model: Model, bound: Bound, budget: WorkBudget) -> Target:
     """Search for the best longest time to drain, then for the lowest cross-rack cost at that time.
 
@@ -53,78 +77,84 @@ def find_target(model: Model, bound: Bound, budget: WorkBudget) -> Target:
         budget: how much may be tried.
     """
     no_owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
-    tolerance = model.options.load_tolerance
-    enough = model.options.acceptable_drain_time(bound.value)
-    goal_drain_time = max(bound.value * (1 + CLOSE_TO_BOUND * tolerance), model.options.load_floor)
-    # A bound that few partitions cause can often be met exactly, with lighter ones beside them.
-    aim = max(bound.value, model.options.load_floor) if bound.partitions else goal_drain_time
-    rack_local = construct(model, no_owner, budget.half())
-    # If few member classes are unevenly loaded, no exchange without cross-rack cost can be enough.
-    many_classes = model.class_count > MANY_CLASSES
-    if many_classes or _drain_time_between_classes(model, rack_local) <= enough:
-        part = budget if many_classes else budget.half()
-        rack_local = relieve(
-            model,
-            rack_local,
-            no_owner,
-            aim,
-            part,
-            max_cross_rack_cost=model.total_cross_rack_cost(rack_local),
-            enough=enough,
-        )
-    plans = [rack_local]
-    if model.max_drain_time(rack_local) > enough:
-        load_first = construct(model, no_owner, budget.half(), "load_first")
-        plans.append(
-            relieve(
-                model,
-                load_first,
-                no_owner,
-                aim,
-                budget.half(),
-                max_cross_rack_cost=model.total_cross_rack_cost(load_first),
-                enough=enough,
-            )
-        )
-        if model.max_drain_time(plans[-1]) > enough:
-            plans += _rack_blind_plans(model, no_owner, goal_drain_time, rack_local, budget)
-    if model.max_drain_time(rack_local) > bound.value and 2 * model.total_cross_rack_cost(
-        rack_local
-    ) >= _rack_blind_cost(model):
-        # Where racks hardly matter, a strategy that balances load alone may come closer still.
-        by_lag = lag_strategy(model.group).owner
-        plans += [by_lag] if model.is_feasible(by_lag) else []
+    aim = _LoadAim.of(model, bound)
+    rack_local = _rack_local_plan(model, no_owner, aim, budget)
+    plans = [rack_local, *_plans_by_load(model, no_owner, aim, rack_local, budget)]
     drain_time = min(map(model.max_drain_time, plans))
     limit = model.options.acceptable_drain_time(drain_time)
-    if drain_time > enough:  # the rack-local plan may come within reach of the others
+    if drain_time > aim.enough:  # the rack-local plan may come within reach of the others
         plans.append(relieve(model, rack_local, no_owner, limit, budget, max_cross_rack_cost=None))
-    candidates = [plan for plan in plans if model.max_drain_time(plan) <= limit]
     rack_local_cost = model.total_cross_rack_cost(rack_local)
-    candidates = [
-        improve(
-            model,
-            plan,
-            no_owner,
-            limit,
-            model.total_cross_rack_cost(plan),
-            budget.half(),
-            "cross_rack",
-        )
-        if model.total_cross_rack_cost(plan) > rack_local_cost or len(plans) > 1
-        else plan
-        for plan in candidates
-    ]
     best = min(
-        candidates, key=lambda plan: (model.total_cross_rack_cost(plan), model.max_drain_time(plan))
+        (
+            improve(
+                model,
+                plan,
+                no_owner,
+                limit,
+                model.total_cross_rack_cost(plan),
+                budget.half(),
+                "cross_rack",
+            )
+            if model.total_cross_rack_cost(plan) > rack_local_cost or len(plans) > 1
+            else plan
+            for plan in plans
+            if model.max_drain_time(plan) <= limit
+        ),
+        key=lambda plan: (model.total_cross_rack_cost(plan), model.max_drain_time(plan)),
     )
     return Target(best, drain_time, model.total_cross_rack_cost(best))
 
 
+def _rack_local_plan(model: Model, no_owner: Ints, aim: _LoadAim, budget: WorkBudget) -> Ints:
+    """The plan of lowest cross-rack cost, with its load balanced at that cost."""
+    plan = construct(model, no_owner, budget.half())
+    # If few member classes are unevenly loaded, no exchange without cross-rack cost can be enough.
+    many_classes = model.class_count > MANY_CLASSES
+    if not many_classes and _drain_time_between_classes(model, plan) > aim.enough:
+        return plan
+    return relieve(
+        model,
+        plan,
+        no_owner,
+        aim.first,
+        budget if many_classes else budget.half(),
+        max_cross_rack_cost=model.total_cross_rack_cost(plan),
+        enough=aim.enough,
+    )
+
+
+def _plans_by_load(
+    model: Model, no_owner: Ints, aim: _LoadAim, rack_local: Ints, budget: WorkBudget
+) -> list[Ints]:
+    """Plans that pay for load with cross-rack reads, as far as the rack-local plan needs that."""
+    plans = []
+    if model.max_drain_time(rack_local) > aim.enough:
+        load_first = construct(model, no_owner, budget.half(), "load_first")
+        load_first = relieve(
+            model,
+            load_first,
+            no_owner,
+            aim.first,
+            budget.half(),
+            max_cross_rack_cost=model.total_cross_rack_cost(load_first),
+            enough=aim.enough,
+        )
+        plans.append(load_first)
+        if model.max_drain_time(load_first) > aim.enough:
+            plans += _rack_blind_plans(model, no_owner, aim.close, rack_local, budget)
+    racks_matter = 2 * model.total_cross_rack_cost(rack_local) < _rack_blind_cost(model)
+    if model.max_drain_time(rack_local) > aim.bound and not racks_matter:
+        # Where racks hardly matter, a strategy that balances load alone may come closer still.
+        by_lag = lag_strategy(model.group).owner
+        plans += [by_lag] if model.is_feasible(by_lag) else []
+    return plans
+
+
 def _rack_blind_cost(model: Model) -> float:
     """Expected cross-rack cost of a plan that ignores racks."""
-    rack = (
-        model.class_rack[model.member_class] % model.rack_remote.shape[1]
-    )  # the unknown rack is last
+    # The unknown rack, -1, is the last column.
+    rack = model.class_rack[model.member_class] % model.rack_remote.shape[1]
     remote_share = model.rack_remote @ (
         np.bincount(rack, minlength=model.rack_remote.shape[1]) / max(len(rack), 1)
     )
