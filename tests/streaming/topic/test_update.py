@@ -254,7 +254,7 @@ def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
 
 
 def skewed(story: Story, first: int, last: int, *, even: Iterable[int] = ()) -> None:
-    """A group whose member m0 has all lag, sampled each second but for those in `even`."""
+    """A group whose m0 has the lag, sampled each second; in the seconds `even` it lies evenly."""
     for second in range(first, last):
         story.sample(second, "t", [1000, 1000] if second in even else [1000, 0])
 
