@@ -1,4 +1,4 @@
-"""Updates of a group: its owners under each protocol, the topics of its plan, and what is dropped."""
+"""Updates of a group: owners under each protocol, topics of its plan, and what is dropped."""
 
 import json
 from collections.abc import Mapping
