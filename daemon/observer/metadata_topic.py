@@ -97,7 +97,8 @@ class MetadataTopic:
         try:
             count = self._count(producer)
             for message in outgoing(self._topics, "metadata", record, count):
-                # Never waited for: a tick that cannot publish is an outage, and the next one retries.
+                # Never waited for: a tick that cannot publish is an outage, and the next one
+                # retries.
                 enqueue(producer, message, delivered, wait=False)
         except BufferError as full:
             raise UnansweredError("the producer's queue is full") from full
