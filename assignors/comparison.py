@@ -12,15 +12,9 @@ from typing import Any
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.score import (
-    Score,
-    score,
-)
+from assignors.problem.score import Score, score
 from assignors.problem.validity import violations
-from assignors.registry import (
-    Strategy,
-    strategy_named,
-)
+from assignors.registry import Strategy, strategy_named
 
 FIGURES = ("spread", "cross_rack", "moved", "lag_max_over_mean")
 HEADINGS = {"cross_rack": "cross-rack", "lag_max_over_mean": "lag max/mean"}

@@ -13,21 +13,11 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
-from assignors.kafka_streams.json_tasks import (
-    parse_streams_problem,
-    solve_streams_problem,
-)
+from assignors.kafka_streams.json_tasks import parse_streams_problem, solve_streams_problem
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 from assignors.problem.score import score
-from assignors.registry import (
-    CertifiedStrategy,
-    certified_strategy,
-)
+from assignors.registry import CertifiedStrategy, certified_strategy
 from assignors.solver import SolverMissingError
 
 MAX_LINE_LENGTH = 256 * 1024 * 1024

@@ -7,10 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from assignors.optimal import Certificate, optimal_plan, optimal_strategy
-from assignors.optimal.model.plan_options import (
-    OPTION_CHECKS,
-    number_check,
-)
+from assignors.optimal.model.plan_options import OPTION_CHECKS, number_check
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError

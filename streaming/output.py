@@ -17,17 +17,8 @@ from assignors.protocol.records import (
     partitions_for,
 )
 from assignors.protocol.topics import partition_for
-from streaming.messages.lag_json import (
-    field,
-    joined,
-    text,
-)
-from streaming.messages.rows import (
-    Kind,
-    LagRow,
-    Raw,
-    SinkRow,
-)
+from streaming.messages.lag_json import field, joined, text
+from streaming.messages.rows import Kind, LagRow, Raw, SinkRow
 
 if TYPE_CHECKING:
     from assignors.protocol.topics import Topics

@@ -18,20 +18,11 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-)
+from assignors.problem.inputs import Member, ProblemError
 from assignors.protocol.kafka import consumer_protocol
 from assignors.protocol.kafka import sticky_user_data as user_data
-from assignors.protocol.kafka.consumer_protocol import (
-    UNKNOWN_GENERATION,
-    ConsumerSubscription,
-)
-from assignors.protocol.kafka.sticky_user_data import (
-    DEFAULT_PRIORITY,
-    StickyUserData,
-)
+from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION, ConsumerSubscription
+from assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY, StickyUserData
 from assignors.protocol.partition_ranges import WireError
 from assignors.strategies.vote import elect_strategy
 

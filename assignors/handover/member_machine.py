@@ -39,11 +39,7 @@ from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberRecord, Nack
 
 if TYPE_CHECKING:
-    from assignors.handover.member_events import (
-        CommitOutcome,
-        Effects,
-        PartitionSet,
-    )
+    from assignors.handover.member_events import CommitOutcome, Effects, PartitionSet
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Key, MemberAssignment, MemberState
 

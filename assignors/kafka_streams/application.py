@@ -18,13 +18,7 @@ from assignors.kafka_streams.task_model import (
     StreamsSettings,
     Task,
 )
-from assignors.problem.columns import (
-    Bools,
-    Longs,
-    in_java_order,
-    starts,
-    utf16,
-)
+from assignors.problem.columns import Bools, Longs, in_java_order, starts, utf16
 from assignors.problem.inputs import ProblemError
 
 NOBODY = -1

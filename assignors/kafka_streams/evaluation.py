@@ -9,12 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignors.kafka_streams.task_model import (
-    StreamsProcess,
-    StreamsSettings,
-    Task,
-    TaskPlan,
-)
+from assignors.kafka_streams.task_model import StreamsProcess, StreamsSettings, Task, TaskPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 
-from assignors.kafka_streams.application import (
-    Application,
-    TaskCopy,
-)
+from assignors.kafka_streams.application import Application, TaskCopy
 from assignors.kafka_streams.quotas import TaskQuotas
 from assignors.kafka_streams.rack_tags import TagSpread
 from assignors.kafka_streams.task_model import StreamsSettings

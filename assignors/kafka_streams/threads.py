@@ -12,10 +12,7 @@ Source: Kafka's StreamsPartitionAssignor (stateful first, sticky, then interleav
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 
-from assignors.kafka_streams.application import (
-    NOBODY,
-    Application,
-)
+from assignors.kafka_streams.application import NOBODY, Application
 from assignors.kafka_streams.task_model import TaskAssignment
 from assignors.kafka_streams.warmups import TransitionStep
 from assignors.problem.columns import Longs

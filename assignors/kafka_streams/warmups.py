@@ -18,17 +18,9 @@ Source: KIP-441; the swap is Kafka's.
 
 from dataclasses import dataclass
 
-from assignors.kafka_streams.application import (
-    NOBODY,
-    UNKNOWN,
-    Application,
-    TaskCopy,
-)
+from assignors.kafka_streams.application import NOBODY, UNKNOWN, Application, TaskCopy
 from assignors.kafka_streams.standby_placement import rank
-from assignors.kafka_streams.task_model import (
-    AwaitedCopy,
-    StreamsSettings,
-)
+from assignors.kafka_streams.task_model import AwaitedCopy, StreamsSettings
 from assignors.problem.columns import Longs
 
 

@@ -3,17 +3,9 @@
 It knows groups and flows, but neither the wire nor the strategies' registry.
 """
 
-from assignors.optimal.best_plan import (
-    OptimalPlan,
-    optimal_plan,
-    optimal_strategy,
-)
+from assignors.optimal.best_plan import OptimalPlan, optimal_plan, optimal_strategy
 from assignors.optimal.certificate import Certificate, Objective
-from assignors.optimal.explanation import (
-    Alternative,
-    Explanation,
-    explain,
-)
+from assignors.optimal.explanation import Alternative, Explanation, explain
 
 __all__ = [
     "Alternative",

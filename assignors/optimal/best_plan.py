@@ -11,19 +11,13 @@ import numpy as np
 
 from assignors.optimal.bounds import load_bound
 from assignors.optimal.certificate import Certificate, certify
-from assignors.optimal.model.model import (
-    Model,
-    build_model,
-)
+from assignors.optimal.model.model import Model, build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.repair import meets_target, repair
 from assignors.optimal.search.exact import solve_exactly
 from assignors.optimal.search.truncate import truncate
-from assignors.optimal.target import (
-    Target,
-    find_target,
-)
+from assignors.optimal.target import Target, find_target
 from assignors.problem.assignment import Assignment
 from assignors.problem.columns import Bools
 from assignors.problem.group import Group

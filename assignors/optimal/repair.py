@@ -18,15 +18,9 @@ from assignors.optimal.search.construct import construct
 from assignors.optimal.search.improve import improve
 from assignors.optimal.search.relay import relay
 from assignors.optimal.search.relieve import relieve
-from assignors.optimal.target import (
-    MAX_SEEDED_PARTITIONS,
-    Target,
-)
+from assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target
 from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import (
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Ints, Longs
 from assignors.sticky import sticky_strategy
 from assignors.strategies.lag import lag_strategy
 from assignors.strategies.range import range_strategy

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.optimal.bounds import Bound
-from assignors.optimal.model.model import (
-    Model,
-    sum_by_index,
-)
+from assignors.optimal.model.model import Model, sum_by_index
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.construct import construct
 from assignors.optimal.search.improve import improve

@@ -10,10 +10,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Ints,
-    radix,
-)
+from assignors.problem.columns import Ints, radix
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
 

@@ -16,19 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.problem import subscriptions, validation
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    frozen,
-    starts,
-    within,
-)
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, starts, within
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.topic_index import TopicIndex
 
 

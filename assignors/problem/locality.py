@@ -6,11 +6,7 @@ replica in the member's rack. A partition or member of unknown rack is never rac
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Bools, Ints, Longs
 from assignors.problem.group import Group
 
 UNKNOWN = -1

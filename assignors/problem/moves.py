@@ -8,14 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Ints,
-    Longs,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Ints, Longs
 from assignors.problem.group import Group
 
 

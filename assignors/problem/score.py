@@ -9,12 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.problem.assignment import Assignment
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs
 from assignors.problem.group import Group
 from assignors.problem.member_load import load_by_member, skew_of
 

@@ -12,15 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.problem import validation
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    frozen,
-    in_java_order,
-    starts,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, in_java_order, starts
 from assignors.problem.inputs import Topic
 
 

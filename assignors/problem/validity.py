@@ -8,10 +8,7 @@ no member owns a partition of a topic that it does not read.
 import numpy as np
 
 from assignors.problem.assignment import Assignment
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-)
+from assignors.problem.columns import Bools, Ints
 from assignors.problem.group import Group
 
 MAX_LISTED = 10

@@ -14,10 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import (
-    MAX_PARTITIONS,
-    WireError,
-)
+from assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

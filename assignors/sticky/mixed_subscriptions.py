@@ -12,16 +12,10 @@ from collections import deque
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-)
+from assignors.problem.columns import Bools, Ints
 from assignors.problem.group import Group
 from assignors.problem.locality import racks_matter
-from assignors.sticky.fill import (
-    deal_rack_local,
-    fill_least_loaded,
-)
+from assignors.sticky.fill import deal_rack_local, fill_least_loaded
 from assignors.sticky.member_stacks import MemberStacks
 from assignors.sticky.transfer_chains import bring_rack_local
 from assignors.sticky.transfer_cycles import cancel_cycles

@@ -12,10 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Longs,
-)
+from assignors.problem.columns import Bools, Longs
 from assignors.problem.group import Group
 
 

@@ -6,10 +6,7 @@ cases.
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
+from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.columns import Ints
 from assignors.problem.group import Group
 from assignors.sticky.equal_subscriptions import equal_subscription_owners

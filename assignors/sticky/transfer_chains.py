@@ -11,13 +11,7 @@ Cost: O(S + P log P) a phase and a little for each chain; there are seldom more 
 import numpy as np
 
 from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-    distinct,
-    within,
-)
+from assignors.problem.columns import Bools, Ints, Longs, distinct, within
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky.member_stacks import MemberStacks

@@ -15,12 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-    firsts,
-)
+from assignors.problem.columns import Bools, Ints, Longs, firsts
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky.transfer_graph import TransferGraph

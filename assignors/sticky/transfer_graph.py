@@ -9,13 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-    numbered,
-    starts,
-)
+from assignors.problem.columns import Bools, Ints, Longs, numbered, starts
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_remote
 

@@ -7,10 +7,7 @@ fewest readers first.
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Longs,
-    within,
-)
+from assignors.problem.columns import Longs, within
 from assignors.problem.group import Group
 
 

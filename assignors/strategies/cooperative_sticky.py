@@ -5,14 +5,8 @@ Source: Apache Kafka's CooperativeStickyAssignor (KIP-429).
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Bools, Ints
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims, sticky_owners
 

@@ -5,10 +5,7 @@ Source: the FailoverAssignor of "Understanding Kafka partition assignment strate
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
+from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.group import Group
 
 

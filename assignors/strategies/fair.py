@@ -5,16 +5,9 @@ Source: KIP-49.
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
+from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.group import Group
-from assignors.sticky.water_filling import (
-    scarcest_first,
-    water_fill,
-    water_fill_order,
-)
+from assignors.sticky.water_filling import scarcest_first, water_fill, water_fill_order
 
 
 def fair_strategy(group: Group) -> Assignment:

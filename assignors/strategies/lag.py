@@ -5,15 +5,8 @@ Source: KAFKA-5337 and the behaviour of its prototype.
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Ints,
-    Longs,
-    within,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Ints, Longs, within
 from assignors.problem.group import Group
 
 FEW_READERS = 64

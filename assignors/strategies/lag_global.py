@@ -8,17 +8,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    radix,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Bools, Floats, Ints, Longs, radix
 from assignors.problem.group import Group
 from assignors.sticky import kept_claims
 

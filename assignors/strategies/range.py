@@ -9,19 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-    distinct,
-    radix,
-    starts,
-    within,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Bools, Ints, Longs, distinct, radix, starts, within
 from assignors.problem.group import Group
 
 RACKLESS = -1

@@ -5,14 +5,8 @@ Source: Apache Kafka's RoundRobinAssignor.
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Ints,
-    within,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Ints, within
 from assignors.problem.group import Group
 from assignors.strategies.range import reader_ranks
 

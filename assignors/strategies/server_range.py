@@ -5,10 +5,7 @@ Source: the RangeAssignor of Kafka's group coordinator (KIP-848).
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.strategies.range import (
-    consecutive_ranges,
-    readers_in_kafka_order,
-)
+from assignors.strategies.range import consecutive_ranges, readers_in_kafka_order
 
 
 def server_range_strategy(group: Group) -> Assignment:

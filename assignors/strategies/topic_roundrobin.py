@@ -7,10 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
+from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.columns import Ints
 from assignors.problem.group import Group
 

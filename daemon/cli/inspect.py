@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from daemon.cli.options import (
-    format_option,
-    read_settings,
-    with_settings,
-)
+from daemon.cli.options import format_option, read_settings, with_settings
 from daemon.errors import NotFoundError
 from daemon.wall_clock import now_ms
 
@@ -50,10 +46,7 @@ def describe(
     group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str
 ) -> None:
     """Show one group: plan, members, and lag and racks of each partition."""
-    from daemon.inspection.group_view import (  # noqa: PLC0415 - see the package
-        find_group,
-        read_views,
-    )
+    from daemon.inspection.group_view import find_group, read_views  # noqa: PLC0415 - see the package
     from daemon.inspection.tables import print_group  # noqa: PLC0415 - see the package
 
     view = find_group(read_views(read_settings(config, bootstrap, pairs)), group)

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from daemon.cli.options import (
-    format_option,
-    read_settings,
-    with_settings,
-)
+from daemon.cli.options import format_option, read_settings, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

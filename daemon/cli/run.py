@@ -6,11 +6,7 @@ from pathlib import Path
 
 import click
 
-from daemon.cli.options import (
-    format_option,
-    read_settings,
-    with_settings,
-)
+from daemon.cli.options import format_option, read_settings, with_settings
 
 
 @click.command(short_help="Run the daemon.")
@@ -91,10 +87,7 @@ def demo(
     form: str,
 ) -> None:
     """Run a demo: brokers in three racks, a skewed workload, and the daemon that rebalances it."""
-    from daemon.demo.demo import (  # noqa: PLC0415 - see the package
-        DEMO_SETTINGS,
-        run_demo,
-    )
+    from daemon.demo.demo import DEMO_SETTINGS, run_demo  # noqa: PLC0415 - see the package
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     log_config.configure(

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from daemon.control.settings import (
-    EVERY,
-    Count,
-)
+from daemon.control.settings import EVERY, Count
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:

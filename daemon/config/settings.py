@@ -22,12 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
 from daemon.config.groups import GroupSection, check_strategies
-from daemon.control.settings import (
-    ControlSettings,
-    Count,
-    PlanSettings,
-    Seconds,
-)
+from daemon.control.settings import ControlSettings, Count, PlanSettings, Seconds
 from daemon.errors import ConfigurationError
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.settings import ObserverSettings
@@ -289,11 +284,7 @@ def _environment() -> dict[str, Any]:
     if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
         return {}
     # Here, because the library takes as long to import as all other modules of a command together.
-    from pydantic_settings import (  # noqa: PLC0415 - see the line above
-        BaseSettings,
-        EnvSettingsSource,
-        SettingsConfigDict,
-    )
+    from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict  # noqa: PLC0415 - see the line above
 
     class Variables(Settings, BaseSettings):
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")

@@ -14,11 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import (
-    PlannerRecord,
-    Tombstone,
-    TopicRecord,
-)
+from assignors.protocol.records import PlannerRecord, Tombstone, TopicRecord
 from daemon.control.context import ControlContext, LogEvent
 from daemon.control.decision import Decision, decide
 from daemon.control.liveness import check_liveness, forgive_silence
@@ -32,10 +28,7 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
-    from daemon.control.settings import (
-        ControlSettings,
-        PlanSettings,
-    )
+    from daemon.control.settings import ControlSettings, PlanSettings
 
 # Events.
 

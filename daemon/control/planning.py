@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.problem.validity import violations
 from assignors.registry import certified_strategy

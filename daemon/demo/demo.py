@@ -21,11 +21,7 @@ from rich.console import Console
 from daemon.demo import workload
 from daemon.demo.local_cluster import start_cluster
 from daemon.demo.narrator import Narrator
-from daemon.demo.workload import (
-    RACKS,
-    OrderProducer,
-    Traffic,
-)
+from daemon.demo.workload import RACKS, OrderProducer, Traffic
 from daemon.errors import LevelwindError
 from daemon.inspection.group_view import GroupViews
 from daemon.kafka.topic_follower import TopicFollower

@@ -10,16 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignors.comparison import ComparisonRow, compare, table
-from assignors.json_problems import (
-    parse_line,
-    parse_problem,
-)
+from assignors.json_problems import parse_line, parse_problem
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
-from assignors.registry import (
-    STRATEGIES,
-    strategy_named,
-)
+from assignors.registry import STRATEGIES, strategy_named
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.json_problems import (
-    parse_line,
-    parse_problem,
-)
+from assignors.json_problems import parse_line, parse_problem
 from assignors.optimal import explain, optimal_plan
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group

@@ -22,10 +22,7 @@ from assignors.protocol.records import (
 )
 from daemon.console import status
 from daemon.errors import NotFoundError
-from daemon.kafka.topic_reader import (
-    ConsumedRecord,
-    read_to_end,
-)
+from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

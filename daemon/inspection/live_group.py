@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 from daemon.control import planning
 from daemon.errors import NotFoundError
-from daemon.inspection.group_view import (
-    KINDS,
-    GroupView,
-    GroupViews,
-    find_group,
-)
-from daemon.kafka.topic_reader import (
-    ConsumedRecord,
-    read_to_end,
-)
+from daemon.inspection.group_view import KINDS, GroupView, GroupViews, find_group
+from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

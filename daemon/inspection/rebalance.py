@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol.records import OperatorRecord
 from daemon.errors import NotFoundError
-from daemon.inspection.group_view import (
-    find_group,
-    read_views,
-)
+from daemon.inspection.group_view import find_group, read_views
 from daemon.kafka.record_writer import outgoing, write
 from daemon.wall_clock import now_ms
 

@@ -28,10 +28,7 @@ from daemon.kafka.topic_reader import (
     stable_ends,
 )
 from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import (
-    Outage,
-    Throttle,
-)
+from daemon.telemetry.throttle import Outage, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

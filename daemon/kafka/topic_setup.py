@@ -17,12 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from assignors.protocol.topics import TOPIC_KINDS
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import clients
-from daemon.kafka.topic_specs import (
-    TopicSpec,
-    differences,
-    expected_topics,
-    refusal,
-)
+from daemon.kafka.topic_specs import TopicSpec, differences, expected_topics, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

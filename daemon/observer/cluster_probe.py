@@ -25,11 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 
 from daemon.kafka import clients
-from daemon.observer.cluster_state import (
-    UNKNOWN,
-    ClusterSnapshot,
-    ObservedTopic,
-)
+from daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,10 +33,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from assignors.protocol.records import TopicRecord
-    from daemon.observer.cluster_state import (
-        ClusterState,
-        Selection,
-    )
+    from daemon.observer.cluster_state import ClusterState, Selection
 
 Partition = tuple[str, int]
 """A topic name and a partition number."""

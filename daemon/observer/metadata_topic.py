@@ -12,10 +12,7 @@ from confluent_kafka import KafkaException
 
 from daemon.kafka import clients
 from daemon.kafka.record_writer import enqueue, outgoing
-from daemon.kafka.topic_reader import (
-    ConsumedRecord,
-    read_to_end,
-)
+from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 from daemon.observer.cluster_probe import UnansweredError
 from daemon.observer.cluster_state import recovered
 
@@ -27,10 +24,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import OffsetsRecord
     from assignors.protocol.topics import Topics
     from daemon.kafka.record_writer import OnDelivery
-    from daemon.observer.cluster_state import (
-        Change,
-        ClusterState,
-    )
+    from daemon.observer.cluster_state import Change, ClusterState
 
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,

@@ -20,12 +20,7 @@ from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka import clients
-from daemon.observer.cluster_probe import (
-    UnansweredError,
-    begins_due,
-    probe_cluster,
-    read_offsets,
-)
+from daemon.observer.cluster_probe import UnansweredError, begins_due, probe_cluster, read_offsets
 from daemon.observer.cluster_state import (
     UNKNOWN,
     ClusterState,
@@ -38,17 +33,10 @@ from daemon.observer.cluster_state import (
     stable_at_high_watermark,
     unseen_brokers,
 )
-from daemon.observer.last_records import (
-    LogTails,
-    partitions_by_id,
-)
+from daemon.observer.last_records import LogTails, partitions_by_id
 from daemon.observer.metadata_topic import MetadataTopic
 from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import (
-    Outage,
-    Throttle,
-    changes,
-)
+from daemon.telemetry.throttle import Outage, Throttle, changes
 from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
@@ -59,14 +47,8 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import OffsetsRecord
     from assignors.protocol.topics import Topics
-    from daemon.observer.cluster_probe import (
-        Offsets,
-        Partition,
-    )
-    from daemon.observer.cluster_state import (
-        Change,
-        ClusterSnapshot,
-    )
+    from daemon.observer.cluster_probe import Offsets, Partition
+    from daemon.observer.cluster_state import Change, ClusterSnapshot
     from daemon.observer.settings import ObserverSettings
 
 METADATA_JOB = "observer.metadata"

@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Any
 from daemon.telemetry.logger import Logger
 from daemon.wall_clock import now_ms
 from streaming.spark import checkpoint
-from streaming.spark.catch_up import (
-    Behind,
-    CatchUp,
-    CaughtUp,
-)
-from streaming.spark.failure_diagnosis import (
-    FailureCause,
-    diagnose,
-)
-from streaming.spark.progress import (
-    Progress,
-    Terminated,
-)
+from streaming.spark.catch_up import Behind, CatchUp, CaughtUp
+from streaming.spark.failure_diagnosis import FailureCause, diagnose
+from streaming.spark.progress import Progress, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol.records import ReplayRecord, Tombstone, encode_key
 from daemon.kafka.record_writer import write_replays
-from daemon.kafka.topic_reader import (
-    ConsumedRecord,
-    read_to_end,
-    stable_ends,
-)
+from daemon.kafka.topic_reader import ConsumedRecord, read_to_end, stable_ends
 from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:

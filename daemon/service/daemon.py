@@ -25,36 +25,17 @@ from tenacity import (
 )
 
 from daemon.control.context import LogEvent
-from daemon.control.controller import (
-    Clock,
-    ControlState,
-    Fenced,
-    Publish,
-    Recovered,
-    Ticked,
-    step,
-)
-from daemon.errors import (
-    ClusterUnavailableError,
-    FencedError,
-    LevelwindError,
-    PipelineFailedError,
-)
+from daemon.control.controller import Clock, ControlState, Fenced, Publish, Recovered, Ticked, step
+from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError, PipelineFailedError
 from daemon.kafka import topic_setup
 from daemon.kafka.publisher import Publisher
 from daemon.kafka.record_writer import outgoing
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.observer.observer import Observer
 from daemon.paths import ensure_writable
-from daemon.pipeline.supervisor import (
-    Attempts,
-    PipelineChild,
-)
+from daemon.pipeline.supervisor import Attempts, PipelineChild
 from daemon.service.mailbox import Mailbox
-from daemon.service.metrics import (
-    Metrics,
-    serve,
-)
+from daemon.service.metrics import Metrics, serve
 from daemon.service.record_intake import RecordIntake
 from daemon.shutdown import stop_on_signals
 from daemon.telemetry.log_events import level_of
@@ -70,10 +51,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
-    from daemon.control.controller import (
-        Effect,
-        Event,
-    )
+    from daemon.control.controller import Effect, Event
     from daemon.kafka.record_writer import OutgoingRecord
     from daemon.shutdown import StopEvent
 

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignors.problem.inputs import ProblemError
-from assignors.registry import (
-    OPTIONS,
-    strategy_named,
-)
+from assignors.registry import OPTIONS, strategy_named
 from daemon.control.planning import options_of
 from daemon.control.settings import PlanSettings
 

@@ -11,22 +11,12 @@ from assignors.problem.inputs import ProblemError
 from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
 from daemon.simulation.candidates import candidate
-from daemon.simulation.engine import (
-    PlayRules,
-    simulate,
-)
+from daemon.simulation.engine import PlayRules, simulate
 from daemon.simulation.group_control import Rules
-from daemon.simulation.results import (
-    StrategyFigures,
-    table,
-)
+from daemon.simulation.results import StrategyFigures, table
 from daemon.simulation.scenario import Size, made
 from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import (
-    readers_of_problem,
-    replayed,
-    uniform_readers,
-)
+from daemon.simulation.trace_replay import readers_of_problem, replayed, uniform_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

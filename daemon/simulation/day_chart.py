@@ -8,13 +8,7 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from daemon.charts import (
-    BEST,
-    INK,
-    MUTED,
-    PLAIN,
-    chart_file,
-)
+from daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
 from daemon.simulation.results import in_bytes
 
 if TYPE_CHECKING:

@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.simulation.candidates import candidate
-from daemon.simulation.results import (
-    StrategyFigures,
-    figures,
-)
-from daemon.simulation.strategy_run import (
-    HandOver,
-    StrategyRun,
-)
+from daemon.simulation.results import StrategyFigures, figures
+from daemon.simulation.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 
 if TYPE_CHECKING:

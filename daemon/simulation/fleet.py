@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    in_java_order,
-    starts,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

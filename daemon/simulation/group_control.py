@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING
 from daemon.control.policy import Objection, PolicyState, Situation, Suppression
 from daemon.control.settings import Cause
 from streaming.rules.racks import changes
-from streaming.rules.skew import (
-    SkewRule,
-    SkewRun,
-    next_run,
-)
+from streaming.rules.skew import SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
     from assignors.problem.score import Score

@@ -21,11 +21,7 @@ from daemon.simulation.fleet import Consumer, Event, Fleet, Joined, Left, Moved,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.columns import (
-        Bools,
-        Floats,
-        Longs,
-    )
+    from assignors.problem.columns import Bools, Floats, Longs
 
 RACKS = ("a", "b", "c")
 TOPICS = 5

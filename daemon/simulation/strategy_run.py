@@ -16,31 +16,20 @@ import numpy as np
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.member_load import load_by_member, skew_of
 from assignors.problem.score import score
 from assignors.problem.validity import violations
 from daemon.control.settings import Cause
 from daemon.control.snapshot import EVEN
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
-from daemon.simulation.group_control import (
-    Control,
-    Rules,
-)
+from daemon.simulation.group_control import Control, Rules
 from daemon.simulation.traffic import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.columns import (
-        Bools,
-        Floats,
-        Ints,
-        Longs,
-    )
+    from assignors.problem.columns import Bools, Floats, Ints, Longs
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import RecentArrivals

@@ -26,19 +26,13 @@ import numpy as np
 
 from assignors.problem.inputs import ProblemError
 from assignors.protocol.json_fields import Fields
-from assignors.protocol.partition_ranges import (
-    MAX_PARTITIONS,
-    WireError,
-)
+from assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 from assignors.protocol.records import LagRecord, Rejection, Tombstone, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.problem.columns import (
-        Floats,
-        Longs,
-    )
+    from assignors.problem.columns import Floats, Longs
 
 REQUIRED_COLUMNS = ("at", "topic", "partition", "end")
 NEVER = -1

@@ -13,10 +13,7 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from assignors.json_problems import (
-    parse_line,
-    parse_problem,
-)
+from assignors.json_problems import parse_line, parse_problem
 from assignors.problem.group import Group
 from assignors.problem.inputs import ProblemError
 from daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
@@ -26,10 +23,7 @@ from daemon.simulation.trace import Trace, TraceArrivals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.problem.inputs import (
-        Member,
-        Topic,
-    )
+    from assignors.problem.inputs import Member, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from assignors.problem.columns import (
-        Bools,
-        Floats,
-        Ints,
-        Longs,
-    )
+    from assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MINUTE_SECONDS = 60.0
 """Seconds over which the product measures rates."""

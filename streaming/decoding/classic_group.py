@@ -10,10 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.protocol.kafka.consumer_protocol import (
-    ConsumerAssignment,
-    ConsumerSubscription,
-)
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
 from assignors.protocol.kafka.types import Reader
 from assignors.protocol.partition_ranges import WireError
 from streaming.errors import UnknownVersion

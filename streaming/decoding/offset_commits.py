@@ -23,10 +23,7 @@ from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from streaming.decoding.byte_columns import ByteRows
-    from streaming.rules.event_time import (
-        Int64,
-        Mask,
-    )
+    from streaming.rules.event_time import Int64, Mask
 
 
 NEWEST_VERSION = 4

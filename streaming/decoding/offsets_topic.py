@@ -22,10 +22,7 @@ import numpy as np
 
 from assignors.protocol.partition_ranges import WireError
 from streaming.decoding import classic_group, consumer_group, offset_commits
-from streaming.decoding.byte_columns import (
-    ByteRows,
-    from_arrow,
-)
+from streaming.decoding.byte_columns import ByteRows, from_arrow
 from streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:

@@ -11,14 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from streaming.messages.rows import (
-    Detached,
-    Kind,
-    LagRow,
-    LagSample,
-    RacksRow,
-    Raw,
-)
+from streaming.messages.rows import Detached, Kind, LagRow, LagSample, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:

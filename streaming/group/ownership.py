@@ -24,12 +24,7 @@ from streaming.decoding.consumer_group import (
     MemberMetadata,
 )
 from streaming.decoding.offsets_topic import GROUP_METADATA
-from streaming.group.state import (
-    ConsumerMember,
-    GroupState,
-    Owner,
-    PartitionOwners,
-)
+from streaming.group.state import ConsumerMember, GroupState, Owner, PartitionOwners
 
 if TYPE_CHECKING:
     from assignors.protocol.records import MemberAssignment

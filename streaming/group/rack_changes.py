@@ -13,10 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import RacksEvidence
-from streaming.group.state import (
-    GroupState,
-    Layout,
-)
+from streaming.group.state import GroupState, Layout
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.racks import changes
 

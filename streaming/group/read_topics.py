@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streaming.group.ownership import partition_owners
-from streaming.group.state import (
-    GroupState,
-    Owner,
-    PartitionOwners,
-    TopicLag,
-)
+from streaming.group.state import GroupState, Owner, PartitionOwners, TopicLag
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
 
 if TYPE_CHECKING:

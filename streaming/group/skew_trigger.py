@@ -13,20 +13,12 @@ import numpy as np
 from assignors.problem.member_load import lag_by_member, skew_of
 from assignors.protocol.records import SkewEvidence
 from streaming.rules.event_time import UNKNOWN
-from streaming.rules.skew import (
-    SkewRule,
-    SkewRun,
-    next_run,
-)
+from streaming.rules.skew import SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.group.state import (
-        GroupState,
-        Owner,
-        TopicLag,
-    )
+    from streaming.group.state import GroupState, Owner, TopicLag
     from streaming.rules.event_time import Int64
 
 EVEN = 1.0

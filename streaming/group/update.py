@@ -27,17 +27,8 @@ from assignors.protocol.records import (
     decode,
 )
 from streaming.group import event_order, ownership, rack_changes, read_topics, skew_trigger
-from streaming.group.state import (
-    GroupState,
-    PartitionOwners,
-    RacksTrigger,
-)
-from streaming.messages.rows import (
-    Detached,
-    LagSample,
-    RacksRow,
-    Raw,
-)
+from streaming.group.state import GroupState, PartitionOwners, RacksTrigger
+from streaming.messages.rows import Detached, LagSample, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
 

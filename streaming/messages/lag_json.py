@@ -18,11 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.rules.event_time import (
-        Floats,
-        Int64,
-        Mask,
-    )
+    from streaming.rules.event_time import Floats, Int64, Mask
 
 
 text = json.JSONEncoder(

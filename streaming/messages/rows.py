@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streaming.messages.packing import (
-    pack,
-    unpack,
-)
+from streaming.messages.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,10 +19,7 @@ import numpy as np
 from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import (
-        Int64,
-        Mask,
-    )
+    from streaming.rules.event_time import Int64, Mask
 
 
 ResetPolicy: TypeAlias = Literal["earliest", "latest"]

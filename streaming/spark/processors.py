@@ -15,12 +15,7 @@ from streaming import output
 from streaming.decoding import offsets_topic
 from streaming.group import codec as group_codec
 from streaming.group import update as group_update
-from streaming.messages.rows import (
-    GROUP_KEY_PREFIX,
-    TOPIC_KEY_PREFIX,
-    Row,
-    SinkRow,
-)
+from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Row, SinkRow
 from streaming.spark import batch_offsets
 from streaming.spark.schemas import STATE
 from streaming.topic import update as topic_update

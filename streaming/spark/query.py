@@ -14,24 +14,12 @@ import pyarrow as pa
 from pyspark.sql import functions as sql
 
 from streaming.decoding import ingest, offsets_topic
-from streaming.messages.rows import (
-    PASS_THROUGH_PREFIX,
-    Kind,
-)
+from streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
 from streaming.output import OutputTopics
 from streaming.spark import checkpoint, cluster_metadata, progress
 from streaming.spark.listener import query_listener
-from streaming.spark.processors import (
-    GroupProcessor,
-    TopicProcessor,
-)
-from streaming.spark.schemas import (
-    KAFKA_COLUMNS,
-    PACKED,
-    ROWS,
-    SINK,
-    KafkaColumns,
-)
+from streaming.spark.processors import GroupProcessor, TopicProcessor
+from streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
 from streaming.topic.state import LagRule
 
 if TYPE_CHECKING:
@@ -44,10 +32,7 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from streaming.rules.skew import SkewRule
     from streaming.spark.checkpoint import SetAside
-    from streaming.spark.progress import (
-        Progress,
-        Terminated,
-    )
+    from streaming.spark.progress import Progress, Terminated
     from streaming.spark.settings import PipelineSettings
 
 MAX_DECODED_RECORDS = 100_000

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import (
-        Int64,
-        Mask,
-    )
+    from streaming.rules.event_time import Int64, Mask
 
 
 GROUP_SHIFT = 32

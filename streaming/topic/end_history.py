@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import (
-        Floats,
-        Int64,
-        Mask,
-    )
+    from streaming.rules.event_time import Floats, Int64, Mask
 
 
 POINTS = 32

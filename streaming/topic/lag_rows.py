@@ -15,28 +15,15 @@ import numpy as np
 
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages import lag_json
-from streaming.messages.rows import (
-    LagRow,
-    LagSample,
-)
+from streaming.messages.rows import LagRow, LagSample
 from streaming.rules.event_time import UNKNOWN
-from streaming.rules.partition_lag import (
-    Lag,
-    lag_of,
-)
+from streaming.rules.partition_lag import Lag, lag_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streaming.rules.event_time import (
-        Floats,
-        Int64,
-        Mask,
-    )
-    from streaming.topic.state import (
-        LagRule,
-        TopicState,
-    )
+    from streaming.rules.event_time import Floats, Int64, Mask
+    from streaming.topic.state import LagRule, TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

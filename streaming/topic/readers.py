@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.messages.rows import (
-    GROUP_KEY_PREFIX,
-    Detached,
-    Kind,
-    RacksRow,
-    Row,
-)
+from streaming.messages.rows import GROUP_KEY_PREFIX, Detached, Kind, RacksRow, Row
 from streaming.topic.commit_table import used
 
 if TYPE_CHECKING:

@@ -12,12 +12,7 @@ import numpy as np
 
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
 from streaming.topic.lag_rows import sampled_end
-from streaming.topic.state import (
-    MAX_DEFERRED_RECORDS,
-    READER_TTL_MS,
-    UNCOUNTED_MARGIN,
-    Baseline,
-)
+from streaming.topic.state import MAX_DEFERRED_RECORDS, READER_TTL_MS, UNCOUNTED_MARGIN, Baseline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

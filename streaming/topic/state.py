@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages.packing import (
-    PackingError,
-    pack,
-    unpack,
-)
+from streaming.messages.packing import PackingError, pack, unpack
 from streaming.rules.event_time import UNKNOWN
-from streaming.topic.commit_columns import (
-    UncountedCommits,
-    no_entries,
-)
-from streaming.topic.commit_table import (
-    CommitTable,
-    compacted,
-)
+from streaming.topic.commit_columns import UncountedCommits, no_entries
+from streaming.topic.commit_table import CommitTable, compacted
 from streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:

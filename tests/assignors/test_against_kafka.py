@@ -16,16 +16,10 @@ from py4j.protocol import Py4JJavaError
 from assignors.problem.assignment import Assignment
 from assignors.problem.inputs import ProblemError
 from assignors.problem.locality import rack_remote_at
-from assignors.problem.score import (
-    counts,
-    score,
-)
+from assignors.problem.score import counts, score
 from assignors.problem.validity import violations
 from assignors.registry import STRATEGIES
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    seeded_problem,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 pytestmark = pytest.mark.integration
 GROUPS = 1000

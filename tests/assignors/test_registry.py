@@ -10,15 +10,9 @@ from hypothesis import strategies as st
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import ProblemError, Topic
 from assignors.problem.validity import violations
-from assignors.registry import (
-    STRATEGIES,
-    strategy_named,
-)
+from assignors.registry import STRATEGIES, strategy_named
 from levelwind_testing.groups.random_groups import problems
 
 

@@ -41,26 +41,14 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.topic_index import TopicIndex
-from assignors.registry import (
-    STRATEGIES,
-    Strategy,
-)
+from assignors.registry import STRATEGIES, Strategy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from levelwind_testing.kafka.kafka_oracle import (
-    CLIENT_SIDE,
-    Kafka,
-)
-from levelwind_testing.processes.coordinator_cases import (
-    CoordinatorCases,
-    Stated,
-)
+from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE, Kafka
+from levelwind_testing.processes.coordinator_cases import CoordinatorCases, Stated
 
 CELLS = "100x100x10,1000x100x100,1000x1000x10"
 GRID = f"{CELLS},10000x100x100,1000x1000x100"

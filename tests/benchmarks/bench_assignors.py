@@ -11,10 +11,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.strategies.lag import lag_strategy
 

@@ -31,23 +31,13 @@ from typing import NamedTuple
 
 from assignors.optimal import optimal_plan
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
-from assignors.problem.score import (
-    Score,
-    score,
-)
+from assignors.problem.inputs import Member, Topic
+from assignors.problem.score import Score, score
 from assignors.registry import STRATEGIES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from levelwind_testing.groups.dominance import (
-    answers,
-    cases,
-    plan_figures,
-)
+from levelwind_testing.groups.dominance import answers, cases, plan_figures
 
 RACKS = ["a", "b", "c"]
 BASELINES = ["lag", "range", "sticky", "uniform"]

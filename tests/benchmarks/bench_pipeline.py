@@ -33,10 +33,7 @@ from deploy.jars import classpath
 from streaming.decoding import offsets_topic
 from streaming.spark import query as spark_query
 from streaming.spark import session
-from streaming.spark.progress import (
-    Progress,
-    Terminated,
-)
+from streaming.spark.progress import Progress, Terminated
 from streaming.spark.settings import PipelineSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))

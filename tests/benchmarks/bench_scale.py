@@ -18,14 +18,8 @@ import tracemalloc
 from time import process_time
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
-from assignors.registry import (
-    STRATEGIES,
-    Strategy,
-)
+from assignors.problem.inputs import Member, Topic
+from assignors.registry import STRATEGIES, Strategy
 
 RACKS = ["a", "b", "c"]
 HALVINGS, REPEAT, MIB = 3, 3, 2**20

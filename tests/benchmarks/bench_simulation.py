@@ -14,10 +14,7 @@ from time import perf_counter
 
 from daemon.config.settings import load
 from daemon.simulation.command import SimulationRequest, run
-from daemon.simulation.results import (
-    StrategyFigures,
-    in_bytes,
-)
+from daemon.simulation.results import StrategyFigures, in_bytes
 from daemon.simulation.scenario import SCENARIOS, Size
 
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")

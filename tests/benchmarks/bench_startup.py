@@ -26,13 +26,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 
 from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
-    DeadLetter,
-    LagRecord,
-    MemberAssignment,
-    MemberRecord,
-    encode,
-)
+from assignors.protocol.records import DeadLetter, LagRecord, MemberAssignment, MemberRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings

@@ -12,10 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from levelwind_testing.pipeline.coordinator_commands import (
-    Groups,
-    plan_of,
-)
+from levelwind_testing.pipeline.coordinator_commands import Groups, plan_of
 from levelwind_testing.pipeline.local_pipeline import LocalPipeline
 from levelwind_testing.pipeline.scripted_log import run
 

@@ -7,13 +7,7 @@ import pytest
 
 from assignors.comparison import ComparisonRow
 from assignors.problem.score import Score
-from daemon.charts import (
-    BAD,
-    BEST,
-    PLAIN,
-    chart_file,
-    draw_comparison,
-)
+from daemon.charts import BAD, BEST, PLAIN, chart_file, draw_comparison
 from daemon.errors import ConfigurationError
 
 SVG = "{http://www.w3.org/2000/svg}"

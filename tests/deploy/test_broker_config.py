@@ -4,13 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.broker_config import (
-    Node,
-    java_command,
-    meta_properties,
-    new_id,
-    properties,
-)
+from deploy.broker_config import Node, java_command, meta_properties, new_id, properties
 
 
 def nodes(count):

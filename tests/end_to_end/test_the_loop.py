@@ -12,10 +12,7 @@ from assignors.handover.timers import Timers
 from deploy.cluster import Cluster
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.processes.daemon_process import DaemonProcess
-from levelwind_testing.processes.followers import (
-    Follower,
-    overlaps,
-)
+from levelwind_testing.processes.followers import Follower, overlaps
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 

@@ -13,19 +13,10 @@ from secrets import randbelow
 import pyarrow as pa
 import pytest
 
-from assignors.clients.group_join import (
-    Joiner,
-    read_members,
-)
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-)
+from assignors.clients.group_join import Joiner, read_members
+from assignors.problem.inputs import Member, ProblemError
 from assignors.protocol import records
-from assignors.protocol.kafka.consumer_protocol import (
-    ConsumerAssignment,
-    ConsumerSubscription,
-)
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
 from assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
     decode_generation,

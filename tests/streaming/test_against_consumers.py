@@ -23,10 +23,7 @@ from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
 from deploy.cluster import Cluster
 from levelwind_testing.kafka.kafka_wire import commit_that_expires
-from levelwind_testing.pipeline.installation import (
-    Installation,
-    now,
-)
+from levelwind_testing.pipeline.installation import Installation, now
 from streaming.spark import query as pipeline
 from streaming.spark.settings import PipelineSettings
 

@@ -12,16 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import OffsetsRecord
-from levelwind_testing.pipeline.local_pipeline import (
-    OFFSETS,
-    TOPICS,
-    LocalPipeline,
-    Message,
-)
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    commit_key,
-    commit_value,
-)
+from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
+from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
     ID,
@@ -34,10 +26,7 @@ from levelwind_testing.pipeline.scripted_log import (
     run,
 )
 from streaming.messages.packing import unpack
-from streaming.messages.rows import (
-    Kind,
-    SinkRow,
-)
+from streaming.messages.rows import Kind, SinkRow
 
 GROUPS = ("g", "h")
 PARTITIONS = 3

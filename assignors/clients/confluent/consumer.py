@@ -15,29 +15,11 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, libversion
 
-from assignors.clients.confluent.follower import (
-    AssignmentFollower,
-    clock,
-    log_event,
-)
-from assignors.clients.confluent.offsets import (
-    CommitTracker,
-    NotOwnedError,
-    StraySubscriberError,
-)
-from assignors.clients.confluent.owned_partitions import (
-    OwnedPartitions,
-    OwnershipChange,
-)
-from assignors.clients.confluent.settings import (
-    SettingError,
-    client_settings,
-)
-from assignors.handover.member_machine import (
-    MemberMachine,
-    MemberProfile,
-    Phase,
-)
+from assignors.clients.confluent.follower import AssignmentFollower, clock, log_event
+from assignors.clients.confluent.offsets import CommitTracker, NotOwnedError, StraySubscriberError
+from assignors.clients.confluent.owned_partitions import OwnedPartitions, OwnershipChange
+from assignors.clients.confluent.settings import SettingError, client_settings
+from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase
 from assignors.handover.timers import Timers
 
 if TYPE_CHECKING:

@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from assignors.handover import member_events as ev
-from assignors.handover.member_machine import (
-    MemberMachine,
-    Phase,
-    step,
-)
+from assignors.handover.member_machine import MemberMachine, Phase, step
 from assignors.protocol.records import (
     MemberAssignment,
     Rejection,

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from assignors.clients.confluent.follower import (
-    clock,
-    log_event,
-)
+from assignors.clients.confluent.follower import clock, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

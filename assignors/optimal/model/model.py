@@ -12,22 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.optimal.model.even_counts import (
-    Components,
-    decompose,
-)
+from assignors.optimal.model.even_counts import Components, decompose
 from assignors.optimal.model.plan_options import Options
-from assignors.problem.assignment import (
-    NOBODY,
-    Assignment,
-)
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    numbered,
-)
+from assignors.problem.assignment import NOBODY, Assignment
+from assignors.problem.columns import Bools, Floats, Ints, Longs, numbered
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_sets
 

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.optimal.model.model import Model
-from assignors.problem.columns import (
-    Floats,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Floats, Ints, Longs
 
 
 @dataclass(slots=True)

@@ -18,16 +18,8 @@ import numpy as np
 
 from assignors.optimal.model.model import Model
 from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import (
-    Ints,
-    Longs,
-    numbered,
-)
-from assignors.solver import (
-    Arcs,
-    concat_arcs,
-    min_cost_flow,
-)
+from assignors.problem.columns import Ints, Longs, numbered
+from assignors.solver import Arcs, concat_arcs, min_cost_flow
 
 RackMode: TypeAlias = Literal["all", "load_first", "unowned", "none"]
 """Which cross-rack cost a plan avoids.

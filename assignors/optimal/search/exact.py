@@ -16,12 +16,7 @@ import numpy as np
 
 from assignors.optimal.model.model import Model
 from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MAX_PARTITIONS = 13
 """Largest number of partitions of a component that is solved exactly."""

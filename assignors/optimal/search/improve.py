@@ -14,11 +14,7 @@ import numpy as np
 from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.columns import (
-    Bools,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Bools, Ints, Longs
 
 Aim: TypeAlias = Literal["cross_rack", "moves"]
 """The objective to lower."""

@@ -17,12 +17,7 @@ import numpy as np
 from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.columns import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MAX_CHAIN_LENGTH = 24
 """Largest number of members on a chain."""

@@ -16,11 +16,7 @@ from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.model.working_plan import WorkingPlan
 from assignors.optimal.search.exchange_chains import relieve_by_chain
-from assignors.problem.columns import (
-    Floats,
-    Ints,
-    Longs,
-)
+from assignors.problem.columns import Floats, Ints, Longs
 
 MAX_SAMPLE = 64
 """Partitions of a member that are tried against those of another member."""

@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING
 
 from assignors.problem.columns import in_java_order
 from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
-from assignors.protocol.kafka.types import (
-    Reader,
-    int32,
-    topic_partitions,
-)
+from assignors.protocol.kafka.types import Reader, int32, topic_partitions
 from assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:

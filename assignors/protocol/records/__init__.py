@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from assignors.protocol import json_fields
 from assignors.protocol.json_fields import Fields
-from assignors.protocol.partition_ranges import (
-    Partitions,
-    WireError,
-)
-from assignors.protocol.records.member import (
-    MemberRecord,
-    MemberState,
-    Nack,
-)
-from assignors.protocol.records.metadata import (
-    BrokerRecord,
-    Key,
-    OffsetsRecord,
-    TopicRecord,
-)
+from assignors.protocol.partition_ranges import Partitions, WireError
+from assignors.protocol.records.member import MemberRecord, MemberState, Nack
+from assignors.protocol.records.metadata import BrokerRecord, Key, OffsetsRecord, TopicRecord
 from assignors.protocol.records.pipeline import (
     DeadLetter,
     EndKind,

@@ -4,22 +4,10 @@ import logging
 
 import pytest
 
-from assignors.clients.group_join import (
-    Joiner,
-    join_subscription,
-    read_members,
-    sync_assignments,
-)
+from assignors.clients.group_join import Joiner, join_subscription, read_members, sync_assignments
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
-from assignors.protocol.kafka.consumer_protocol import (
-    ConsumerAssignment,
-    ConsumerSubscription,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
 from assignors.protocol.kafka.sticky_user_data import StickyUserData
 from assignors.registry import STRATEGIES
 from assignors.strategies.vote import InconsistentGroupProtocolError

@@ -17,12 +17,7 @@ from assignors.handover import member_events as ev
 from assignors.handover import member_machine as machine
 from assignors.handover.holding import Holding, Revocation
 from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.member_machine import (
-    MemberMachine,
-    MemberProfile,
-    Phase,
-    step,
-)
+from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase, step
 from assignors.handover.timers import Timers
 from assignors.protocol.records import Tombstone
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.handover import member_events as ev
-from assignors.handover.member_machine import (
-    MemberMachine,
-    MemberProfile,
-    Phase,
-    step,
-)
+from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase, step
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberAssignment, Nack
 

@@ -18,12 +18,7 @@ from assignors.kafka_streams import (
 from assignors.kafka_streams.application import Application
 from assignors.kafka_streams.assign import assign_stateful
 from assignors.kafka_streams.standbys import assign_standbys
-from levelwind_testing.groups.applications import (
-    apply_plan,
-    process,
-    processes_by_task,
-    tasks_of,
-)
+from levelwind_testing.groups.applications import apply_plan, process, processes_by_task, tasks_of
 
 UNKNOWN_LAG = 2**63 - 1  # Kafka's lag of a process that knows nothing
 

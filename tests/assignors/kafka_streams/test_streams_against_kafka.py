@@ -11,13 +11,7 @@ from secrets import randbelow
 import numpy as np
 import pytest
 
-from assignors.kafka_streams import (
-    StreamsConsumer,
-    StreamsProcess,
-    StreamsSettings,
-    Task,
-    assign,
-)
+from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task, assign
 from assignors.kafka_streams.evaluation import plan_violations
 from assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.groups.applications import apply_plan

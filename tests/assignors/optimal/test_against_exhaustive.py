@@ -15,14 +15,8 @@ from assignors.optimal.search.class_flow import cross_rack_bound
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.validity import violations
-from levelwind_testing.groups.exhaustive import (
-    best_values,
-    plan_values,
-)
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    seeded_problem,
-)
+from levelwind_testing.groups.exhaustive import best_values, plan_values
+from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 SMALL = ProblemShape(topics=3, partitions=4, members=4)
 TOLERANCE = 0.02

@@ -3,13 +3,7 @@
 import pytest
 
 from assignors.optimal import optimal_strategy
-from levelwind_testing.groups.dominance import (
-    LAGS,
-    PlanFigures,
-    answers,
-    cases,
-    plan_figures,
-)
+from levelwind_testing.groups.dominance import LAGS, PlanFigures, answers, cases, plan_figures
 
 
 def dominated(groups):

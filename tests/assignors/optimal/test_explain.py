@@ -2,11 +2,7 @@ import pytest
 
 from assignors.optimal import explain, optimal_strategy
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 
 
 def two_racks():

@@ -9,27 +9,13 @@ from hypothesis import strategies as st
 
 from assignors.optimal import optimal_plan, optimal_strategy
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
-from assignors.problem.score import (
-    counts,
-    score,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
+from assignors.problem.score import counts, score
 from assignors.problem.validity import violations
-from assignors.registry import (
-    STRATEGIES,
-    strategy_named,
-)
+from assignors.registry import STRATEGIES, strategy_named
 from assignors.solver import SolverMissingError
 from levelwind_testing.groups.dominance import problem
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    problems,
-    seeded_problem,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, problems, seeded_problem
 
 BASELINES = ["lag", "range", "sticky", "uniform"]
 

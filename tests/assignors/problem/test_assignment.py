@@ -4,11 +4,7 @@ from hypothesis import given
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind_testing.groups.random_groups import problems
 
 TOPICS = {"t": Topic(partitions=2), "u": Topic(partitions=1)}

@@ -4,11 +4,7 @@ from hypothesis import given
 
 from assignors.problem.columns import in_java_order
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind_testing.groups.random_groups import problems
 
 

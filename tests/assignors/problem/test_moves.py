@@ -3,10 +3,7 @@ from hypothesis import given
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.moves import moves
 from assignors.problem.score import score
 from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy

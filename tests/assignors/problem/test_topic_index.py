@@ -4,11 +4,7 @@ from hypothesis import given
 
 from assignors.problem import validation
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 from assignors.problem.topic_index import TopicIndex
 from levelwind_testing.groups.random_groups import problems
 

@@ -8,16 +8,10 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 from assignors.problem.assignment import NOBODY
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.locality import rack_remote_at
 from assignors.sticky import kept_claims, sticky_strategy
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    seeded_problem,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 # A partition that joins k others at a member costs (2k + 1) * REMOTE_COST² besides.
 MOVE_COST, REMOTE_COST = 1, 10_000

@@ -5,10 +5,7 @@ import pytest
 from hypothesis import given
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.sticky import sticky_strategy
 from levelwind_testing.groups.examples import (
@@ -18,10 +15,7 @@ from levelwind_testing.groups.examples import (
     KIP_49_TOPICS,
     planned_names,
 )
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    problems,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, problems
 
 planned = partial(planned_names, sticky_strategy)
 

@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
 
-from assignors.sticky.water_filling import (
-    water_fill,
-    water_fill_order,
-)
+from assignors.sticky.water_filling import water_fill, water_fill_order
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.validity import violations
 from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
 from levelwind_testing.groups.random_groups import problems

@@ -2,10 +2,7 @@ import numpy as np
 from hypothesis import given
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.strategies.fair import fair_strategy
 from levelwind_testing.groups.examples import KIP_49_MEMBERS, KIP_49_TOPICS

@@ -5,17 +5,11 @@ import pytest
 from hypothesis import given
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.strategies import lag as module
 from assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    problems,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, problems
 
 planned = partial(planned_names, lag_strategy)
 

@@ -8,25 +8,13 @@ from hypothesis import strategies as st
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
-from assignors.problem.score import (
-    loads,
-    score,
-)
+from assignors.problem.inputs import Member, Topic
+from assignors.problem.score import loads, score
 from assignors.problem.validity import violations
 from assignors.sticky import kept_claims
-from assignors.strategies.lag_global import (
-    _LagPlacement,
-    lag_global_strategy,
-)
+from assignors.strategies.lag_global import _LagPlacement, lag_global_strategy
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
-from levelwind_testing.groups.random_groups import (
-    ProblemShape,
-    problems,
-)
+from levelwind_testing.groups.random_groups import ProblemShape, problems
 
 planned = partial(planned_names, lag_global_strategy)
 

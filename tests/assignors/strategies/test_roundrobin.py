@@ -1,9 +1,6 @@
 from functools import partial
 
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.strategies.roundrobin import roundrobin_strategy
 from levelwind_testing.groups.examples import (
     BLOG_MEMBERS,

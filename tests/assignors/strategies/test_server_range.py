@@ -1,8 +1,5 @@
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.strategies.server_range import server_range_strategy
 
 

@@ -1,9 +1,6 @@
 from functools import partial
 
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.strategies.uniform import uniform_strategy
 from levelwind_testing.groups.examples import planned_names
 

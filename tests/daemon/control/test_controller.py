@@ -16,12 +16,7 @@ from assignors.protocol.records import (
 )
 from daemon.config.settings import load
 from daemon.control.controller import ReaderStatus
-from daemon.control.settings import (
-    Cause,
-    ControlSettings,
-    CooldownSettings,
-    PlanSettings,
-)
+from daemon.control.settings import Cause, ControlSettings, CooldownSettings, PlanSettings
 from levelwind_testing.control.play import SETTINGS, TIMERS, Play
 from levelwind_testing.records import (
     lag,

@@ -4,10 +4,7 @@ from types import MappingProxyType
 
 import pytest
 
-from daemon.control.planning import (
-    build_problem,
-    compute_plan,
-)
+from daemon.control.planning import build_problem, compute_plan
 from daemon.control.settings import PlanSettings
 from levelwind_testing.records import lag, member, topic
 

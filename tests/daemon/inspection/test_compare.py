@@ -7,10 +7,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.protocol.records import Rejection, decode
 from assignors.registry import STRATEGIES
 from daemon.cli.main import main

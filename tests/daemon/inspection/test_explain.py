@@ -4,10 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from daemon.cli.main import main
 from daemon.config.settings import load
 from daemon.control.planning import options_of

@@ -10,11 +10,7 @@ from confluent_kafka import Producer
 from assignors.protocol.records import encode, encode_key
 from daemon.cli.main import main
 from daemon.config.settings import load
-from daemon.inspection.record_lag import (
-    Recording,
-    record_lag,
-    trace_line,
-)
+from daemon.inspection.record_lag import Recording, record_lag, trace_line
 from daemon.simulation.trace import read_trace
 from levelwind_testing import records
 

@@ -11,16 +11,8 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.errors import NotFoundError
-from daemon.inspection.group_view import (
-    GroupViews,
-    find_group,
-)
-from daemon.inspection.tables import (
-    describe_trigger,
-    figure_text,
-    print_group,
-    print_groups,
-)
+from daemon.inspection.group_view import GroupViews, find_group
+from daemon.inspection.tables import describe_trigger, figure_text, print_group, print_groups
 from levelwind_testing import records
 
 LONG = "payments." + "settlement-" * 12 + "v2"

@@ -3,13 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from assignors.protocol.records import (
-    OperatorRecord,
-    PlannerRecord,
-    Tombstone,
-    encode,
-    encode_key,
-)
+from assignors.protocol.records import OperatorRecord, PlannerRecord, Tombstone, encode, encode_key
 from assignors.protocol.topics import Topics, partition_for
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import record_writer

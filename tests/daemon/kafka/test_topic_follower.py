@@ -9,12 +9,7 @@ from assignors.protocol.records import OperatorRecord, PlannerRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_reader import (
-    ConsumedRecord,
-    ReadProgress,
-    RejectedMessage,
-    read_to_end,
-)
+from daemon.kafka.topic_reader import ConsumedRecord, ReadProgress, RejectedMessage, read_to_end
 from levelwind_testing import records
 
 

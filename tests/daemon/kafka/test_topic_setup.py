@@ -14,10 +14,7 @@ from confluent_kafka.admin import (
 
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.kafka.topic_setup import (
-    ensure_offsets_topic,
-    ensure_topics,
-)
+from daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
 from daemon.kafka.topic_specs import (
     Difference,
     TopicSettings,

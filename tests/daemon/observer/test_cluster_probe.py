@@ -13,11 +13,7 @@ from daemon.observer.cluster_probe import (
     begins_due,
     read_offsets,
 )
-from daemon.observer.cluster_state import (
-    ClusterState,
-    ObservedTopic,
-    Selection,
-)
+from daemon.observer.cluster_state import ClusterState, ObservedTopic, Selection
 
 
 def node(number):

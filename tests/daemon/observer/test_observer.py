@@ -26,10 +26,7 @@ from daemon.kafka import clients
 from daemon.kafka.topic_reader import read_to_end
 from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
-from daemon.observer.cluster_probe import (
-    UnansweredError,
-    read_offsets,
-)
+from daemon.observer.cluster_probe import UnansweredError, read_offsets
 from daemon.observer.cluster_state import UNKNOWN
 from daemon.observer.last_records import STILL_SAMPLES
 from daemon.observer.observer import Observer

@@ -8,15 +8,8 @@ from structlog.testing import capture_logs
 from daemon.pipeline.reporter import ProgressReporter
 from daemon.pipeline.supervisor import relay
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import (
-    CheckpointShape,
-    SetAside,
-)
-from streaming.spark.progress import (
-    Progress,
-    Terminated,
-    unread_offsets,
-)
+from streaming.spark.checkpoint import CheckpointShape, SetAside
+from streaming.spark.progress import Progress, Terminated, unread_offsets
 
 BATCH = Progress(
     batch=7,

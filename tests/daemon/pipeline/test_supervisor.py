@@ -1,10 +1,7 @@
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline.supervisor import (
-    Attempts,
-    relay,
-)
+from daemon.pipeline.supervisor import Attempts, relay
 
 ALLOWED = Attempts(allowed=2, window=60.0)
 

@@ -11,10 +11,7 @@ from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
 from daemon.control.context import LogEvent
 from daemon.errors import ConfigurationError
-from daemon.service.metrics import (
-    Metrics,
-    serve,
-)
+from daemon.service.metrics import Metrics, serve
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

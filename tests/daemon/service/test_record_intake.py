@@ -2,11 +2,7 @@
 
 import pytest
 
-from assignors.protocol.records import (
-    OperatorRecord,
-    PlannerRecord,
-    Tombstone,
-)
+from assignors.protocol.records import OperatorRecord, PlannerRecord, Tombstone
 from assignors.protocol.topics import Topics, partition_for
 from daemon.control.controller import ReaderStatus, RecordReceived, Recovered
 from daemon.errors import ConfigurationError

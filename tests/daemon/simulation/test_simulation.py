@@ -8,31 +8,16 @@ import numpy as np
 import pytest
 
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    ProblemError,
-    Topic,
-)
+from assignors.problem.inputs import Member, ProblemError, Topic
 from assignors.registry import STRATEGIES
-from daemon.control.settings import (
-    Cause,
-    ControlSettings,
-    CooldownSettings,
-)
+from daemon.control.settings import Cause, ControlSettings, CooldownSettings
 from daemon.simulation import engine as simulation
 from daemon.simulation.candidates import candidate
-from daemon.simulation.engine import (
-    BLOCK_TICKS,
-    PlayRules,
-    simulate,
-)
+from daemon.simulation.engine import BLOCK_TICKS, PlayRules, simulate
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
 from daemon.simulation.group_control import Rules
 from daemon.simulation.scenario import SCENARIOS, Size, made
-from daemon.simulation.strategy_run import (
-    HandOver,
-    StrategyRun,
-)
+from daemon.simulation.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import SkewRule
 

@@ -11,11 +11,7 @@ from daemon.config.settings import load
 from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Moved
 from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import (
-    readers_of_problem,
-    replayed,
-    uniform_readers,
-)
+from daemon.simulation.trace_replay import readers_of_problem, replayed, uniform_readers
 from levelwind_testing import records
 from streaming.rules.skew import SkewRule
 

@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.protocol.partition_ranges import WireError
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    Golden,
-    compact,
-    string,
-    uvarint,
-)
+from levelwind_testing.pipeline.offsets_reference_codec import Golden, compact, string, uvarint
 from streaming.decoding import classic_group
 from streaming.errors import UnknownVersion
 

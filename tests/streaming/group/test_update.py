@@ -8,21 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone
-from levelwind_testing.pipeline.coordinator_commands import (
-    Groups,
-    consumer_key,
-    owners,
-    plan_of,
-)
-from levelwind_testing.pipeline.local_pipeline import (
-    OFFSETS,
-    TOPICS,
-    LocalPipeline,
-)
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    Golden,
-    group_key,
-)
+from levelwind_testing.pipeline.coordinator_commands import Groups, consumer_key, owners, plan_of
+from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline
+from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
     ID,

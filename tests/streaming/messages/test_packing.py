@@ -4,11 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streaming.messages.packing import (
-    PackingError,
-    pack,
-    unpack,
-)
+from streaming.messages.packing import PackingError, pack, unpack
 
 metas = st.dictionaries(
     st.text(max_size=5), st.integers(-(2**53), 2**53) | st.text(max_size=5) | st.none(), max_size=3

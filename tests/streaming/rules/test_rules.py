@@ -6,14 +6,8 @@ import pytest
 from assignors.protocol.records import RackChange
 from streaming.rules import racks
 from streaming.rules.event_time import UNKNOWN
-from streaming.rules.partition_lag import (
-    lag_of,
-)
-from streaming.rules.skew import (
-    SkewRule,
-    SkewRun,
-    next_run,
-)
+from streaming.rules.partition_lag import lag_of
+from streaming.rules.skew import SkewRule, SkewRun, next_run
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.batch_offsets import (
-    current_batch,
-    end_offsets,
-)
+from streaming.spark.batch_offsets import current_batch, end_offsets
 
 LOG = (
     'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'

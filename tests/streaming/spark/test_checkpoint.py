@@ -7,11 +7,7 @@ import pytest
 
 from streaming.errors import PipelineError
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import (
-    CheckpointShape,
-    find_damage,
-    prepare,
-)
+from streaming.spark.checkpoint import CheckpointShape, find_damage, prepare
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 

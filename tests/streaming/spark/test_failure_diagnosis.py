@@ -2,10 +2,7 @@
 
 import pytest
 
-from streaming.spark.failure_diagnosis import (
-    FailureCause,
-    diagnose,
-)
+from streaming.spark.failure_diagnosis import FailureCause, diagnose
 
 CAUSES = [
     (

@@ -24,25 +24,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 from assignors.protocol.records import BrokerRecord, MemberAssignment
 from assignors.protocol.topics import partition_for
-from daemon.config.settings import (
-    PipelineSection,
-    Settings,
-)
+from daemon.config.settings import PipelineSection, Settings
 from daemon.errors import PipelineFailedError
 from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.supervisor import (
-    Attempts,
-    PipelineChild,
-)
+from daemon.pipeline.supervisor import Attempts, PipelineChild
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
 from levelwind_testing import records
-from levelwind_testing.pipeline.installation import (
-    PARTITIONS,
-    Installation,
-    now,
-)
+from levelwind_testing.pipeline.installation import PARTITIONS, Installation, now
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 

@@ -13,16 +13,10 @@ from pyspark.sql import SparkSession
 from assignors.protocol.records import MemberAssignment, Tombstone
 from deploy.cluster import Cluster
 from levelwind_testing import records
-from levelwind_testing.pipeline.installation import (
-    Installation,
-    now,
-)
+from levelwind_testing.pipeline.installation import Installation, now
 from streaming.errors import ClusterUnreachable, TopicMissing
 from streaming.spark import query
-from streaming.spark.progress import (
-    Progress,
-    Terminated,
-)
+from streaming.spark.progress import Progress, Terminated
 from streaming.spark.settings import PipelineSettings
 
 pytestmark = [

@@ -13,10 +13,7 @@ from pyspark.sql import SparkSession
 
 from daemon.cli.main import main
 from deploy.cluster import Cluster
-from levelwind_testing.pipeline.installation import (
-    Installation,
-    now,
-)
+from levelwind_testing.pipeline.installation import Installation, now
 from streaming.decoding import ingest
 from streaming.spark import query as pipeline
 from streaming.spark.settings import PipelineSettings

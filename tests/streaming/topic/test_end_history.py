@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.topic.end_history import (
-    HORIZON_MS,
-    MAX_GAP_SHARE,
-    POINTS,
-    EndOffsetHistory,
-)
+from streaming.topic.end_history import HORIZON_MS, MAX_GAP_SHARE, POINTS, EndOffsetHistory
 
 SECOND = 1000
 

@@ -9,34 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
-from daemon.inspection.dead_letters import (
-    LetterVerdict,
-    PartitionScan,
-    classify,
-    open_letters,
-)
-from levelwind_testing.pipeline.coordinator_commands import (
-    Groups,
-    owners,
-    plan_of,
-)
-from levelwind_testing.pipeline.local_pipeline import (
-    OFFSETS,
-    TOPICS,
-    LocalPipeline,
-    Message,
-)
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    Golden,
-    group_key,
-)
-from levelwind_testing.pipeline.scripted_log import (
-    RULE,
-    SECOND,
-    Story,
-    compacted,
-    lag,
-)
+from daemon.inspection.dead_letters import LetterVerdict, PartitionScan, classify, open_letters
+from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
+from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
+from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
+from levelwind_testing.pipeline.scripted_log import RULE, SECOND, Story, compacted, lag
 from streaming.decoding import offset_commits
 from streaming.decoding.ingest import unreadable
 from streaming.messages.rows import Raw

@@ -9,19 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import (
-    Tombstone,
-)
-from levelwind_testing.pipeline.local_pipeline import (
-    OFFSETS,
-    TOPICS,
-    LocalPipeline,
-    Message,
-)
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    Golden,
-    group_key,
-)
+from assignors.protocol.records import Tombstone
+from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
+from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
     ID,

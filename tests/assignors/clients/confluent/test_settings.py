@@ -7,10 +7,7 @@ import pytest
 
 from assignors.clients.confluent import ManagedConsumer, SettingError
 from assignors.clients.confluent import follower as confluent_follower
-from assignors.clients.confluent.settings import (
-    RESERVED_SETTINGS,
-    client_settings,
-)
+from assignors.clients.confluent.settings import RESERVED_SETTINGS, client_settings
 from assignors.handover.timers import Timers
 
 

@@ -8,10 +8,7 @@ from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_exchange import balance_classes
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 
 
 def model_of(racks, lags, traffic=None):

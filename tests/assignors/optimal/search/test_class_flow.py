@@ -15,10 +15,7 @@ from assignors.optimal.search.class_flow import (
 )
 from assignors.optimal.search.construct import construct
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 
 
 def model_of(racks, held, *, traffic=None, members="abc"):

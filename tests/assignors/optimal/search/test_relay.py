@@ -9,10 +9,7 @@ from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.relay import relay
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 
 # Everybody has 100 or 80, and may have 120; 60 more are to be taken up.
 LAGS = [60, 50, 50, 38, 62, 40, 40]

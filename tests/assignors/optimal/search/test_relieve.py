@@ -9,10 +9,7 @@ from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.relieve import relieve
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import counts
 
 

@@ -14,10 +14,7 @@ from assignors.protocol.kafka.consumer_protocol import (
     ConsumerAssignment,
     ConsumerSubscription,
 )
-from assignors.protocol.kafka.sticky_user_data import (
-    StickyUserData,
-    encode_generation,
-)
+from assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
 from assignors.protocol.partition_ranges import WireError
 
 GOLDEN = Path(__file__).parents[3] / "data" / "consumer_protocol.jsonl"

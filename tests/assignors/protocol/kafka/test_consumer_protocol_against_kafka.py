@@ -10,19 +10,13 @@ from secrets import randbelow
 
 import pytest
 
-from assignors.clients.group_join import (
-    Joiner,
-    read_members,
-)
+from assignors.clients.group_join import Joiner, read_members
 from assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
     ConsumerAssignment,
     ConsumerSubscription,
 )
-from assignors.protocol.kafka.sticky_user_data import (
-    StickyUserData,
-    encode_generation,
-)
+from assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
 from assignors.protocol.partition_ranges import WireError
 from levelwind_testing.groups.mutation import mutated
 from levelwind_testing.kafka.consumer_protocol_oracle import Codec

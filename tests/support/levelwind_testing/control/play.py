@@ -16,11 +16,7 @@ from daemon.control.controller import (
     Ticked,
     step,
 )
-from daemon.control.settings import (
-    ControlSettings,
-    CooldownSettings,
-    PlanSettings,
-)
+from daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
 from daemon.telemetry.log_events import EVENTS
 
 TIMERS = Timers()

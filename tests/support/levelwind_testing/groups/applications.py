@@ -4,13 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from assignors.kafka_streams import (
-    StreamsConsumer,
-    StreamsProcess,
-    StreamsSettings,
-    Task,
-    TaskPlan,
-)
+from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task, TaskPlan
 
 RACKS = ("a", "b", "c")
 

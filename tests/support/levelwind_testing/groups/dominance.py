@@ -13,10 +13,7 @@ from typing import NamedTuple
 from assignors.optimal import optimal_strategy
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.registry import STRATEGIES
 

@@ -5,10 +5,7 @@ from typing import Any
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
+from assignors.problem.inputs import Member, Topic
 
 KIP_49_TOPICS = {
     name: Topic(partitions=partitions)

@@ -6,17 +6,8 @@ from typing import Any
 
 from assignors.protocol.records import PlannedRacks, PlannedTopic
 from levelwind_testing.pipeline.local_pipeline import OFFSETS
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    compact,
-    string,
-    uvarint,
-)
-from levelwind_testing.pipeline.scripted_log import (
-    ID,
-    SECOND,
-    Story,
-    name_of,
-)
+from levelwind_testing.pipeline.offsets_reference_codec import compact, string, uvarint
+from levelwind_testing.pipeline.scripted_log import ID, SECOND, Story, name_of
 
 
 def consumer_key(version: int, group: str, member: str | None = None) -> bytes:

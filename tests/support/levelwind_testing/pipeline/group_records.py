@@ -16,16 +16,10 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from assignors.protocol.kafka.consumer_protocol import (
-    ConsumerAssignment,
-    ConsumerSubscription,
-)
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
 from deploy.jars import classpath
 from deploy.java import java
-from streaming.decoding.classic_group import (
-    ClassicMember,
-    Membership,
-)
+from streaming.decoding.classic_group import ClassicMember, Membership
 from streaming.decoding.consumer_group import (
     CurrentAssignment,
     GroupEpoch,

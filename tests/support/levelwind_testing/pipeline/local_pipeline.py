@@ -8,20 +8,12 @@ import pyarrow as pa
 
 from assignors.protocol.records import LagRecord, Record, Tombstone, decode, encode, encode_key
 from assignors.protocol.topics import Topics
-from levelwind_testing.pipeline.offsets_reference_codec import (
-    commit_key,
-    commit_value,
-)
+from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from streaming import output
 from streaming.decoding import ingest
 from streaming.group import codec as group_codec
 from streaming.group import update as group_update
-from streaming.messages.rows import (
-    GROUP_KEY_PREFIX,
-    TOPIC_KEY_PREFIX,
-    Kind,
-    SinkRow,
-)
+from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Kind, SinkRow
 from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
 from streaming.topic import state as topic_state

@@ -16,12 +16,7 @@ from assignors.protocol.records import (
     encode_key,
 )
 from levelwind_testing import records
-from levelwind_testing.pipeline.local_pipeline import (
-    OFFSETS,
-    TOPICS,
-    LocalPipeline,
-    Log,
-)
+from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Log
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key
 from streaming.messages.rows import SinkRow
 from streaming.rules.skew import SkewRule

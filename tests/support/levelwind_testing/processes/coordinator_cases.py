@@ -13,14 +13,8 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Any, NamedTuple
 
-from assignors.problem.inputs import (
-    Member,
-    Topic,
-)
-from levelwind_testing.kafka.kafka_oracle import (
-    Kafka,
-    subscribed,
-)
+from assignors.problem.inputs import Member, Topic
+from levelwind_testing.kafka.kafka_oracle import Kafka, subscribed
 
 
 class Stated(NamedTuple):
