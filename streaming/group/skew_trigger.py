@@ -72,13 +72,22 @@ def lag_source(state: GroupState) -> dict[str, int]:
 
 
 def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple[Int64, Int64]:
-    """Records behind, and the owner's index in `owners`, by owned partition that has a sample."""
-    columns, owner_indices = [np.zeros(0, np.int64)], [0]
+    """Records behind, and the owner's index in `owners`, by owned partition that has a sample.
+
+    Partitions are collected by topic first: a NumPy call for each topic is cheaper than one for
+    each topic of each member.
+    """
+    partitions: dict[str, list[int]] = {topic: [] for topic in lags}
+    indices: dict[str, list[int]] = {topic: [] for topic in lags}
     for index, owner in enumerate(owners):
-        for topic, partitions in owner.assigned.items():
-            if (topic_lag := lags.get(topic)) is not None:
-                owned = np.array(partitions, np.int64)
-                columns.append(topic_lag.lag[owned[owned < topic_lag.lag.size]])
-                owner_indices.append(index)
-    sizes = [column.size for column in columns]
-    return np.concatenate(columns), np.repeat(np.array(owner_indices, np.int64), sizes)
+        for topic, owned in owner.assigned.items():
+            if topic in lags:
+                partitions[topic] += owned
+                indices[topic] += [index] * len(owned)
+    columns, owner_columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for topic, topic_lag in lags.items():
+        number = np.array(partitions[topic], np.int64)
+        sampled = number < topic_lag.lag.size
+        columns.append(topic_lag.lag[number[sampled]])
+        owner_columns.append(np.array(indices[topic], np.int64)[sampled])
+    return np.concatenate(columns), np.concatenate(owner_columns)
