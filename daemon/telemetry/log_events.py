@@ -442,8 +442,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "pipeline.failed",
         "error",
         "error cause rebuild",
-        "The query ended: the fields say why, whose fault it is, and whether its checkpoint is "
-        "given up.",
+        "The query ended and is started again: `error` says why, `cause` is `machine`, `cluster`, "
+        "`checkpoint` or `unknown`, and `rebuild` says whether its checkpoint is set aside then.",
     ),
     _event(
         "pipeline.died",
