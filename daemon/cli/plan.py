@@ -285,7 +285,7 @@ def simulate(
     if chart:
         check_chart_path(chart)
     asked = command.SimulationRequest(
-        strategies=command.wanted(names),
+        strategies=command.parse_strategies(names),
         scenario=scenario,
         seed=seed,
         size=Size(

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from assignors.registry import Strategy
 
-UNHURRIED: Mapping[str, Any] = {"time_budget": 3600.0}
+WITHOUT_TIME_LIMIT: Mapping[str, Any] = {"time_budget": 3600.0}
 """Options that keep a plan independent of the machine's speed."""
 EAGER_STRATEGIES = frozenset(
     {"fair", "failover", "lag", "lag-global", "range", "roundrobin", "sticky", "topic-roundrobin"}
 )
-"""Strategies of the eager protocol: classic consumers revoke everything before they are assigned
-anything."""
+"""Strategies that classic consumers run by the eager protocol: each consumer gives up all of its
+partitions before it is assigned new ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,30 +37,31 @@ class Candidate:
     """A strategy that is ready to plan."""
 
     name: str
-    """The requested text with all options."""
+    """The text that was parsed, options included."""
     eager: bool
     """Whether classic consumers run the strategy by the eager protocol."""
     plan: Strategy
+    """The strategy with its options."""
 
 
 def candidate(text: str) -> Candidate:
-    """Parse a candidate.
+    """Parse a candidate: a strategy's name, then `:option=value` for each option.
 
     Raises:
         ProblemError: the strategy or an option is unknown, or an option has the wrong type.
     """
     name, *pairs = (part.strip() for part in text.split(":"))
     strategy_named(name)
-    known = OPTIONS.get(name, {})
-    usual = {**options_of(PlanSettings(strategy=name)), **UNHURRIED}
-    options = {option: value for option, value in usual.items() if option in known}
+    accepted = OPTIONS.get(name, {})
+    defaults = {**options_of(PlanSettings(strategy=name)), **WITHOUT_TIME_LIMIT}
+    options = {option: value for option, value in defaults.items() if option in accepted}
     for pair in pairs:
         option, equals, value = pair.partition("=")
-        if not equals or option not in known:
-            options_known = ", ".join(known) or "none"
+        if not equals or option not in accepted:
+            accepted_names = ", ".join(accepted) or "none"
             raise ProblemError(
                 f"strategy {text!r}: {option!r} is not an option of {name};"
-                f" its options: {options_known}"
+                f" its options: {accepted_names}"
             )
         options[option] = _value(value)
     return Candidate(

@@ -1,4 +1,4 @@
-"""`levelwind simulate`: from a request to a world, and from the figures to text and JSON."""
+"""`levelwind simulate`: build the world of a request, simulate it, and present the results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import PlayRules, simulate
 from daemon.simulation.group_control import Rules
 from daemon.simulation.results import StrategyFigures, table
-from daemon.simulation.scenario import Size, made
+from daemon.simulation.scenario import Size, generate_world
 from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import readers_of_problem, replayed, uniform_readers
+from daemon.simulation.trace_replay import readers_of_problem, replay_world, uniform_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +37,8 @@ DEFAULT_STRATEGIES = (
 )
 """Strategies compared by default; `failover`, which gives everything to one member, is left out."""
 MAX_CELLS = 100_000_000
-"""Most partitions times ticks of a simulation: an hour of them is in memory, and a person waits for
-the rest."""
+"""Largest product of partitions and ticks. It limits the run time, since a person waits for the
+result, and the memory, which holds the arrivals of an hour of ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,25 @@ class SimulationRequest:
     """Options of the command."""
 
     strategies: tuple[str, ...]
+    """Candidates to compare, with or without options."""
     scenario: str = "day"
+    """Name of the scenario; not used with a trace."""
     seed: int = 1
     size: Size = field(default_factory=Size)
     trace: Path | None = None
+    """File of the trace to replay instead of a scenario."""
     problem: Path | None = None
+    """File of the problem whose members read the trace; None for equal members."""
     group: str | None = None
+    """Group of the trace; None if the trace holds one group."""
     speed: float | None = None
+    """Records that a member of capacity 1 reads per second; None: derived from the utilisation."""
     target: float = 60.0
+    """Longest time, in seconds, that a record should wait."""
     pause: float = 5.0
+    """Seconds for which nobody reads a partition that moves."""
     classic: bool = False
+    """Whether eager strategies stop the whole group, as without levelwind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +82,7 @@ class SimulationResult:
         return (
             f"{self.world.name}: {fleet.partitions:,} partitions, "
             f"{len(fleet.consumers):,} members, "
-            f"{_lasting(self.world.seconds)}, {self.rows[0].arrived:,} records"
+            f"{_duration(self.world.seconds)}, {self.rows[0].arrived:,} records"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -110,12 +119,12 @@ class SimulationResult:
         )
 
 
-def _lasting(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds / 3600:,.4g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
 
 
-def wanted(names: str | None) -> tuple[str, ...]:
-    """Strategies of a comma-separated list, `all` of them, or the default ones.
+def parse_strategies(names: str | None) -> tuple[str, ...]:
+    """Parse a comma-separated list; `all` means all strategies, None the default ones.
 
     Raises:
         ConfigurationError: a strategy or an option is unknown.
@@ -132,7 +141,7 @@ def wanted(names: str | None) -> tuple[str, ...]:
 
 
 def rules_of(settings: Settings) -> Rules:
-    """Rules of the daemon under these settings."""
+    """Rules by which the daemon plans under these settings."""
     return Rules(
         control=settings.control,
         skew=settings.pipeline_settings(jars=()).skew,
@@ -145,12 +154,13 @@ def world_of(request: SimulationRequest) -> World:
     """World of a request.
 
     Raises:
-        ConfigurationError: the request cannot be met; the message says whose fault it is.
+        ConfigurationError: the request cannot be met; the message names the option or the file at
+            fault.
     """
     with _as_configuration():
         if not request.trace:
-            return _made(request)
-        world = _replayed(request, request.trace)
+            return _generated_world(request)
+        world = _replayed_world(request, request.trace)
     _check_fits(world.fleet.partitions, world.ticks, world.tick)
     return world
 
@@ -164,7 +174,7 @@ def run(
         ConfigurationError: as `world_of`.
     """
     world = world_of(request)
-    course = PlayRules(
+    conditions = PlayRules(
         rules=rules_of(settings),
         target=request.target,
         pause=request.pause,
@@ -173,20 +183,20 @@ def run(
     return SimulationResult(
         request=request,
         world=world,
-        rows=simulate(world, request.strategies, course, progress=progress),
+        rows=simulate(world, request.strategies, conditions, progress=progress),
     )
 
 
-def _made(request: SimulationRequest) -> World:
+def _generated_world(request: SimulationRequest) -> World:
     if request.problem or request.group:
         raise ConfigurationError("simulate: --problem and --group belong to a --trace")
     if request.speed is not None:
         raise ConfigurationError(
-            "simulate: --speed belongs to a --trace; --utilisation says how loaded a scenario is"
+            "simulate: --speed belongs to a --trace; --utilisation sets the load of a scenario"
         )
     size = request.size
     _check_fits(size.partitions, size.ticks, size.tick)
-    return made(request.scenario, size, request.seed)
+    return generate_world(request.scenario, size, request.seed)
 
 
 def _check_fits(partitions: int, ticks: int, tick: float) -> None:
@@ -197,7 +207,7 @@ def _check_fits(partitions: int, ticks: int, tick: float) -> None:
         )
 
 
-def _replayed(request: SimulationRequest, path: Path) -> World:
+def _replayed_world(request: SimulationRequest, path: Path) -> World:
     with _readable(path), path.open("rb") as lines:
         trace = read_trace(lines, request.group)
     if request.problem is None:
@@ -214,7 +224,7 @@ def _replayed(request: SimulationRequest, path: Path) -> World:
                     b"{}",
                 )
             )
-    return replayed(
+    return replay_world(
         trace,
         readers,
         name=path.name,

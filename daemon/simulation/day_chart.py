@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from daemon.simulation.results import StrategyFigures
 
-COURSE, BAR, LINE, ENDS = 4.6, 1.45, 0.5, 1.35
-"""Inches: width of the lag curves, width of a panel of bars, height of a strategy, height of title
-and legend."""
+CURVE_INCHES, BAR_INCHES, LINE_INCHES, ENDS_INCHES = 4.6, 1.45, 0.5, 1.35
+"""Width of the lag curves, width of a panel of bars, height of a strategy, and height of the title
+and legend together."""
+NAMES_INCHES = 1.5
+"""Width of the strategies' names."""
 CHART_POINTS = 600
-"""Points of a lag curve; each is the maximum of its stretch, so that no peak is lost."""
+"""Points of a lag curve. Each is the maximum of its ticks, so that no peak is lost."""
 
 
 def _short(value: float) -> str:
@@ -55,11 +57,11 @@ def draw_simulation(
     Raises:
         ConfigurationError: the file does not end in .svg or .png, or cannot be written.
     """
-    width = 1.5 + COURSE + BAR * len(BARS)
-    with chart_file(path, width=width, height=ENDS + LINE * len(rows)) as figure:
+    width = NAMES_INCHES + CURVE_INCHES + BAR_INCHES * len(BARS)
+    with chart_file(path, width=width, height=ENDS_INCHES + LINE_INCHES * len(rows)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         grid = figure.add_gridspec(
-            len(rows), 1 + len(BARS), width_ratios=[COURSE, *[BAR] * len(BARS)]
+            len(rows), 1 + len(BARS), width_ratios=[CURVE_INCHES, *[BAR_INCHES] * len(BARS)]
         )
         top = max(float(row.course.max(initial=0)) for row in rows) or 1.0
         least = min(row.lag["p99"] for row in rows)
@@ -67,25 +69,25 @@ def draw_simulation(
         for line, row in enumerate(rows):
             axes = figure.add_subplot(grid[line, 0], sharex=first)
             first = first or axes
-            _course(axes, row, seconds, top, best=row.lag["p99"] == least)
-            _time_below(axes, seconds, last=line == len(rows) - 1)
+            _lag_curve(axes, row, seconds, top, best=row.lag["p99"] == least)
+            _time_axis(axes, seconds, last=line == len(rows) - 1)
         if first is not None:
             first.set_title(
                 "lag of the group, records (logarithmic: lines at powers of ten)",
                 loc="left",
                 fontweight="normal",
             )
-        for column, (name, of, shown) in enumerate(BARS, start=1):
+        for column, (name, figure_of, figure_text) in enumerate(BARS, start=1):
             axes = figure.add_subplot(grid[:, column])
-            _bars(axes, name, [of(row) for row in rows], shown)
-        known = [
+            _bars(axes, name, [figure_of(row) for row in rows], figure_text)
+        legend = [
             Patch(facecolor=BEST, label="least"),
             Patch(facecolor=PLAIN, label="others; less is better throughout"),
         ]
-        figure.legend(handles=known, loc="outside lower right", ncols=2, fontsize=8)
+        figure.legend(handles=legend, loc="outside lower right", ncols=2, fontsize=8)
 
 
-def _course(axes: Axes, row: StrategyFigures, seconds: float, top: float, *, best: bool) -> None:
+def _lag_curve(axes: Axes, row: StrategyFigures, seconds: float, top: float, *, best: bool) -> None:
     size = max(len(row.course) // CHART_POINTS, 1)
     peaks = np.maximum.reduceat(row.course, np.arange(0, len(row.course), size)).astype(float)
     _, scale = _unit(seconds)
@@ -95,7 +97,7 @@ def _course(axes: Axes, row: StrategyFigures, seconds: float, top: float, *, bes
     axes.set_yscale("symlog", linthresh=low, linscale=0.3)
     axes.set_ylim(0, top * 1.1)
     axes.set_yticks([top], [_short(top)], fontsize=7)
-    axes.set_yticks([ten for ten in 10.0 ** np.arange(16) if low <= ten < top], minor=True)
+    axes.set_yticks([power for power in 10.0 ** np.arange(16) if low <= power < top], minor=True)
     axes.grid(visible=True, axis="y", which="minor", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", which="minor", length=0, labelleft=False)
@@ -109,7 +111,7 @@ def _course(axes: Axes, row: StrategyFigures, seconds: float, top: float, *, bes
     )
 
 
-def _time_below(axes: Axes, seconds: float, *, last: bool) -> None:
+def _time_axis(axes: Axes, seconds: float, *, last: bool) -> None:
     unit, scale = _unit(seconds)
     axes.set_xlim(0, seconds / scale)
     axes.tick_params(axis="x", labelbottom=last, length=2 if last else 0)
@@ -124,15 +126,15 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _bars(
-    axes: Axes, name: str, values: Sequence[float | None], shown: Callable[[float], str]
+    axes: Axes, name: str, values: Sequence[float | None], figure_text: Callable[[float], str]
 ) -> None:
-    known = [value for value in values if value is not None]
-    least, most = min(known, default=0), max(known, default=0) or 1
+    present = [value for value in values if value is not None]
+    least, most = min(present, default=0), max(present, default=0) or 1
     for line, value in enumerate(values):
-        best = value is not None and value == least and len(set(known)) > 1
+        best = value is not None and value == least and len(set(present)) > 1
         axes.barh(line, value or 0, height=0.5, color=BEST if best else PLAIN)
         axes.annotate(
-            "-" if value is None else shown(value),
+            "-" if value is None else figure_text(value),
             (value or 0, line),
             xytext=(4, 0),
             textcoords="offset points",

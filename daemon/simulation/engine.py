@@ -31,14 +31,14 @@ class PlayRules:
     pause: float = 5.0
     """Seconds for which nobody reads a partition that moves."""
     classic: bool = False
-    """Whether eager strategies stop the whole group, as they do without levelwind. levelwind's
-    hand-over is gradual for every strategy."""
+    """Whether eager strategies stop the whole group, as they do without levelwind, whose hand-over
+    is gradual for every strategy."""
 
 
 def simulate(
     world: World,
     strategies: Sequence[str],
-    course: PlayRules,
+    conditions: PlayRules,
     progress: Callable[[float], None] = lambda _: None,
 ) -> tuple[StrategyFigures, ...]:
     """Play the world with each strategy.
@@ -46,7 +46,7 @@ def simulate(
     Args:
         world: fleet, arrivals and events, the same for all strategies.
         strategies: candidates, with options or without.
-        course: the conditions.
+        conditions: the same for all strategies.
         progress: called with the finished share, block by block.
 
     Raises:
@@ -55,14 +55,14 @@ def simulate(
     runs = [
         StrategyRun(
             world,
-            entry.plan,
-            course.rules,
-            HandOver(pause=course.pause, eager=course.classic and entry.eager),
-            course.target,
+            chosen.plan,
+            conditions.rules,
+            HandOver(pause=conditions.pause, eager=conditions.classic and chosen.eager),
+            conditions.target,
         )
-        for entry in map(candidate, strategies)
+        for chosen in map(candidate, strategies)
     ]
-    longest = max(course.target, course.rules.skew.floor_seconds)
+    longest = max(conditions.target, conditions.rules.skew.floor_seconds)
     recent = RecentArrivals(world.fleet.partitions, world.tick, longest)
     arrived = int(world.fleet.backlog.sum())
     for first in range(0, world.ticks, BLOCK_TICKS):

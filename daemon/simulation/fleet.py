@@ -1,8 +1,8 @@
 """Fleet and world of a simulation: consumers and partitions at the start, arrivals, and events.
 
-Guarantees: partitions are numbered as in `Group` (topics in Kafka's order, then by partition),
-consumers in the order of their ids. All strategies get the same `World`, and nothing in it depends
-on what any of them does.
+Guarantees: partitions are numbered as in `assignors.problem.group.Group` (topics in Kafka's order,
+then by partition), consumers in the order of their ids. All strategies get the same `World`, and
+nothing in it depends on what any of them does.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Fleet:
 
     topics: tuple[str, ...]
     topic_start: Longs
-    """T+1, as in `Group`."""
+    """T+1: first partition of each topic and, last, the number of partitions, as in `Group`."""
     consumers: tuple[Consumer, ...]
     """M: by id."""
     present: Bools
     """M: whether the consumer runs at the start."""
     racks: Racks
-    """P."""
+    """P: racks of the replicas."""
     owner: Ints
     """P: owner before the first plan; -1 for nobody."""
     backlog: Longs
@@ -61,7 +61,7 @@ class Fleet:
         return int(self.topic_start[-1])
 
     @classmethod
-    def made(
+    def build(
         cls,
         *,
         topics: Mapping[str, int],
@@ -73,7 +73,7 @@ class Fleet:
         backlog: Mapping[str, Sequence[int]] | None = None,
         record_bytes: Mapping[str, float] | None = None,
     ) -> Fleet:
-        """Lay out a fleet; mappings by topic or consumer id may leave out what is unknown."""
+        """Lay out a fleet; topics and consumers may be missing from a mapping by topic or by id."""
         names = in_java_order(topics)
         by_id = {consumer.id: consumer for consumer in consumers}
         ordered = [by_id[name] for name in in_java_order(by_id)]
@@ -83,12 +83,14 @@ class Fleet:
             for topic, numbers in (owned or {}).get(consumer.id, {}).items():
                 if topic in topics:
                     owner[bounds[names.index(topic)] + np.array(numbers, dtype=np.int64)] = member
-        sets: list[tuple[str, ...]] = []
+        replica_racks: list[tuple[str, ...]] = []
         behind = np.zeros(int(bounds[-1]), dtype=np.int64)
         size = np.ones(int(bounds[-1]))
         for name, begin, end in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             rows = list((racks or {}).get(name) or ())[: end - begin]
-            sets += [tuple(sorted(set(row))) for row in rows] + [()] * (end - begin - len(rows))
+            replica_racks += [tuple(sorted(set(row))) for row in rows] + [()] * (
+                end - begin - len(rows)
+            )
             lags = list((backlog or {}).get(name) or ())[: end - begin]
             behind[begin : begin + len(lags)] = lags
             size[begin:end] = (record_bytes or {}).get(name, 1.0)
@@ -97,7 +99,7 @@ class Fleet:
             topic_start=bounds,
             consumers=tuple(ordered),
             present=np.array([consumer.id not in absent for consumer in ordered], dtype=np.bool_),
-            racks=tuple(sets),
+            racks=tuple(replica_racks),
             owner=owner,
             backlog=behind,
             record_bytes=size,
@@ -110,6 +112,7 @@ class Joined:
     """A consumer starts."""
 
     at: float
+    """Seconds from the start of the world, as in every event."""
     member: int
 
 
@@ -120,7 +123,7 @@ class Left:
     at: float
     member: int
     announced: bool = True
-    """Whether the consumer announced its end; otherwise only its silence shows it."""
+    """Whether the consumer announced its end; otherwise only its silence reveals it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

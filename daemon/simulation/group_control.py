@@ -1,10 +1,9 @@
 """Control of one simulated group: the daemon's policy, on figures instead of records.
 
 `PolicyState` is the daemon's own: what is due, which plans are admitted, cooldowns, expected gains
-and budgets. Skew is judged by `streaming.rules.skew`, changed racks by `streaming.rules.racks`, as
-in the pipeline. This module adds what records tell the
-daemon: the members, the racks, and when a hand-over is complete. All strategies are asked by the
-same rules.
+and budgets. `streaming.rules.skew` judges skew and `streaming.rules.racks` changed racks, as in the
+pipeline. This module adds the facts that the daemon learns from records: the members, the racks,
+and when a hand-over is complete. The same rules hold for every strategy.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules of the control, the same for every strategy; times in seconds."""
+    """Rules by which the control plans, the same for every strategy; times in seconds."""
 
     control: ControlSettings
     skew: SkewRule
     dead_after: float
-    """Silence after which a member counts as gone."""
+    """Silence after which a member counts as dead."""
     grant: float
-    """Wait after that until the member's partitions are given to others."""
+    """Wait from the death of a member until its partitions may be given to others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,9 +52,9 @@ class Control:
     """Whether the racks trigger is active."""
     run: SkewRun = field(default_factory=SkewRun)
     handing_over_until: float = float("-inf")
-    """When the last hand-over is complete."""
+    """Time at which the last hand-over is complete, in seconds from the start of the world."""
     suppressed: int = 0
-    """How often a trigger was suppressed."""
+    """Number of times that a trigger was suppressed."""
 
     def membership(self, members: frozenset[int], now: float) -> None:
         """Take in the live members."""
@@ -63,10 +62,10 @@ class Control:
             self.members = members
             self.policy = self.policy.changed(Cause.MEMBERSHIP, now)
 
-    def laid_out(self, racks: Racks, *, known: bool) -> None:
-        """Take in the racks of the replicas; `known`: some member has a rack."""
+    def racks_observed(self, racks: Racks, *, rack_aware: bool) -> None:
+        """Take in the racks of the replicas; `rack_aware`: some member has a rack."""
         self.racks = racks
-        self.racks_changed = known and bool(changes(self.planned_racks, racks))
+        self.racks_changed = rack_aware and bool(changes(self.planned_racks, racks))
 
     def sampled(self, now: float, *, skew: float, lag: int, seconds: float) -> None:
         """Take in a sample of lag, and evaluate the last plan once its cooldown is over."""
@@ -77,7 +76,7 @@ class Control:
             self.policy = self.policy.evaluated(skew, now, self.rules.control)
 
     def due(self, now: float) -> Cause | None:
-        """Return the cause of a plan that is to be computed now, None if there is none."""
+        """Return the cause to compute a plan for now, None if there is none."""
         situation = self._situation(now)
         while (cause := self.policy.due(situation, now, self.rules.control)) is not None:
             if cause is Cause.MEMBERSHIP and self.members == self.basis:
@@ -99,12 +98,12 @@ class Control:
         )
 
     def allows(self, cause: Cause, before: Score, after: Score, moves: int, now: float) -> bool:
-        """Whether a plan is worth its moves; if not, its cause is suppressed."""
+        """Return whether a plan is worth its moves; suppress its cause if it is not."""
         suppression = self.policy.admit_plan(cause, before, after, moves, now, self.rules.control)
         if suppression is None:
             return True
         if suppression.objection is Objection.GAIN and cause is Cause.RACKS:
-            # The plan in force is as good: from now on it rests on the new racks.
+            # The plan in force is as good, so it is taken to be made for the new racks.
             self.planned_racks, self.racks_changed = self.racks, False
         self._suppress(cause, suppression)
         return False
@@ -112,7 +111,7 @@ class Control:
     def planned(
         self, cause: Cause, before: Score, after: Score, moves: int, now: float, settled: float
     ) -> None:
-        """Take in a plan that is carried out, whose hand-over is complete at `settled`."""
+        """Take in a plan that is carried out; its hand-over is complete at the time `settled`."""
         self.policy = self.policy.planned(cause, before, after, moves, now, self.rules.control)
         self.basis, self.planned_racks, self.racks_changed = self.members, self.racks, False
         self.handing_over_until = max(self.handing_over_until, settled)

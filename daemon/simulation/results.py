@@ -42,12 +42,16 @@ class StrategyFigures:
     plans: Mapping[str, int]
     """Plans after the first by cause."""
     suppressed: int
-    """Times that an active trigger was suppressed: cooldown, too little gain, or over its
-    budget."""
+    """Number of times that an active trigger was suppressed: by a cooldown, for too little gain, or
+    for exceeding its budget."""
     arrived: int
+    """Records that arrived, including the backlog at the start."""
     processed: int
+    """Records read."""
     left: int
+    """Records left at the end; `arrived` is the sum of `processed` and `left`."""
     plan_seconds: Mapping[str, float]
+    """Seconds that a plan took to compute: mean, max."""
     course: Longs
     """Lag of the group after each tick."""
 
@@ -89,8 +93,8 @@ def figures(strategy: str, run: StrategyRun, arrived: int, tick: float) -> Strat
         above=round(float(tally.above.sum()) / (ticks * max(partitions, 1)), 8),
         group_above=round(float(np.count_nonzero(tally.above)) / ticks, 8),
         wait=round(float(tally.lag.sum()) * tick / max(tally.processed, 1), 6),
-        lag=_of(tally.lag),
-        drain=_of(tally.drain),
+        lag=_percentiles(tally.lag),
+        drain=_percentiles(tally.drain),
         cross_bytes=round(tally.crossed, 3),
         cross_share=round(tally.crossed / tally.located, 8) if tally.located else None,
         moves=tally.moves,
@@ -107,11 +111,12 @@ def figures(strategy: str, run: StrategyRun, arrived: int, tick: float) -> Strat
     )
 
 
-def _of(column: np.ndarray) -> dict[str, float]:
+def _percentiles(column: np.ndarray) -> dict[str, float]:
     # Percentiles are values that occurred, without interpolation.
     p50, p99 = np.percentile(column, [50, 99], method="higher").tolist()
     return {
-        name: round(float(v), 6) for name, v in (("p50", p50), ("p99", p99), ("max", column.max()))
+        name: round(float(value), 6)
+        for name, value in (("p50", p50), ("p99", p99), ("max", column.max()))
     }
 
 
@@ -135,7 +140,9 @@ def table(rows: Sequence[StrategyFigures]) -> str:
     """Figures in aligned columns; the least value of a column is starred if the values differ."""
     values = [_values(row) for row in rows]
     best = [
-        min(known) if len(known := {v for v in column if v is not None}) > 1 else None
+        min(present)
+        if len(present := {value for value in column if value is not None}) > 1
+        else None
         for column in zip(*values, strict=True)
     ]
     lines = [["strategy", *(f"{name} " for name in COLUMNS)]]

@@ -3,8 +3,8 @@
 The same seed and sizes give the same world, to the record.
 
 Every scenario has five topics, replicas in two of three racks, and consumers spread over the racks.
-The mean load is `utilisation`; everything else of a scenario is its `Mix`. Random rates are drawn
-at the start, and the records of each hour by a generator of that hour's own.
+The mean load is `utilisation`; all other properties of a scenario are in its `Mix`. The rates are
+drawn at the start, and the records of each block of ticks by a random generator of its own.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Mix:
     drift: float = 0.0
     """Sigma of the logarithm's random walk over a day."""
     daily: float = 0.0
-    """Amplitude of the daily cycle as a share of the mean."""
+    """Amplitude of the daily cycle of the rates, as a share of their mean."""
     bursts: float = 0.0
-    """Bursts per hour, each of one topic."""
+    """Bursts per hour; each multiplies the rates of one topic."""
     hot: float = 0.0
     """Share of all records that goes to a few partitions, which change over time."""
     slow: float = 0.0
@@ -103,8 +103,8 @@ class DrawnArrivals:
         return np.asarray(draw.poisson(mean * self._tick), dtype=np.int64)
 
 
-def made(name: str, size: Size, seed: int) -> World:
-    """World of a named scenario.
+def generate_world(name: str, size: Size, seed: int) -> World:
+    """Generate the world of a named scenario.
 
     Raises:
         ProblemError: the name is unknown, or the duration is shorter than a tick.
@@ -131,19 +131,19 @@ def made(name: str, size: Size, seed: int) -> World:
 def _fleet(mix: Mix, size: Size, draw: np.random.Generator) -> Fleet:
     counts = [size.partitions // TOPICS + (n < size.partitions % TOPICS) for n in range(TOPICS)]
     topics = {f"topic-{number}": count for number, count in enumerate(counts) if count}
-    half = set(draw.permutation(size.members)[: round(mix.slow * size.members)].tolist())
+    half_capacity = set(draw.permutation(size.members)[: round(mix.slow * size.members)].tolist())
     consumers = [
         Consumer(
             id=f"member-{number:04}",
             topics="*",
             rack=RACKS[number % len(RACKS)],
-            capacity=0.5 if number in half else 1.0,
+            capacity=0.5 if number in half_capacity else 1.0,
         )
         for number in range(size.members)
     ]
     capacity = sum(consumer.capacity for consumer in consumers)
-    racks = {name: [_two(draw) for _ in range(count)] for name, count in topics.items()}
-    return Fleet.made(
+    racks = {name: [_two_racks(draw) for _ in range(count)] for name, count in topics.items()}
+    return Fleet.build(
         topics=topics,
         consumers=consumers,
         racks=racks,
@@ -152,12 +152,12 @@ def _fleet(mix: Mix, size: Size, draw: np.random.Generator) -> Fleet:
     )
 
 
-def _two(draw: np.random.Generator) -> tuple[str, ...]:
+def _two_racks(draw: np.random.Generator) -> tuple[str, ...]:
     return tuple(RACKS[rack] for rack in draw.permutation(len(RACKS))[:2].tolist())
 
 
 def _rates(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> Floats:
-    """Rates in records per second, points x P."""
+    """Draw the rates in records per second, points x P."""
     count = fleet.partitions
     points = ceil(size.hours * HOUR_SECONDS / STEP_SECONDS) + 2
     time = np.arange(points, dtype=np.float64) * STEP_SECONDS
@@ -181,8 +181,8 @@ def _rates(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> Flo
 
 def _burst(rates: Floats, time: Floats, of_topic: Bools, draw: np.random.Generator) -> None:
     begin = draw.uniform(0, time[-1])
-    lasting = draw.uniform(600, 1800)
-    during = (time >= begin) & (time < begin + lasting)
+    seconds = draw.uniform(600, 1800)
+    during = (time >= begin) & (time < begin + seconds)
     rates[np.ix_(during, of_topic)] *= draw.uniform(2, 4)
 
 
@@ -191,12 +191,12 @@ def _heat(rates: Floats, mix: Mix, size: Size, draw: np.random.Generator) -> Non
 
     There is one hot partition for ten members, and none takes more than half a member's speed.
     """
-    few = max(size.members // 10, 1)
+    hot_count = max(size.members // 10, 1)
     speed = size.rate * size.partitions / size.members / size.utilisation
-    extra = min(mix.hot * size.rate * size.partitions / few, speed / 2)
+    extra = min(mix.hot * size.rate * size.partitions / hot_count, speed / 2)
     period = round(4 * HOUR_SECONDS / STEP_SECONDS)
     for begin in range(0, len(rates), period):
-        hot = draw.permutation(rates.shape[1])[:few]
+        hot = draw.permutation(rates.shape[1])[:hot_count]
         rates[begin : begin + period, hot] += extra
 
 
@@ -209,18 +209,18 @@ def _events(mix: Mix, fleet: Fleet, size: Size, draw: np.random.Generator) -> li
             Slowed(at=begin, member=member, factor=float(draw.uniform(0.4, 0.8))),
             Slowed(at=begin + float(draw.uniform(1800, 7200)), member=member, factor=1.0),
         ]
-    back = np.zeros(members)  # when each member is back
+    back_at = np.zeros(members)  # M: time at which a stopped member is back
     for begin in np.sort(draw.uniform(0, length, draw.poisson(mix.churn * size.hours))).tolist():
         member, announced = int(draw.integers(members)), bool(draw.random() < 0.75)
         returns = begin + float(draw.uniform(120, 3600))
-        if members > 1 and begin > back[member]:
-            back[member] = returns
+        if members > 1 and begin > back_at[member]:
+            back_at[member] = returns
             events += [
                 Left(at=begin, member=member, announced=announced),
                 Joined(at=returns, member=member),
             ]
     for number in range(mix.racks):
-        some = draw.permutation(fleet.partitions)[: fleet.partitions // 4].tolist()
+        partitions = draw.permutation(fleet.partitions)[: fleet.partitions // 4].tolist()
         at = length * (number + 1) / (mix.racks + 1)
-        events.append(Moved(at=at, racks={partition: _two(draw) for partition in some}))
+        events.append(Moved(at=at, racks={partition: _two_racks(draw) for partition in partitions}))
     return events

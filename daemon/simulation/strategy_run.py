@@ -1,8 +1,8 @@
 """Strategy run: the fleet under one strategy, tick by tick.
 
 Guarantees: in each tick, first the due events are applied, then records arrive, then lag is sampled
-as the product samples it (commits are those of the last tick), then the group is planned if the
-policy asks for a plan, and last the consumers read. Nothing is read from a partition that is being
+as the pipeline samples it (commits are those of the last tick), then the group is planned if the
+policy finds a plan due, and last the consumers read. Nothing is read from a partition that is being
 handed over, nor by a consumer that does not run. Arrived records are those read and those left.
 """
 
@@ -60,7 +60,7 @@ class Tally:
     crossed: float = 0.0
     """Bytes read from another rack."""
     located: float = 0.0
-    """Bytes read whose racks are known on both sides."""
+    """Bytes read by consumers with a rack, from partitions whose replicas have known racks."""
     plans: dict[Cause, int] = field(default_factory=dict)
     """Plans after the first, by cause."""
     moves: int = 0
@@ -81,14 +81,14 @@ class StrategyRun:
         self.lag = fleet.backlog.copy()
         self.owner = fleet.owner.copy()
         self.running_members = fleet.present.copy()  # M
-        self.known = fleet.present.copy()  # M: members that the control takes for live
-        self._silent: dict[int, float] = {}  # time of the last sign of unannounced ends
+        self.live_members = fleet.present.copy()  # M: members that the control believes to be live
+        self._silent: dict[int, float] = {}  # by member that ended unannounced: time of its end
         self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])
         self._factor = np.ones(len(fleet.consumers))
         self.free_at = np.zeros(fleet.partitions)  # P: nobody reads the partition before
         self._barred_until = np.zeros(fleet.partitions)  # P: a dead owner may still read until then
         names = sorted(
-            {rack for consumer in fleet.racks for rack in consumer}
+            {rack for replica_racks in fleet.racks for rack in replica_racks}
             | {c.rack or "" for c in fleet.consumers}
         )
         self._rack_number = {name: number for number, name in enumerate(names)}
@@ -119,7 +119,9 @@ class StrategyRun:
             self._plan(Cause.MEMBERSHIP, now, recent, first=True)
         elif (cause := self.control.due(now)) is not None:
             self._plan(cause, now, recent)
-        running = np.append(self.running_members, False)[self.owner]  # NOBODY, -1, indexes the last
+        running = np.append(self.running_members, False)[
+            self.owner
+        ]  # owner -1 takes the last, False
         done = read(self.lag, self.owner, self._budget, running & (self.free_at <= now))
         self.lag -= done
         self._count(number, done, recent)
@@ -141,12 +143,12 @@ class StrategyRun:
 
     def _crossing(self) -> tuple[Bools, Bools]:
         """Whether each partition (P) is read from another rack, and whether that is known."""
-        known = self._rack_local.any(axis=1) & (self.owner >= 0)
-        known[known] = self._racked[self.owner[known]]
-        cross = known.copy()
-        partitions = np.flatnonzero(known)
+        located = self._rack_local.any(axis=1) & (self.owner >= 0)
+        located[located] = self._racked[self.owner[located]]
+        cross = located.copy()
+        partitions = np.flatnonzero(located)
         cross[partitions] = ~self._rack_local[partitions, self._member_rack[self.owner[partitions]]]
-        return cross, known
+        return cross, located
 
     # -- events
 
@@ -156,17 +158,17 @@ class StrategyRun:
         for member, since in list(self._silent.items()):
             if now - since >= self._rules.dead_after:
                 del self._silent[member]
-                self.known[member] = False
+                self.live_members[member] = False
                 self._barred_until[self.owner == member] = now + self._rules.grant
-        self.control.membership(frozenset(np.flatnonzero(self.known).tolist()), now)
+        self.control.membership(frozenset(np.flatnonzero(self.live_members).tolist()), now)
 
     def _apply(self, event: Event, now: float) -> None:
         match event:
             case Joined(member=member):
-                self.running_members[member] = self.known[member] = True
+                self.running_members[member] = self.live_members[member] = True
                 self._silent.pop(member, None)
             case Left(member=member, announced=True):
-                self.running_members[member] = self.known[member] = False
+                self.running_members[member] = self.live_members[member] = False
             case Left(member=member):
                 self.running_members[member] = False
                 self._silent[member] = now
@@ -175,8 +177,8 @@ class StrategyRun:
                 self._update_speeds()
             case Moved(racks=racks):
                 self._set_racks(racks)
-                self.control.laid_out(
-                    tuple(self._racks), known=bool(self._racked[self.known].any())
+                self.control.racks_observed(
+                    tuple(self._racks), rack_aware=bool(self._racked[self.live_members].any())
                 )
                 self._cross = None
 
@@ -206,7 +208,7 @@ class StrategyRun:
         if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
             seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
         load = load_by_member(self.lag, self.owner, self._capacity)
-        skew = skew_of(load[self.known]) or EVEN
+        skew = skew_of(load[self.live_members]) or EVEN
         self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
 
     def _plan(
@@ -237,7 +239,7 @@ class StrategyRun:
             self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
 
     def _problem(self, recent: RecentArrivals) -> tuple[Group, Longs]:
-        """Group as the control states it without record sizes, and its members' fleet numbers."""
+        """Problem as the control states it without record sizes, and its members' fleet numbers."""
         fleet = self._fleet
         rates = recent.rates()
         topics = {}
@@ -253,7 +255,7 @@ class StrategyRun:
                 lags=self.lag[begin:end].tolist(),
                 rates=rates[begin:end].tolist(),
             )
-        members = np.flatnonzero(self.known)
+        members = np.flatnonzero(self.live_members)
         return Group.build(
             topics, [self._member(member, self._owned(member)) for member in members.tolist()]
         ), members

@@ -1,15 +1,15 @@
 """Trace: samples of the ends of a group's partitions, as JSON lines or CSV.
 
 Three forms of a line, which may be mixed:
-- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}` (`levelwind record`
-  writes that), where `payload` may stand for `value` and each of the two may be the record's own
-  text (`kcat -J` prints that), or key, tab, value (`kafka-console-consumer` with `print.key=true`).
-  The record gives ends, lag at the start, replica racks and their changes.
+- a record of `levelwind.lag`: `{"key": ["lag", group, topic], "value": {..}}`, as
+  `levelwind record` writes it; `payload` may stand for `value`, and key and value may also be texts
+  that hold their JSON, as `kcat -J` prints them; or key, tab, value (`kafka-console-consumer` with
+  `print.key=true`). The record gives ends, lag at the start, replica racks and their changes.
 - `{"at": ms, "topic": name, "partition": n, "end": offset}`, with `lag` where it is known.
 - CSV: the same names in the first line, then one line a sample.
 
 Guarantees: records arrive evenly between two samples of a partition, none before its first and none
-after its last. At an end that went back (the topic was re-created) counting begins again.
+after its last. Where an end went back (the topic was re-created) counting begins again.
 Tombstones are skipped.
 """
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 REQUIRED_COLUMNS = ("at", "topic", "partition", "end")
 NEVER = -1
+"""Time or end of a partition that was never read, in a lag record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Trace:
     @property
     def arrived(self) -> int:
         """Number of records that arrive."""
-        return sum(s[-1][1] - s[0][1] for samples in self.ends.values() for s in samples.values())
+        return sum(samples[-1][1] - samples[0][1] for _, _, samples in _all(self))
 
     def partitions(self) -> dict[str, int]:
         """Number of partitions by topic."""
@@ -239,10 +240,13 @@ def _checked(reader: _TraceReader) -> Trace:
     trace = Trace(
         ends=ends,
         lags={
-            t: {p: lag for p, (_, lag) in sorted(one.items())}
-            for t, one in sorted(reader.lags.items())
+            topic: {number: lag for number, (_, lag) in sorted(first_lags.items())}
+            for topic, first_lags in sorted(reader.lags.items())
         },
-        racks={topic: _changes(sorted(one.items())) for topic, one in sorted(reader.racks.items())},
+        racks={
+            topic: _changes(sorted(layouts.items()))
+            for topic, layouts in sorted(reader.racks.items())
+        },
         ends_regressed=ends_regressed,
     )
     if all(len(samples) == 1 for _, _, samples in _all(trace)):

@@ -1,4 +1,4 @@
-"""Trace replay: a world from a trace and a problem.
+"""Trace replay: the world of a trace and of a problem's members.
 
 Members are those of the problem; without a problem, equal members are spread over the racks of the
 trace. Replica racks are those of the trace, and of the problem where the trace has none. Without a
@@ -44,7 +44,7 @@ def readers_of_problem(line: bytes) -> TraceReaders:
     problem = parse_problem({"strategy": "range"} | parse_line(line))
     if not problem.members:
         raise ProblemError("problem: it has no members, so no consumer would read the trace")
-    Group.build(problem.topics, problem.members)  # raises for a wrong field
+    Group.build(problem.topics, problem.members)  # checks the fields, and raises for a wrong one
     return TraceReaders(
         consumers=tuple(map(_consumer, problem.members)),
         topics=problem.topics,
@@ -87,7 +87,7 @@ def uniform_readers(count: int, trace: Trace) -> TraceReaders:
     )
 
 
-def replayed(
+def replay_world(
     trace: Trace,
     readers: TraceReaders,
     *,
@@ -96,7 +96,7 @@ def replayed(
     speed: float | None,
     utilisation: float,
 ) -> World:
-    """World of a trace.
+    """Build the world of a trace.
 
     Raises:
         ProblemError: no member reads a topic of the trace, or a member owns an unknown partition.
@@ -118,7 +118,7 @@ def replayed(
                 raise ProblemError(
                     f"member {member!r}: owns a partition of {topic!r} that does not exist"
                 )
-    fleet = Fleet.made(
+    fleet = Fleet.build(
         topics=counts,
         consumers=readers.consumers,
         racks={topic: _racks(topic, trace, readers) for topic in counts},
@@ -157,8 +157,7 @@ def _counts(trace: Trace, readers: TraceReaders) -> dict[str, int]:
     for topic, count in trace.partitions().items():
         if everything or topic in read:
             counts[topic] = max(count, counts.get(topic, 0))
-    known = sum(topic in trace.ends for topic in counts)
-    if not known:
+    if not any(topic in trace.ends for topic in counts):
         raise ProblemError(
             f"trace: no member of the problem reads any of its topics"
             f" ({', '.join(sorted(trace.ends))})"
@@ -169,8 +168,8 @@ def _counts(trace: Trace, readers: TraceReaders) -> dict[str, int]:
 def _racks(topic: str, trace: Trace, readers: TraceReaders) -> Sequence[Sequence[str]]:
     if layouts := trace.racks.get(topic):
         return layouts[0][1]
-    known = readers.topics.get(topic)
-    return [tuple(racks) for racks in known.replica_racks] if known and known.replica_racks else ()
+    given = readers.topics.get(topic)
+    return [tuple(racks) for racks in given.replica_racks] if given and given.replica_racks else ()
 
 
 def _moves(trace: Trace, ranges: Mapping[str, tuple[int, int]]) -> tuple[Event, ...]:

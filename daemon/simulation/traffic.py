@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MINUTE_SECONDS = 60.0
-"""Seconds over which the product measures rates."""
+"""Seconds over which the pipeline measures rates."""
 
 
 class RecentArrivals:
-    """Ends of the partitions at the last ticks, counted from the start of the world.
+    """End offsets of the partitions at the last ticks, counted from the start of the world.
 
     A backlog at the start is older than every record that arrives.
     """
@@ -78,7 +78,7 @@ def read(lag: Longs, owner: Ints, budget: Longs, readable: Bools) -> Longs:
 
 
 def _shares(lag: Longs, owner: Ints, budget: Longs) -> Longs:
-    """Records read of partitions whose owners cannot read all records left."""
+    """Records read of the partitions of consumers that cannot read all their records left."""
     order = np.lexsort((lag, owner))
     reader, left = owner[order], lag[order]
     begins = np.flatnonzero(np.diff(reader, prepend=-1))
@@ -100,5 +100,5 @@ def _shares(lag: Longs, owner: Ints, budget: Longs) -> Longs:
 
 
 def _sums(readers: Ints, figures: Longs, size: int) -> Longs:
-    """Sums of whole numbers by reader; exact far beyond any day's records."""
+    """Sums of whole numbers by reader; exact to 2**53, far beyond any day's records."""
     return np.bincount(readers, weights=figures, minlength=size).astype(np.int64)

@@ -16,7 +16,7 @@ from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import BLOCK_TICKS, PlayRules, simulate
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
 from daemon.simulation.group_control import Rules
-from daemon.simulation.scenario import SCENARIOS, Size, made
+from daemon.simulation.scenario import SCENARIOS, Size, generate_world
 from daemon.simulation.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import SkewRule
@@ -51,7 +51,7 @@ def world(partitions, consumers, arrivals, *, ticks, events=(), speed=1.0, **fle
     topics = {"t": partitions}
     return World(
         name="by hand",
-        fleet=Fleet.made(topics=topics, consumers=consumers, speed=speed, **fleet),
+        fleet=Fleet.build(topics=topics, consumers=consumers, speed=speed, **fleet),
         arrivals=arrivals,
         events=tuple(events),
         ticks=ticks,
@@ -237,7 +237,7 @@ def test_a_budget_without_moves_keeps_a_skewed_group_as_it_is():
 
 @pytest.mark.parametrize("strategy", ["optimal", "lag"])
 def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
-    even = made("steady", Size(partitions=30, members=7, rate=2_000.0, tick=10.0), seed=1)
+    even = generate_world("steady", Size(partitions=30, members=7, rate=2_000.0, tick=10.0), seed=1)
     (row,) = simulate(even, [strategy], COURSE)
     assert len(row.course) == 8_640
     assert row.plans == {}
@@ -246,7 +246,7 @@ def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "steady"])
 def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_another_ones(name):
-    day = made(name, dataclasses.replace(SMALL, hours=1.0, rate=500.0), seed=3)
+    day = generate_world(name, dataclasses.replace(SMALL, hours=1.0, rate=500.0), seed=3)
     run = StrategyRun(day, candidate("lag-global").plan, RULES, HandOver(), 60.0)
     recent = RecentArrivals(day.fleet.partitions, day.tick, 60.0)
     arrived = 0
@@ -266,19 +266,21 @@ def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_a
 
 
 def test_all_strategies_meet_the_same_records_and_the_day_is_the_same_each_time():
-    rows, again = (simulate(made("day", SMALL, seed=5), list(STRATEGIES), COURSE) for _ in range(2))
+    rows, again = (
+        simulate(generate_world("day", SMALL, seed=5), list(STRATEGIES), COURSE) for _ in range(2)
+    )
     assert len({row.arrived for row in rows}) == 1
     error = [
         json.dumps([{**row.as_json(), "timing": None} for row in each]) for each in (rows, again)
     ]
     assert error[0] == error[1]
     assert [row.course.tolist() for row in rows] == [row.course.tolist() for row in again]
-    alone = simulate(made("day", SMALL, seed=5), ["lag"], COURSE)[0]
+    alone = simulate(generate_world("day", SMALL, seed=5), ["lag"], COURSE)[0]
     assert {**alone.as_json(), "timing": None} == {
         **rows[list(STRATEGIES).index("lag")].as_json(),
         "timing": None,
     }
-    other = simulate(made("day", SMALL, seed=6), ["lag"], COURSE)[0]
+    other = simulate(generate_world("day", SMALL, seed=6), ["lag"], COURSE)[0]
     assert other.arrived != alone.arrived
 
 

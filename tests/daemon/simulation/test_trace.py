@@ -11,7 +11,7 @@ from daemon.config.settings import load
 from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Moved
 from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import readers_of_problem, replayed, uniform_readers
+from daemon.simulation.trace_replay import readers_of_problem, replay_world, uniform_readers
 from levelwind_testing import records
 from streaming.rules.skew import SkewRule
 
@@ -48,7 +48,7 @@ PROBLEM = json.dumps(
 
 
 def world_of(trace, problem=PROBLEM, **more):
-    return replayed(
+    return replay_world(
         trace,
         readers_of_problem(problem),
         **({"name": "n", "tick": 5.0, "speed": 10.0, "utilisation": 0.6} | more),
