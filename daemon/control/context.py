@@ -1,4 +1,4 @@
-"""What all groups share while an event is handled, and the events of the log. Pure."""
+"""Context that all groups share while one event is handled, and log events. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LogEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlContext:
-    """What all groups share while one event is handled."""
+    """Settings, layouts and time that all groups share while one event is handled."""
 
     settings: ControlSettings
     timers: Timers
@@ -34,5 +34,4 @@ class ControlContext:
     now: float
     """Monotonic seconds."""
     at: int
-    """Wall clock, milliseconds since the epoch; written into records, and no decision depends on
-    it."""
+    """Wall clock, milliseconds since the epoch. Records carry it, but no decision depends on it."""

@@ -2,7 +2,7 @@
 
 The daemon reads the clock and performs the effects.
 
-The way of an event: `step` finds the groups that it is about, each `ManagedGroup` takes it in,
+Path of an event: `step` finds the groups that the event concerns, each `ManagedGroup` takes it in,
 `decide` decides about each group, and the decisions become effects: records are published before
 they are logged. The control leads once it has read its topics to their end and written its planner
 epoch. All its decisions rest on records and on the time that events bring, so that a decision can
@@ -55,7 +55,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderStatus:
-    """The reader of levelwind's topics broke off, or goes on."""
+    """The reader of levelwind's topics was interrupted, or has resumed."""
 
     reading: bool
 
@@ -98,14 +98,14 @@ Effect = Publish | LogEvent | Fenced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlState:
-    """All that the control knows; replaced by each step, never changed."""
+    """Everything the control knows; each step replaces the state and never changes it."""
 
     instance: str
     """The name of this daemon, unique for each start."""
     settings: ControlSettings
     timers: Timers
     planning_of: Callable[[str], PlanSettings]
-    """How a group is planned, by its name."""
+    """Returns the planning settings of a group, by its name."""
     planner_epoch: int = 0
     """The epoch of this planner; 0 until it leads."""
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
@@ -117,10 +117,10 @@ class ControlState:
     ticked_at: float | None = None
     """Monotonic seconds of the last tick; None before the first."""
     groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
-    """By name."""
+    """The managed groups, by name."""
 
     def context(self, clock: Clock) -> ControlContext:
-        """Return what all groups share while one event is handled."""
+        """Return the context that all groups share while one event is handled."""
         return ControlContext(
             settings=self.settings,
             timers=self.timers,
@@ -215,8 +215,8 @@ def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]
     """Check the liveness of each group's members, and decide about each group."""
     effects: list[Effect] = []
     since = clock.now - (clock.now if state.ticked_at is None else state.ticked_at)
-    # While the daemon did not read, or did nothing else for long, no member's silence means
-    # anything.
+    # While the reader was down, or the daemon itself stood still for long, the silence of a member
+    # proves nothing about the member.
     forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
     state = replace(state, ticked_at=clock.now)
     for name, group in state.groups.items():
@@ -278,7 +278,7 @@ def _effects(state: ControlState, decision: Decision) -> tuple[ControlState, lis
 
 
 def _with_topics(record: Record | Tombstone) -> list[tuple[TopicKind, Record | Tombstone]]:
-    """Return a record with each topic that it belongs into."""
+    """Return a record once for each topic that it must be written to, with that topic."""
     match record:
         case Tombstone(key=("operator", _)):
             return [("control", record)]

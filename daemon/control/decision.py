@@ -1,8 +1,8 @@
 """Decision about one group: the plan that is due, and the next step of its hand-over. Pure.
 
-`decide` is the whole way of a decision, in order: the expected gain of the last plan is evaluated
-once its cooldown is over; a plan is made if the policy finds one due and worth its moves; and the
-ledger's next records are published. Every refusal is logged with its reason, once.
+`decide` takes three steps: it evaluates the expected gain of the last plan once its cooldown is
+over, makes a plan if the policy finds one due and worth its moves, and publishes the ledger's next
+records. Every refusal is logged with its reason, once.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _reason(objection: Objection, context: ControlContext) -> str:
 
 def _confirm(
     group: ManagedGroup,
-    standing: GroupRecord,
+    in_force: GroupRecord,
     plan: ComputedPlan,
     suppression: Suppression,
     snapshot: GroupSnapshot,
@@ -196,23 +196,23 @@ def _confirm(
     trigger = group.triggers[Cause.RACKS]
     # Also of topics that no member reads any more: the trigger rests on them too.
     evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
-    seen = [topics[name].at for name in evidence if name in topics]
+    layouts_at = [topics[name].at for name in evidence if name in topics]
     record = replace(
-        standing,
-        metadata_at=max(snapshot.metadata_at, standing.metadata_at or 0, *seen),
+        in_force,
+        metadata_at=max(snapshot.metadata_at, in_force.metadata_at or 0, *layouts_at),
         topics={
             # The number of partitions stays what the plan covers: a topic that has grown since is
             # still to be planned.
             name: replace(topic, racks=plan_record.racks(topics[name]))
             if name in topics and topics[name].id == topic.id
             else topic
-            for name, topic in standing.topics.items()
+            for name, topic in in_force.topics.items()
         },
     )
     policy = group.policy.suppress(Cause.RACKS, suppression._replace(objection=Objection.CONFIRMED))
     fields = {
         "group": group.name,
-        "plan_id": standing.plan_id,
+        "plan_id": in_force.plan_id,
         "cause": Cause.RACKS.value,
         **plan_record.scores(plan),
         "at": trigger.at,
@@ -287,7 +287,7 @@ def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
 
 
 def _progress(group: ManagedGroup) -> dict[str, int]:
-    """Partitions that are granted, still to be given up, and still to be granted."""
+    """Count partitions that are granted, still to be given up, and still to be granted."""
     holdings = group.ledger.holdings.values()
     granted = sum(len(holding.granted) for holding in holdings)
     revoking = sum(len(holding.revoking) for holding in holdings)

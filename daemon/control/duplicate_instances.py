@@ -25,7 +25,7 @@ class InstanceConflict:
     replaced_at: tuple[float, ...] = ()
     """Times of the replacements within the window."""
     since: float | None = None
-    """When the conflict was opened; None while there is none."""
+    """Time at which the conflict began; None while there is none."""
     last_seen: Mapping[str, float] = field(default_factory=dict)
     """While the conflict is open: the time of the last announcement, by incarnation."""
 
@@ -35,7 +35,7 @@ class InstanceConflict:
         return self.since is not None
 
     def joined(self, incarnation: str, *, replaces: bool, now: float) -> InstanceConflict:
-        """Take in an incarnation that asks to be admitted; `replaces`: another one is live."""
+        """Take in an incarnation that joins; `replaces`: an older incarnation is live."""
         recent = (*self.replaced_at, *([now] if replaces else []))
         replaced_at = tuple(at for at in recent if at > now - WINDOW_SECONDS)
         since = now if self.since is None and len(replaced_at) >= REPLACEMENTS else self.since

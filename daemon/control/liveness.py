@@ -65,7 +65,7 @@ def _open_conflicts(
 
 
 def forgive_silence(group: ManagedGroup, seconds: float) -> ManagedGroup:
-    """Disregard a silence of the members during which the daemon itself did not read."""
+    """Disregard `seconds` of the members' silence, during which the daemon itself did not read."""
     live = {
         incarnation: live._replace(last_seen=live.last_seen + seconds)
         for incarnation, live in group.live.items()

@@ -39,11 +39,11 @@ class Live(NamedTuple):
     record: MemberRecord
     """The last announcement."""
     last_seen: float
-    """When the announcement was read."""
+    """Time at which the announcement was read."""
 
 
 class Profile(NamedTuple):
-    """The properties of a member that a plan depends on."""
+    """Properties of a member that a plan depends on; a heartbeat that repeats them changes nothing."""
 
     topics: frozenset[str]
     rack: str | None
@@ -57,7 +57,7 @@ class Profile(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What a plan was made for: the same basis needs no other plan."""
+    """Inputs that a plan was made for; a group whose basis is unchanged needs no other plan."""
 
     members: Mapping[str, Profile]
     """The live members, by instance."""
@@ -75,7 +75,7 @@ class ManagedGroup:
     plan: GroupRecord | None = None
     """The plan in force."""
     basis: Basis | None = None
-    """What the plan in force was made for; None if that is not known."""
+    """Basis of the plan in force; None if it is not known."""
     target: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
     """The partitions that the plan in force gives to each instance."""
     lags: Mapping[str, LagRecord] = field(default_factory=dict)
@@ -90,21 +90,21 @@ class ManagedGroup:
     frozen: bool = False
     """Whether nothing moves, because most members fell silent together."""
     waiting_for_topics: bool = False
-    """Whether a plan waits for layouts that are not known yet, which the log has."""
+    """Whether a plan waits for layouts that are not known yet; that has been logged."""
     unsplittable: frozenset[TopicPartition] = frozenset()
-    """Partitions of which the log has that no plan can lower the skew they cause."""
+    """Partitions that were logged as unsplittable: no plan can lower the skew that they cause."""
     handover_since: float | None = None
-    """When the plan was published whose hand-over is not complete; None while all is handed
-    over."""
+    """Time at which the plan was published whose hand-over is under way; None once the hand-over is
+    complete."""
     published_ledger: Ledger | None = None
     """The ledger as last published: while `ledger` is the same object, there is nothing to
     publish."""
 
-    # What is asked about the group.
+    # Queries.
 
     @property
     def forgettable(self) -> bool:
-        """Whether nothing is known of the group any more: it came and went."""
+        """Whether nothing is left of the group, so that its state can be dropped."""
         return not (
             self.live
             or self.ledger.holdings
@@ -138,7 +138,7 @@ class ManagedGroup:
         return max(self.ledger.epoch, self.plan.group_epoch if self.plan else 0) + 1
 
     def situation(self) -> Situation:
-        """Return what the policy asks about the group."""
+        """Return the facts about the group that the policy decides by."""
         return Situation(
             has_members=bool(self.live),
             settled=self.ledger.settled,
@@ -148,7 +148,7 @@ class ManagedGroup:
         )
 
     def basis_of(self, topics: Mapping[str, TopicRecord]) -> Basis:
-        """Return what a plan made now would be made for."""
+        """Return the basis of a plan made now."""
         members = {instance: Profile.of(record) for instance, record in self.members.items()}
         read = frozenset[str]().union(*(profile.topics for profile in members.values()))
         return Basis(
@@ -156,7 +156,7 @@ class ManagedGroup:
         )
 
     def owners(self) -> dict[TopicPartition, str]:
-        """Return the instance that may be using each partition."""
+        """Return the instance that may be using each partition, by partition."""
         return {
             partition: incarnation.instance
             for partition, incarnation in self.ledger.owners().items()
@@ -176,13 +176,13 @@ class ManagedGroup:
     # Changes.
 
     def changed(self, cause: Cause, now: float) -> ManagedGroup:
-        """Note that a plan must follow, once the change has settled."""
+        """Note a change that a plan must follow once it has settled."""
         return replace(self, policy=self.policy.changed(cause, now))
 
     def planned(
         self, plan: ComputedPlan, record: GroupRecord, *, basis: Basis, now: float
     ) -> ManagedGroup:
-        """Return the group with a plan: the ledger has its target, and no request is open."""
+        """Put a plan in force: set the ledger's target, and close the operator's request."""
         since = self.handover_since if self.handover_since is not None else now
         return replace(
             self,
@@ -243,11 +243,11 @@ class ManagedGroup:
             return self._heartbeat(incarnation, record, now)
         holding = self.ledger.holdings.get(incarnation)
         if holding is not None and (holding.evicted or holding.left):
-            # Last announcements of an evicted member may still free what it holds, but it is not
-            # live again.
+            # The last announcements of an evicted member may still free its partitions, but do not
+            # make the member live again.
             return replace(self, ledger=self.ledger.acknowledge(record)), []
         if holding is None and record.owned:
-            reason = "owns partitions that no record of ours gives it"
+            reason = "owns partitions that levelwind did not grant to it"
             fields = {**self._member_fields(incarnation), "reason": reason}
             claimed = replace(self, ledger=self.ledger.claim(record, now))
             return claimed, [LogEvent("member.evicted", fields)]
@@ -267,7 +267,7 @@ class ManagedGroup:
         if conflict.open and not older:
             return group, []  # logged when the conflict began
         reason = (
-            "its instance is contested"
+            "several processes use its instance name"
             if conflict.open
             else "a newer incarnation of its instance has joined"
         )
@@ -303,9 +303,9 @@ class ManagedGroup:
         return group, [LogEvent("member.refused", {**self._member_fields(incarnation), **nack})]
 
     def leave(self, incarnation: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Note that an incarnation has left, or that its record was deleted.
+        """Note that an incarnation has left, or that its announcement was deleted.
 
-        Its partitions are free.
+        The partitions of the incarnation are free at once.
         """
         left = self._without(incarnation, self.ledger.leave(incarnation))
         if incarnation not in self.live:
@@ -316,10 +316,7 @@ class ManagedGroup:
     def evict(
         self, incarnation: Incarnation, reason: str, now: float
     ) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take everything from an incarnation.
-
-        Its partitions are free after the wait that the ledger keeps.
-        """
+        """Take all partitions from an incarnation; they are free after the ledger's grant wait."""
         evicted = self._without(incarnation, self.ledger.evict(incarnation))
         fields = {**self._member_fields(incarnation), "reason": reason}
         return evicted.membership_changed(now), [LogEvent("member.evicted", fields)]
@@ -366,5 +363,5 @@ class ManagedGroup:
 
     @classmethod
     def empty(cls, name: str, timers: Timers) -> ManagedGroup:
-        """Return a group that nothing is known of yet."""
+        """Return the state of a group without any records yet."""
         return cls(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))

@@ -1,4 +1,4 @@
-"""Plan record: a plan as it is published, and the fields of its line in the log. Pure."""
+"""Plan record: a plan as it is published, and the fields of its log line. Pure."""
 
 from __future__ import annotations
 

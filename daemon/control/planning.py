@@ -56,7 +56,7 @@ class ComputedPlan:
     after: Score
     """The score of the target."""
     moved: tuple[TopicPartition, ...]
-    """The partitions that another member owns now, sorted."""
+    """The partitions that are taken from another member, sorted."""
     heaviest: float
     """The largest lag of one partition over the mean lag of a member: no plan brings the skew below
     it."""
@@ -117,7 +117,7 @@ def compute_plan(
 
 
 def options_of(planning: PlanSettings) -> dict[str, Any]:
-    """Return the options of the strategy: those that are set, else what suits a live group."""
+    """Return the options of the strategy: those that are set, else defaults for a live group."""
     drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
     return {"load_floor": NEGLIGIBLE_LAG, **drift, **planning.options}
 

@@ -32,16 +32,18 @@ if TYPE_CHECKING:
 HOUR_SECONDS = 3600.0
 
 TRIGGERED = (Cause.RACKS, Cause.SKEW)
-"""The causes that ask for a better plan, not for a possible one: such a plan must gain, and waits
-for the cooldown."""
+"""Causes that a trigger raises: they ask for a better plan, where the other causes need a valid one.
+Such a plan must gain, and waits for the cooldown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedGain:
-    """The skew before a plan, and the skew expected at the end of its cooldown."""
+    """The gain that a plan because of skew is expected to bring by the end of its cooldown."""
 
     before: float
+    """The skew before the plan."""
     after: float
+    """The skew expected after the plan."""
 
     def met(self, skew: float) -> bool:
         """Whether the skew fell by at least half of what was expected."""
@@ -57,7 +59,7 @@ class CooldownState:
     pause: float | None = None
     """Length of the cooldown in seconds; None before the first plan."""
     expected: ExpectedGain | None = None
-    """Of the last plan because of skew, until it is evaluated."""
+    """Expected gain of the last plan, if its cause was skew; None once it is evaluated."""
     spent: tuple[tuple[float, Cause, int], ...] = ()
     """Time, cause and moves of each plan of the last hour."""
 
@@ -110,13 +112,13 @@ class Change(NamedTuple):
     """A change that a plan must follow."""
 
     first: float
-    """When it began."""
+    """Time at which the change began."""
     last: float
-    """When it last moved."""
+    """Time of its latest part: the change has settled a while after it."""
 
 
 class Objection(StrEnum):
-    """Why an active trigger gets no plan for now; the values are texts of the log."""
+    """Objection to planning for an active trigger now; the values are texts of the log."""
 
     COOLDOWN = "cooling down"
     GAIN = "gains less than control.min_gain"
@@ -132,13 +134,14 @@ class Suppression(NamedTuple):
 
     objection: Objection
     until: float
-    """When the trigger is considered again."""
+    """Time at which the trigger is considered again."""
 
 
 class Situation(NamedTuple):
-    """What `due` asks about the group beyond the policy's own state."""
+    """Facts about the group that `due` needs beyond the policy's own state."""
 
     has_members: bool
+    """Whether any member is live."""
     settled: bool
     """Whether the last hand-over is complete."""
     raised: Collection[Cause]
@@ -151,7 +154,7 @@ class Situation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyState:
-    """What the policy remembers of one group."""
+    """State that the policy keeps of one group."""
 
     changes: Mapping[Cause, Change] = field(default_factory=dict)
     """Changes that no plan has followed yet, by cause."""
@@ -186,7 +189,7 @@ class PolicyState:
         return None
 
     def admit(self, cause: Cause, now: float) -> Suppression | None:
-        """Return what forbids to compute a plan for a cause that is due, None if nothing does."""
+        """Return the objection to computing a plan for a cause that is due, None without one."""
         if cause in TRIGGERED and self.cooldown.active(now):
             return Suppression(Objection.COOLDOWN, self.cooldown.until)
         return None
@@ -200,13 +203,13 @@ class PolicyState:
         now: float,
         settings: ControlSettings,
     ) -> Suppression | None:
-        """Return what forbids to carry out a computed plan, None if nothing does.
+        """Return the objection to carrying out a computed plan, None without one.
 
         Args:
-            cause: what the plan was computed for.
+            cause: the cause that the plan was computed for.
             before: the score of the assignment in force.
             after: the score of the plan.
-            moves: how many partitions the plan moves.
+            moves: number of partitions that the plan moves.
             now: monotonic seconds.
             settings: the limits.
         """
@@ -220,16 +223,20 @@ class PolicyState:
         return None
 
     def suppress(self, cause: Cause, suppression: Suppression) -> PolicyState:
-        """Suppress a cause."""
+        """Give a cause no plan for now, for the reason and the time of a suppression."""
         return replace(self, suppressed={**self.suppressed, cause: suppression})
 
     def reconsider(self, cause: Cause) -> PolicyState:
         """End the suppression of a cause: its trigger was raised again."""
-        kept = {other: s for other, s in self.suppressed.items() if other is not cause}
-        return replace(self, suppressed=kept)
+        others = {
+            other: suppression
+            for other, suppression in self.suppressed.items()
+            if other is not cause
+        }
+        return replace(self, suppressed=others)
 
     def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
-        """Try again after a cooldown: computing a plan raised an error."""
+        """Defer all causes by a cooldown, because computing a plan raised an error."""
         later = now + settings.cooldown.duration
         changes = {cause: Change(later, later) for cause in self.changes}
         return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredState:
-    """What the records of levelwind's topics say when the daemon starts."""
+    """State that levelwind's topics describe when the daemon starts."""
 
     topics: Mapping[str, TopicRecord]
     """The layouts of the topics that are known, by name."""
     deleted_topics: frozenset[str]
     """Topics that were deleted."""
     planner_epoch: int
-    """The highest epoch of any planner before; 0 if there was none."""
+    """The highest epoch of any earlier planner; 0 if there was none."""
     groups: Mapping[str, ManagedGroup]
     """The groups that have a plan, an assignment or an announcement, by name."""
     pending: Sequence[tuple[TopicKind, LagRecord | TriggerRecord | OperatorRecord]]
@@ -55,7 +55,7 @@ def recover(
 
     Args:
         records: all records of levelwind's topics, in the order of each partition's log.
-        timers: of the hand-over.
+        timers: the timers of the hand-over.
         now: monotonic seconds.
     """
     latest = _latest(records)
@@ -65,8 +65,8 @@ def recover(
         for _, record in latest
         if isinstance(record, Tombstone) and record.key[0] == "topic"
     }
-    # Each partition has its own planner record, and an old one may be read last; plans and
-    # assignments have the epoch too.
+    # Each partition has its own planner record, and an outdated one may be read last; plans and
+    # assignments carry the epoch too.
     planner_epochs = [
         record.planner_epoch
         for _, record in records
@@ -110,8 +110,8 @@ class GroupRecords:
     """Announcements in the order in which they were written: of two incarnations of an instance the
     later is live."""
     departed: set[Incarnation] = field(default_factory=set)
-    """Incarnations whose announcement ended with a tombstone: they had given everything up
-    before."""
+    """Incarnations whose announcement was deleted by a tombstone: before that they had given up all
+    partitions."""
 
 
 def _by_group(
@@ -146,9 +146,9 @@ def recover_group(
     """Return a group as its records describe it.
 
     Args:
-        name: the group's.
-        records: of the group.
-        timers: of the hand-over.
+        name: the name of the group.
+        records: the newest records of the group.
+        timers: the timers of the hand-over.
         topics: the layouts of the topics that are known.
         now: monotonic seconds.
     """
@@ -164,9 +164,11 @@ def recover_group(
     group = ManagedGroup(name=name, ledger=ledger, plan=records.plan, target=target)
     for record in records.members:
         group, _ = group.announced(record, now)
-    for incarnation in [each for each in ledger.holdings if each not in group.live]:
-        # An incarnation without an announcement that did not end it itself can be freed by an
-        # eviction alone.
+    for incarnation in ledger.holdings:
+        if incarnation in group.live:
+            continue
+        # An incarnation without an announcement, which it did not delete itself, can be freed only
+        # by an eviction.
         departed = incarnation in records.departed
         end = group.ledger.leave if departed else group.ledger.evict
         group = replace(group, ledger=end(incarnation))
@@ -174,7 +176,7 @@ def recover_group(
 
 
 def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
-    """Return today's basis if the recovered plan fits it.
+    """Return the present basis if the recovered plan fits it.
 
     The record of a plan has no subscriptions, so that a change of them alone does not show.
     """

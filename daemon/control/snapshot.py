@@ -1,4 +1,4 @@
-"""Snapshot of a group: what one decision asks about it, and its lag by member. Pure.
+"""Snapshot of a group: the facts that one decision needs, and the group's lag by member. Pure.
 
 Decisions, metrics and `describe` read lag through this module alone, so that they show the same
 skew.
@@ -101,8 +101,7 @@ def group_lag(
 class GroupSnapshot:
     """A group and its topics, as one decision sees them.
 
-    Each value is computed when it is first asked for, and once: most decisions ask for none, since
-    nothing is due.
+    Each value is computed once, on first use: most decisions use none, since nothing is due.
     """
 
     group: ManagedGroup
@@ -115,7 +114,7 @@ class GroupSnapshot:
 
     @cached_property
     def basis(self) -> Basis:
-        """What a plan made now would be made for."""
+        """Basis of a plan made now."""
         return self.group.basis_of(self.context.topics)
 
     @cached_property
