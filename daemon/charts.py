@@ -56,7 +56,7 @@ CHART_FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 
 
 def chart_format(path: Path) -> Literal["svg", "png"]:
-    """The format that a file's suffix names.
+    """Return the format that a file's suffix names.
 
     Raises:
         ConfigurationError: the format is not supported, or the directory does not exist.
@@ -110,7 +110,7 @@ def draw_comparison(bands: Sequence[tuple[str, Sequence[ComparisonRow]]], path: 
     """Draw a band of panels for each group, with a bar for each strategy and figure.
 
     Raises:
-        ConfigurationError: as `sheet`.
+        ConfigurationError: as `chart_file`.
     """
     heights = [HEAD_INCHES + LINE_INCHES * max(len(rows), 1) for _, rows in bands]
     width = NAMES_INCHES + PANEL_INCHES * len(FIGURES)

@@ -15,16 +15,16 @@ class StopEvent(threading.Event):
     """Set by SIGTERM and SIGINT."""
 
     polled = False
-    """Whether the program looks at the event.
+    """Whether the program checks the event regularly.
 
-    Until then the first signal also raises KeyboardInterrupt, since a program that starts up looks
-    at no event.
+    Until it does, the first signal also raises KeyboardInterrupt: a program that is starting checks
+    no event.
     """
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopEvent]:
-    """Set an event on SIGTERM and SIGINT; the handlers of before are restored at the end."""
+    """Set an event on SIGTERM and SIGINT; restore the previous handlers at the end."""
     stop = StopEvent()
 
     def handle(*_: object) -> None:

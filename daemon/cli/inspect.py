@@ -60,7 +60,7 @@ def describe(
 @click.argument("group")
 @click.option(
     "--reason",
-    default="asked for by an operator",
+    default="requested by an operator",
     show_default=True,
     help="Reason that the daemon logs with the plan.",
 )

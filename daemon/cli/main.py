@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is defined, and its line in the list of commands."""
+    """Location of a command, and its line in the list of commands."""
 
     module: str
     """Name of a module of `daemon.cli`."""

@@ -284,7 +284,7 @@ def simulate(
 
     if chart:
         check_chart_path(chart)
-    asked = command.SimulationRequest(
+    request = command.SimulationRequest(
         strategies=command.parse_strategies(names),
         scenario=scenario,
         seed=seed,
@@ -302,7 +302,7 @@ def simulate(
     settings = read_settings(config, None, pairs)
     with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
         simulated = command.run(
-            asked, settings, lambda share: bar.update(round(share * 1000) - bar.pos)
+            request, settings, lambda share: bar.update(round(share * 1000) - bar.pos)
         )
     click.echo(
         json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text()

@@ -90,9 +90,8 @@ def demo(
     from daemon.demo.demo import DEMO_SETTINGS, run_demo  # noqa: PLC0415 - see the package
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
-    log_config.configure(
-        level="error"
-    )  # the daemon's own log is in a file of its own; this process tells the story
+    # The daemon, a child process, logs to a file; this process prints the narration.
+    log_config.configure(level="error")
     pairs = (*DEMO_SETTINGS, f"state_dir={directory / 'state'}", *pairs)
     run_demo(
         read_settings(config, bootstrap, pairs),

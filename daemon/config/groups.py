@@ -51,16 +51,16 @@ class GroupSection:
     evacuate: Names | None = None
     """Racks whose members get nothing that a member in another rack can read."""
     count_slack: Count | None = None
-    """How many partitions further from even a member's count may be, for the sake of load."""
+    """Number of partitions by which a member's count may be further from even, for better load."""
     load_tolerance: Figure | None = None
-    """How much longer than the best found the longest time to drain may be, as a share."""
+    """Share by which the longest time to drain may exceed the best one found."""
     load_floor: Figure | None = None
     """Records over capacity that justify neither crossing racks nor a move."""
     cross_tolerance: Figure | None = None
-    """How much more than the least found may cross racks, as a share; 0.05 where `record_bytes` is
-    set."""
+    """Share by which the traffic across racks may exceed the least found; 0.05 where `record_bytes`
+    is set."""
     max_moves: Count | None = None
-    """The most moves of one plan beyond those that cannot wait; the next plan goes on."""
+    """The most moves of one plan beyond those that cannot wait; the next plan makes the rest."""
     time_budget: Figure | None = None
     """Seconds after which a plan is refined no further."""
     horizon: Figure | None = None
@@ -81,8 +81,11 @@ class GroupSection:
 
 
 OPTION_NAMES = tuple(
-    each.name for each in fields(GroupSection) if each.name not in {"strategy", "record_bytes"}
+    setting.name
+    for setting in fields(GroupSection)
+    if setting.name not in {"strategy", "record_bytes"}
 )
+"""Names of the settings that are options of a strategy."""
 
 
 def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
@@ -96,10 +99,10 @@ def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
     """
     from assignors.registry import STRATEGIES  # noqa: PLC0415 - see the docstring
 
-    named = {"control": default} | {
+    strategies = {"control": default} | {
         f"groups.{group}": planning.strategy for group, planning in groups.items()
     }
-    for table, strategy in named.items():
+    for table, strategy in strategies.items():
         if strategy not in STRATEGIES:
             raise ConfigurationError(
                 f"{table}.strategy: {strategy!r} is no strategy"
@@ -118,16 +121,16 @@ def check_options(group: str, planning: PlanSettings) -> None:
     from assignors.problem.inputs import ProblemError  # noqa: PLC0415 - as `check_strategies`
     from assignors.registry import OPTIONS  # noqa: PLC0415 - as `check_strategies`
 
-    known = OPTIONS.get(planning.strategy, {})
+    accepted = OPTIONS.get(planning.strategy, {})
     for option, value in planning.options.items():
-        if option not in known:
+        if option not in accepted:
             takers = [name for name, taken in sorted(OPTIONS.items()) if option in taken]
             raise ConfigurationError(
                 f"groups.{group}.{option}: strategy {planning.strategy!r} takes no such"
                 f" option; leave it out, or let the group be planned by {' or '.join(takers)}"
             )
         try:
-            known[option](option, value)
+            accepted[option](option, value)
         except ProblemError as wrong:
             raise ConfigurationError(f"groups.{group}: {wrong}") from None
     if planning.record_bytes and planning.strategy != "optimal":

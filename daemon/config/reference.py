@@ -118,7 +118,7 @@ Consumers must use the same timers as the daemon. A set that would be unsafe is 
 [invariants.md](invariants.md) has the inequalities.
 """,
 }
-"""Text under the heading of a section, or under its table for `control`."""
+"""Text under the heading of a section; for `control`, under its table."""
 
 
 class Setting(NamedTuple):
@@ -179,9 +179,9 @@ def page() -> str:
 
 
 def _of_a_group(setting: Setting) -> Setting:
-    """Leave out the group, and show the default of the strategy `optimal`."""
+    """Drop the group from a setting's path, and show the default of the strategy `optimal`."""
     name = setting.path.removeprefix("groups.NAME.")
-    defaults = {each.name: getattr(Options(), each.name) for each in fields(Options)}
+    defaults = {option.name: getattr(Options(), option.name) for option in fields(Options)}
     defaults |= options_of(PlanSettings(strategy="optimal"))
     default = "`control.strategy`" if name == "strategy" else _shown(defaults.get(name))
     return setting._replace(path=name, default=default)
@@ -195,7 +195,7 @@ def _table(settings: Iterable[Setting]) -> str:
 def _section_of(hint: Any) -> type | None:
     """Return the settings class that a setting, or each entry of its table, is made of."""
     return next(
-        (each for each in (hint, *get_args(hint)) if isinstance(each, type) and is_dataclass(each)),
+        (part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)),
         None,
     )
 
@@ -204,8 +204,10 @@ def _defaults(section: type) -> dict[str, Any]:
     if (model_fields := getattr(section, "model_fields", None)) is not None:
         return {name: field.default for name, field in model_fields.items()}
     return {
-        each.name: each.default_factory() if each.default_factory is not MISSING else each.default
-        for each in fields(section)
+        setting.name: setting.default
+        if setting.default_factory is MISSING
+        else setting.default_factory()
+        for setting in fields(section)
     }
 
 

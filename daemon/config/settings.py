@@ -67,10 +67,9 @@ class PipelineSection:
     """The log end that lag is measured against: `stable` (what a `read_committed` consumer can
     reach) or `high` (the high watermark)."""
     reset_policy: Literal["latest", "earliest"] = "earliest"
-    """What a group without a commit still has to read: `earliest` the whole log, `latest`
-    nothing."""
+    """Lag of a group without a commit: `earliest` counts the whole log, `latest` nothing."""
     skew_threshold: Annotated[float, Field(ge=1)] = 1.5
-    """The skew from which the skew rule counts; at least 1."""
+    """Skew at which the skew rule begins to count; at least 1."""
     skew_floor: Count = 10_000
     """The skew rule counts while the group is at least this many records behind, or while
     `skew_floor_seconds` holds."""
@@ -84,8 +83,8 @@ class PipelineSection:
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     """The most records of one batch."""
     restarts: Count = 5
-    """How many times the pipeline may die within `restart_window` before the daemon gives up with
-    exit code 5."""
+    """Number of times that the pipeline may die within `restart_window`; at the next death the
+    daemon gives up with exit code 5."""
     restart_window: Seconds = 600.0
     """The window of `restarts`, in seconds."""
     kafka: ClientSettings = field(default_factory=dict)
@@ -122,7 +121,7 @@ class Settings(BaseModel):
     bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
     """The Kafka cluster: `HOST:PORT`, with commas between several brokers."""
     prefix: str = "levelwind."
-    """The names of levelwind's topics begin with it. Installations with prefixes of their own can
+    """Beginning of the names of levelwind's topics. Installations with prefixes of their own can
     share a cluster."""
     state_dir: Path = Path(".levelwind")
     """Directory of the pipeline's checkpoint. Without its content the state is rebuilt from the
@@ -131,11 +130,11 @@ class Settings(BaseModel):
     """Settings of librdkafka, for the daemon's clients. The daemon overrides those that its
     correctness depends on."""
     observer: ObserverSettings = ObserverSettings()
-    """How the cluster is observed."""
+    """Observation of the cluster."""
     pipeline: PipelineSection = PipelineSection()
     """The pipeline, and the rules of lag and skew."""
     control: ControlSettings = ControlSettings()
-    """When groups are planned."""
+    """Timing and limits of plans."""
     groups: dict[str, GroupSection] = {}
     """Settings of single groups, by name."""
     topic: TopicSettings = TopicSettings()
@@ -184,7 +183,7 @@ class Settings(BaseModel):
         return (section.strategy if section else None) or self.control.strategy
 
     def planning_of(self, group: str) -> PlanSettings:
-        """Return how a group is planned."""
+        """Return the strategy of a group, with its options."""
         section = self.groups.get(group, GroupSection())
         return PlanSettings(
             strategy=self.strategy_of(group),
@@ -289,7 +288,7 @@ def _environment() -> dict[str, Any]:
     class Variables(Settings, BaseSettings):
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
 
-    known = EnvSettingsSource(Variables)()
+    tree = EnvSettingsSource(Variables)()
     for name in os.environ:
         first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
         if (
@@ -297,8 +296,8 @@ def _environment() -> dict[str, Any]:
             and name not in FOR_SETUP
             and first not in Settings.model_fields
         ):
-            known[first] = os.environ[name]
-    return known
+            tree[first] = os.environ[name]
+    return tree
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Live(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """Properties of a member that a plan depends on; a heartbeat that repeats them changes nothing."""
+    """Properties of a member that a plan depends on; a heartbeat that repeats them is no change."""
 
     topics: frozenset[str]
     rack: str | None

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 HOUR_SECONDS = 3600.0
 
 TRIGGERED = (Cause.RACKS, Cause.SKEW)
-"""Causes that a trigger raises: they ask for a better plan, where the other causes need a valid one.
-Such a plan must gain, and waits for the cooldown."""
+"""Causes that a trigger raises: they ask for a better plan, while other causes need a valid one. A
+better plan must gain, and waits for the cooldown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

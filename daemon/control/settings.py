@@ -43,7 +43,7 @@ class CooldownSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """How one group is planned."""
+    """Strategy of one group, with its options."""
 
     strategy: str
     """A name of `STRATEGIES`."""

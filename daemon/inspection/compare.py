@@ -47,7 +47,7 @@ class GroupComparison:
 
 
 def parse_strategies(names: str | None) -> tuple[str, ...] | None:
-    """The strategies of a comma-separated list; None: those that each problem names, else all.
+    """Parse a comma-separated list of strategies; None: those that each problem names, else all.
 
     Raises:
         ConfigurationError: a strategy is unknown.
@@ -134,7 +134,9 @@ def draw_chart(compared: Sequence[GroupComparison], path: Path) -> None:
     """
     from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second
 
-    bands = [(one.title, one.rows) for one in compared if one.error is None]
+    bands = [
+        (comparison.title, comparison.rows) for comparison in compared if comparison.error is None
+    ]
     if not 0 < len(bands) <= MAX_BANDS:
         raise ConfigurationError(
             f"chart {str(path)!r}: a chart shows 1 to {MAX_BANDS} groups, "

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class LetterVerdict(StrEnum):
-    """What can be done with a dead letter."""
+    """Verdict on a dead letter: whether a retry would replay it, close it, or leave it open."""
 
     UNREADABLE = "unreadable"
     """The installed version cannot read the record either."""
@@ -54,13 +54,14 @@ class LetterVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifiedLetter:
-    """A dead letter and what can be done with it."""
+    """A dead letter with its verdict."""
 
     letter: DeadLetter
     verdict: LetterVerdict
     reason: str
-    """Why the record cannot be read by this version; if it can, why it could not be read before."""
+    """Reason why this version cannot read the record; if it can, why an earlier one could not."""
     replay: ReplayRecord | None = None
+    """The replay of a readable record; None for the others."""
 
     def as_json(self, now: int) -> dict[str, object]:
         """One line of JSON output; `now` in milliseconds since the epoch."""

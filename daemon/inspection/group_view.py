@@ -227,7 +227,9 @@ def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
     if name in views:
         return views[name]
     if not views:
-        raise NotFoundError(f"no group {name!r} is known here, nor any other group yet")
+        raise NotFoundError(
+            f"no group {name!r} is known here, nor any other: levelwind has published none yet"
+        )
     if len(views) <= MAX_SUGGESTIONS:
         raise NotFoundError(
             f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"

@@ -59,7 +59,7 @@ def group_from_records(
 def _present_members(view: GroupView) -> Mapping[str, MemberRecord]:
     """The members that have not left, by instance.
 
-    Of an instance that restarted, the incarnation that holds the partitions.
+    An instance that restarted counts with the incarnation that holds its partitions.
     """
     members: dict[str, MemberRecord] = {}
     for key, record in sorted(view.members.items()):

@@ -40,7 +40,7 @@ def request_rebalance(settings: Settings, group: str, reason: str) -> None:
 
 
 def _user_name() -> str:
-    """Name of the user that runs the command; its number in a container that gives it no name."""
+    """Name of the user that runs the command; the user id in a container without user names."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -45,8 +45,9 @@ class Recording:
     samples: Counter[str] = field(default_factory=Counter)
     """Number of samples, by group."""
     first_at: int | None = None
+    """Time of the oldest sample, milliseconds since the epoch; None without a sample."""
     last_at: int | None = None
-    """Times of the oldest and the newest sample, milliseconds since the epoch."""
+    """Time of the newest sample, milliseconds since the epoch; None without a sample."""
 
     def note(self, record: LagRecord) -> None:
         """Count one sample."""

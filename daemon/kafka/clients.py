@@ -33,7 +33,7 @@ Of 10,000 partitions, one call took 0.73 s of CPU and twenty calls 0.12 s.
 class LibraryLogThrottle(logging.Filter):
     """Passes one log line of each kind and client an interval.
 
-    A client that cannot connect logs that 20 times a second.
+    A client that cannot connect logs its failure 20 times a second.
     """
 
     def __init__(self, interval: float = 30.0) -> None:
@@ -43,7 +43,7 @@ class LibraryLogThrottle(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to pass a line.
 
-        Kind and client are its beginning, as in `FAIL [levelwind#consumer-2] ...`.
+        A line begins with its kind and client, as in `FAIL [levelwind#consumer-2] ...`.
         """
         kind = record.getMessage().partition("]")[0]
         return self._throttle.allows(kind, record.created) is not None

@@ -74,9 +74,9 @@ class Publisher:
         self._id = f"{topics.prefix}planner"
         self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
         self._fenced = ""
-        """Why this daemon is not the planner any more; empty while it is. Never emptied again."""
+        """Reason why this daemon is not the planner any more; empty while it is. Final once set."""
         self._unfinished: Literal["nothing", "commit", "abort"] = "nothing"
-        """How the last transaction must be ended before the next one."""
+        """The step that must end the last transaction before the next one begins."""
 
     def init(self) -> None:
         """Become the planner: fence the one before, and abort its open transaction.

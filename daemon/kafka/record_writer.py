@@ -56,7 +56,7 @@ class OutgoingRecord:
 
     @property
     def label(self) -> str:
-        """The name of the record, or else where it goes."""
+        """The name of the record; without one, its topic and partition."""
         return self.name or f"{self.topic}/{self.partition}"
 
 
@@ -68,7 +68,7 @@ def outgoing(
     Args:
         topics: the names of levelwind's topics.
         kind: the topic that the record goes to.
-        record: the record, or the end of one.
+        record: the record, or a tombstone.
         partitions: number of partitions of that topic.
     """
     key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)

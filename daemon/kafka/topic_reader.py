@@ -39,7 +39,7 @@ BATCH = 1000
 """The most messages of one poll."""
 
 POLL_SECONDS = 0.2
-"""How long one poll waits for a message."""
+"""Longest wait of one poll for a message."""
 
 OFFSET_SAMPLE_PREFIX = b'["offsets",'
 """First bytes of the key of a sample of offsets.
@@ -103,10 +103,10 @@ def decode_message(topics: Topics, message: Message) -> ConsumedRecord | Rejecte
 
 @dataclass(slots=True)
 class ReadProgress:
-    """Partitions of which not everything has been read yet that they held at the start."""
+    """Progress of a reading towards the ends that the partitions had at its start."""
 
     missing: dict[tuple[str, int], int]
-    """The end offset to reach, by topic and partition; a partition leaves when it is reached."""
+    """End offset still to reach, by topic and partition; a partition leaves when it is reached."""
 
     @classmethod
     def to(cls, ends: Mapping[tuple[str, int], int]) -> ReadProgress:
@@ -294,5 +294,5 @@ def is_offset_sample(message: Message) -> bool:
 
 
 def is_partition_end(error: KafkaError) -> bool:
-    """Whether an error is none, but says that a partition has been read to its end for now."""
+    """Whether an error is no failure, but reports that a partition is read to its present end."""
     return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001 - the client's own name

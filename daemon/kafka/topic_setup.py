@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 PROPAGATION_TIMEOUT_SECONDS = 10.0
-"""How long the start waits for a broker to know new topics; after that it logs a warning."""
+"""Longest wait of the start until a broker knows new topics; then it logs a warning and goes on."""
 
 
 def ensure_topics(
@@ -128,7 +128,7 @@ def ensure_offsets_topic(
 
 
 class _NotYetError(ClusterUnavailableError):
-    """The topic is not there yet: worth a retry until the timeout."""
+    """The topic does not exist yet: worth a retry until the timeout."""
 
 
 def _retrying(timeout: float) -> Retrying:

@@ -4,7 +4,7 @@ The cost of a probe is fixed: three requests for brokers and topics, whatever th
 each kind of offset one request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions
 or fewer. An idle cluster costs little, because the probe asks only for what can have changed: it
 describes a topic if the topic list, which costs a tenth of a description, shows another layout than
-the last one, and it reads a stable offset if the high watermark has moved or stood above it.
+the last one, and it reads a stable offset if the high watermark has moved or was above that offset.
 librdkafka groups partitions by leader itself; while it waits for a dead broker it reconnects
 without pause, so the probe asks nothing about partitions without a leader and keeps its time-outs
 short.

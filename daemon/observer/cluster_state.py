@@ -102,14 +102,14 @@ def diff(
 ) -> tuple[ClusterState, tuple[Change, ...]]:
     """Apply a snapshot to the previous state; return the new state and the records to publish."""
     brokers = {
-        **{number: replace(known, online=False) for number, known in previous.brokers.items()},
+        **{number: replace(broker, online=False) for number, broker in previous.brokers.items()},
         **{
             number: BrokerRecord(broker=number, at=observed.at, rack=rack, online=True)
             for number, rack in observed.brokers.items()
         },
     }
     topics = {
-        **{name: known for name, known in previous.topics.items() if name not in observed.removed},
+        **{name: topic for name, topic in previous.topics.items() if name not in observed.removed},
         **{
             name: _record(name, topic, observed.at, brokers)
             for name, topic in observed.topics.items()
@@ -157,16 +157,16 @@ def _with_published_times(
     A changed record is always later than the one that it follows, even if the clock was set back:
     plans and the pipeline decide by these times which layout is the newer one.
     """
-    stable_at_high_watermark = {}
+    result = {}
     for name, record in sorted(records.items()):
-        known = previous.get(name)
-        if known is not None and known == replace(record, at=known.at):
-            stable_at_high_watermark[name] = known
+        published = previous.get(name)
+        if published is not None and published == replace(record, at=published.at):
+            result[name] = published
         else:
-            stable_at_high_watermark[name] = replace(
-                record, at=at if known is None else max(at, known.at + 1)
+            result[name] = replace(
+                record, at=at if published is None else max(at, published.at + 1)
             )
-    return stable_at_high_watermark
+    return result
 
 
 def recovered(items: Iterable[Record | Tombstone]) -> ClusterState:

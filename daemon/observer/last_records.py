@@ -36,9 +36,13 @@ LogKey: TypeAlias = "tuple[str, int]"
 """A topic id and a partition number."""
 
 STILL_SAMPLES = 5
+"""Samples without a move of the end after which the last records are read."""
 MAX_STILL_SAMPLES = 20
+"""The most such samples, for a partition whose log ends with a record."""
 WINDOWS = (8, 64, 512, 4096)
+"""Offsets before the end from which one read after the other starts."""
 PARTITIONS_AT_ONCE = 64
+"""The most partitions that are read with one sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ class LogTail:
 class LogTails:
     """Tails of all sampled partitions, and the consumer that reads them.
 
-    Only the samples' job uses them.
+    Only the samples' job uses the tails.
     """
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
@@ -130,11 +134,11 @@ class LogTails:
         if not due:
             return
         starts = {partitions[key]: self._tails[key].start(begins.get(key, 0)) for key in due}
-        after_read = last_records(self._reader(), starts, timeout)
+        found = last_records(self._reader(), starts, timeout)
         for key in due:
-            if partitions[key] in after_read:
+            if partitions[key] in found:
                 self._tails[key] = self._tails[key].after_read(
-                    after_read[partitions[key]], begins.get(key, 0)
+                    found[partitions[key]], begins.get(key, 0)
                 )
             else:  # to the end of the queue
                 self._tails[key] = self._tails.pop(key)
@@ -166,21 +170,21 @@ def last_records(
     """
     until = time.monotonic() + timeout
     last: dict[Partition, int | None] = {}
-    after_read: dict[Partition, int | None] = {}
+    at_end: dict[Partition, int | None] = {}
     try:
         consumer.assign(
             [TopicPartition(*partition, offset) for partition, offset in starts.items()]
         )
-        while len(after_read) < len(starts) and (left := until - time.monotonic()) > 0:
+        while len(at_end) < len(starts) and (left := until - time.monotonic()) > 0:
             for message in consumer.consume(1000, min(left, 0.1)):
                 partition = (message.topic(), message.partition())
                 if message.error() is None:
                     last[partition] = message.offset()
                 elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                    after_read[partition] = last.get(partition)
+                    at_end[partition] = last.get(partition)
     finally:
         _stop_fetching(consumer)
-    return {partition: offset for partition, offset in after_read.items() if partition in starts}
+    return {partition: offset for partition, offset in at_end.items() if partition in starts}
 
 
 def _stop_fetching(consumer: Consumer) -> None:

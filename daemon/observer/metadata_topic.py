@@ -32,7 +32,8 @@ REQUIRED: Mapping[str, Any] = {
     # A sample this old is useless, and the next tick finds a change again.
     "message.timeout.ms": 10_000,
 }
-ACKNOWLEDGED_WITHIN = 12.0
+ACKNOWLEDGE_SECONDS = 12.0
+"""Longest wait for acknowledgements; longer than `message.timeout.ms`."""
 
 
 class MetadataTopic:
@@ -61,7 +62,7 @@ class MetadataTopic:
         outcomes: list[KafkaError | None] = []
         for change in changes:
             self._produce(change, lambda error, _: outcomes.append(error))
-        self._producer.flush(ACKNOWLEDGED_WITHIN)
+        self._producer.flush(ACKNOWLEDGE_SECONDS)
         if failed := [error for error in outcomes if error is not None]:
             raise UnansweredError(f"{len(failed)} changes were not published: {failed[0].str()}")
         if len(outcomes) < len(changes):
@@ -110,7 +111,7 @@ class MetadataTopic:
                 self._topics.metadata
             ]
             if not described.partitions:
-                raise UnansweredError(f"{self._topics.metadata} is not there")
+                raise UnansweredError(f"{self._topics.metadata} does not exist")
             self._partitions = len(described.partitions)
         return self._partitions
 

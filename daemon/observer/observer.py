@@ -79,7 +79,7 @@ class Observer:
             settings: intervals and selection.
             log: the logger; None for the process's.
             ticked: called after each tick with its name, its seconds and whether the cluster
-            answered.
+                answered.
         """
         self._ticked = ticked
         self._settings = settings
@@ -91,7 +91,7 @@ class Observer:
         self._topic = MetadataTopic(client_config, topics, self._log)
         self._scheduler: BaseScheduler | None = None
         self._skips: Throttle[str] = Throttle(interval=30.0)
-        # Written by the layout job alone; the samples' job reads the state, which is replaced,
+        # Written by the layout job alone; the samples' job reads the state, which is replaced and
         # never changed.
         self._state: ClusterState | None = None
         self._probes = 0
@@ -270,8 +270,8 @@ class Observer:
         highs = _known(state.topics, self._highs, offsets.high)
         self._end_regressed = self._end_regressed or end_offset_regressed(self._highs, highs)
         self._highs = highs
-        known = {number: end for number, end in self._commits.items() if number < count}
-        self._commits = {**known, **offsets.commits}
+        previous = {number: end for number, end in self._commits.items() if number < count}
+        self._commits = {**previous, **offsets.commits}
         self._tails.sampled(
             {(state.topics[name].id, number): end for (name, number), end in offsets.stable.items()}
         )
@@ -336,18 +336,18 @@ class Observer:
                 traceback=event.traceback,
             )
             return
-        # While the cluster is unreachable a tick takes as long as its time-out, which was logged
-        # already.
+        # While the cluster is unreachable a tick takes as long as its time-out; the outage was
+        # logged already.
         if self._outages[event.job_id].since is None:
-            held = self._skips.allows(tick, time.monotonic())
-            if held is not None:
+            suppressed = self._skips.allows(tick, time.monotonic())
+            if suppressed is not None:
                 reason = (
                     "late"
                     if event.code == EVENT_JOB_MISSED
                     else "the previous tick is still running"
                 )
                 self._log.warning(
-                    "observer.tick_skipped", tick=tick, reason=reason, suppressed=held
+                    "observer.tick_skipped", tick=tick, reason=reason, suppressed=suppressed
                 )
 
 

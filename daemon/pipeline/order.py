@@ -1,4 +1,4 @@
-"""The order with which the daemon starts the pipeline's process: its settings and its jars."""
+"""Parameters that the daemon starts the pipeline's process with: settings and jars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from daemon.config.settings import Settings  # noqa: TC001 - for the same reason
 
 
 class PipelineOrder(BaseModel):
-    """All that the pipeline's process is given; a file in JSON, since settings may hold secrets."""
+    """Parameters of the pipeline's process, passed as a JSON file: settings may hold secrets."""
 
     model_config = ConfigDict(frozen=True)
 

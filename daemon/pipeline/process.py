@@ -73,7 +73,7 @@ def _run(order: PipelineOrder) -> None:
             reporter.on_set_aside,
             _published_ends(order.settings),
         )
-    except (Py4JError, PySparkException) as error:  # Spark refuses what it finds in the checkpoint
+    except (Py4JError, PySparkException) as error:  # Spark refuses the content of the checkpoint
         reporter.on_progress(Terminated(error=str(error)))
         return
     log.info("pipeline.started", seconds=round(time.monotonic() - begun, 1))
@@ -84,7 +84,7 @@ def _run(order: PipelineOrder) -> None:
         reporter.ended,
     )
     reporter.ended.wait()
-    # A regular exit may hang: Spark closes what the failure of the query has left.
+    # A regular exit may hang while Spark closes the remains of the failed query.
     os._exit(1)
 
 
@@ -102,7 +102,7 @@ def verify_stale_output(
 
     Args:
         checkpoint_in: the directory of the checkpoint.
-        ask: requests the verification of what was published before these offsets; returns the
+        ask: requests the verification of the records published before these offsets; returns the
             number of keys.
         ended: set when the query has ended.
     """

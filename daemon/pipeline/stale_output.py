@@ -1,9 +1,9 @@
 """Records published by an earlier checkpoint that the rebuilt state may no longer confirm.
 
-A group may have gone, or a trigger may have been cleared, while no state was kept: the rebuilt
-state does not know their records, which would stay for ever. Once the query has caught up, it has
-published again everything that it does confirm. For every other key it is asked, through the
-topic of replays, to publish a tombstone if its state does not know the key
+A group may have been deleted, or a trigger cleared, while no state was kept: the rebuilt state does
+not know their records, which would stay for ever. Once the query has caught up, it has published
+again everything that it confirms. For every other key the pipeline's process asks the query,
+through the topic of replays, to publish a tombstone if its state does not know the key
 (`streaming.group.update`): only the query can tell, in the order of its own output. A request
 that is repeated, or is about a key that has come back meanwhile, does no harm.
 """

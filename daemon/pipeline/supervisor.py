@@ -78,12 +78,12 @@ class PipelineChild:
         attempts: Attempts,
         on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
-        """Write the order of the process; `watch` starts it.
+        """Write the parameters of the process to a file; `watch` starts the process.
 
         Args:
             settings: the settings of the daemon.
             jars: the jars of Spark's class path.
-            attempts: how often the process is restarted.
+            attempts: limits and back-off of the restarts.
             on_event: called with each event of the process, in a thread of its own.
         """
         self._on_event = on_event

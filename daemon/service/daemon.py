@@ -61,10 +61,11 @@ TICK_SECONDS = 0.5
 """The control handles a tick at most this often."""
 
 LATEST_TICK_SECONDS = 2.0
-"""Under a steady stream of records a tick is handled this late, before all records are."""
+"""Longest time between two ticks under a steady stream of records: after that a tick is handled
+before the records that are still waiting."""
 
 PUBLISH_TIMEOUT_SECONDS = 5.0
-"""How long one attempt to publish may take; between two the daemon looks whether it is to stop."""
+"""Limit of one attempt to publish; between two attempts the daemon checks whether it must stop."""
 
 
 def run(settings: Settings) -> None:
@@ -84,11 +85,11 @@ def run(settings: Settings) -> None:
         with stop_on_signals() as stop, ExitStack() as on_exit:
             _start(settings, stop, on_exit).loop()
     except KeyboardInterrupt:
-        pass  # asked to stop while it was starting
+        pass  # a signal during the start
     except LevelwindError as error:
         log.error("daemon.failed", error=str(error))  # noqa: TRY400 - the text says it all
         raise
-    log.info("daemon.stopped", reason="asked to")
+    log.info("daemon.stopped", reason="signal received")
 
 
 # Start.
@@ -309,7 +310,7 @@ class Daemon:
         except RetryError:
             log.warning(
                 "publisher.transaction_left_open",
-                error="asked to stop while the cluster did not answer",
+                error="the daemon was asked to stop while the cluster did not answer",
             )
 
 

@@ -1,8 +1,8 @@
-"""The fate of every record that the daemon reads: one event for the past, then one for each record.
+"""Record intake: turns the records that the daemon reads into events of the control.
 
-What the topics held at the start becomes one `Recovered`, so that the control sees it whole; every
-record after that becomes a `RecordReceived`. A record about a group that is in the wrong partition
-is dropped, or ends the daemon.
+All records that the topics held at the start become one `Recovered`, so that the control sees them
+together; every later record becomes a `RecordReceived`. A record about a group that is in the wrong
+partition is dropped, or ends the daemon.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RecordIntake:
         Args:
             topics: the names of levelwind's topics.
             partitions: number of partitions of each of them, by name.
-            mailbox: where events are posted; an exception ends the daemon.
+            mailbox: the mailbox that events are posted to; an exception in it ends the daemon.
             log: the logger.
         """
         self._topics = topics

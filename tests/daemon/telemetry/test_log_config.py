@@ -76,7 +76,7 @@ def test_a_line_of_a_library_is_an_event_with_the_librarys_level(restored):
 def test_events_below_the_level_are_not_written(restored):
     out = io.StringIO()
     configure(level="warning", form="json", stream=out)
-    Logger().info("daemon.stopped", reason="asked to")
+    Logger().info("daemon.stopped", reason="signal received")
     assert out.getvalue() == ""
 
 
