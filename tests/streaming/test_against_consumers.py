@@ -1,8 +1,9 @@
-"""The published lag against the truth on real brokers: what clients committed and can still read.
+"""Published lag compared with the truth on real brokers: committed offsets and readable records.
 
-The truth knows nothing of ours. What a group has committed its own client tells; where a
-partition's records begin and end is found by reading it, as a read_committed consumer, from its
-beginning to its end."""
+The truth is found without levelwind: a client of the group itself reads the committed offsets, and
+a read_committed consumer reads each partition from its beginning to its end, which shows where its
+records begin and end.
+"""
 
 import os
 import random
@@ -34,11 +35,11 @@ pytestmark = [
 ]
 
 NONE = -1
-HOUR = 60 * 60 * 1000
+HOUR_MS = 60 * 60 * 1000
 
 
-class Silent:
-    """A log that nobody reads."""
+class SilentLog:
+    """A logger that drops every event."""
 
     def __getattr__(self, level: str) -> Callable[..., None]:
         return lambda *_, **__: None
@@ -46,7 +47,7 @@ class Silent:
 
 @dataclass(slots=True)
 class World:
-    """A pipeline, an observer that ticks when it is told to, and clients."""
+    """A pipeline, an observer that the test ticks, and clients."""
 
     lw: Installation
     observer: Observer
@@ -72,7 +73,7 @@ class World:
         return topic
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """As a consumer that assigns itself."""
+        """Commit offsets as a consumer that assigns partitions to itself."""
         if group not in self.readers:
             self.readers[group] = self.client(group)
         topic_partitions = [
@@ -103,7 +104,7 @@ class World:
     # -- the truth
 
     def spans(self, topic: str) -> list[tuple[int, int]]:
-        """Of each partition, where its records begin, and where those end that can be read."""
+        """Begin of the records and end of the readable ones, by partition."""
         reader = self.client(
             "truth", **{"isolation.level": "read_committed", "enable.partition.eof": True}
         )
@@ -113,15 +114,15 @@ class World:
             for p in range(count)
         ]
         reader.assign([TopicPartition(topic, p, begin) for p, begin in enumerate(begins)])
-        ends, open_ = list(begins), set(range(count))
-        while open_:
+        ends, unfinished = list(begins), set(range(count))
+        while unfinished:
             message = reader.poll(30)
             assert message is not None, "a topic does not answer"
             if message.error() is None:
                 ends[message.partition()] = message.offset() + 1
             else:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                open_.discard(message.partition())
+                unfinished.discard(message.partition())
         reader.close()
         return list(zip(begins, ends, strict=True))
 
@@ -136,7 +137,7 @@ class World:
         ]
 
     def truth(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
-        """By group and topic, where there is a commit: committed, lag, lost and stale."""
+        """Committed offsets, lag, lost and stale partitions, by group and topic with a commit."""
         found = {}
         for topic in topics:
             spans = self.spans(topic)
@@ -167,7 +168,7 @@ class World:
     # -- what is published
 
     def observe(self) -> None:
-        """Tick until all that stands still is seen to do so."""
+        """Tick until the observer has read the last records of all idle partitions."""
         self.observer.tick_metadata()
         for _ in range(4 * STILL_SAMPLES + 4):
             self.observer.tick_offsets()
@@ -180,8 +181,10 @@ class World:
             if key[1] in groups and key[2] in topics
         }
 
-    def agree(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
-        """What is published, once it is the truth; input stands still."""
+    def await_agreement(
+        self, groups: Sequence[str], topics: Sequence[str]
+    ) -> dict[tuple[str, str], Any]:
+        """Wait until the published lag equals the truth, and return it; input must stand still."""
         self.observe()
         truth = self.truth(groups, topics)
         until = time.monotonic() + 200  # the first batch may take long on a busy machine
@@ -206,7 +209,7 @@ def world(
         {"bootstrap.servers": lw.bootstrap},
         lw.topics,
         ObserverSettings(include=(re.escape(stem) + "-.*",), begin_offsets_every=1, timeout=10.0),
-        Silent(),
+        SilentLog(),
     )
     settings = PipelineSettings(
         bootstrap=lw.bootstrap, checkpoint=tmp_path_factory.mktemp("checkpoint"), prefix=lw.prefix
@@ -228,7 +231,7 @@ def test_a_group_that_subscribes(world: World, protocol: str) -> None:
     for message in consumer.consume(17, timeout=60):
         assert message.error() is None
         consumer.commit(message=message, asynchronous=False)
-    found = world.agree([group], [topic])
+    found = world.await_agreement([group], [topic])
     assert sum(found[group, topic]["lag"]) == 13
     consumer.close()
 
@@ -236,9 +239,9 @@ def test_a_group_that_subscribes(world: World, protocol: str) -> None:
 def test_a_consumer_that_assigns_itself(world: World) -> None:
     topic, group = world.topic("manual", 2, [20, 10]), f"{world.stem}-manual"
     world.commit(group, topic, {0: 5})
-    assert world.agree([group], [topic])[group, topic]["lag"] == [15, 10]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [15, 10]
     world.commit(group, topic, {1: 10})
-    assert world.agree([group], [topic])[group, topic]["lag"] == [15, 0]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [15, 0]
 
 
 def test_commits_of_transactions_count_once_they_are_committed(world: World) -> None:
@@ -252,13 +255,15 @@ def test_commits_of_transactions_count_once_they_are_committed(world: World) -> 
         world.send_offsets(producer, group, topic, {0: offset})
         end(30)
         time.sleep(0.5)  # the markers come after the answer
-        assert world.agree([group], [topic])[group, topic]["lag"] == [lag]
+        assert world.await_agreement([group], [topic])[group, topic]["lag"] == [lag]
     producer.begin_transaction()
     world.send_offsets(producer, group, topic, {0: 15})
-    assert world.agree([group], [topic])[group, topic]["lag"] == [13], "the transaction is open"
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [13], (
+        "the transaction is open"
+    )
     producer.commit_transaction(30)
     time.sleep(0.5)
-    assert world.agree([group], [topic])[group, topic]["lag"] == [5]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [5]
 
 
 def test_records_of_an_open_transaction_are_not_there_yet_and_those_of_an_aborted_one_never(
@@ -276,12 +281,12 @@ def test_records_of_an_open_transaction_are_not_there_yet_and_those_of_an_aborte
             for _ in range(4):
                 producer.produce(topic, b"x", partition=partition)
         producer.flush(30)
-        assert world.agree([group], [topic])[group, topic]["lag"] == [0, 0]
+        assert world.await_agreement([group], [topic])[group, topic]["lag"] == [0, 0]
         end(30)
         time.sleep(0.5)
         # Below the second transaction's 4 records stand the aborted ones and their marker.
         expected = [9, 9] if sum(after) else after
-        assert world.agree([group], [topic])[group, topic]["lag"] == expected
+        assert world.await_agreement([group], [topic])[group, topic]["lag"] == expected
 
 
 def test_a_marker_at_the_end_is_no_lag(world: World) -> None:
@@ -296,7 +301,7 @@ def test_a_marker_at_the_end_is_no_lag(world: World) -> None:
     (message,) = consumer.consume(1, timeout=30)
     consumer.commit(message=message, asynchronous=False)
     consumer.close()
-    found = world.agree([group], [topic])[group, topic]
+    found = world.await_agreement([group], [topic])[group, topic]
     assert (found["committed"], found["lag"]) == ([1], [0])
     (record,) = [one for key, one in world.lw.latest("lag").items() if key[1] == group]
     assert (record["end"], record["data_end"]) == ([2], [1])
@@ -309,18 +314,18 @@ def test_deleted_records_are_lost_and_no_lag(world: World) -> None:
         [TopicPartition(topic, 0, 12), TopicPartition(topic, 1, 12)]
     ).values():
         answer.result()
-    found = world.agree([group], [topic])[group, topic]
+    found = world.await_agreement([group], [topic])[group, topic]
     assert (found["lag"], found["lost"]) == ([8, 5], [7, 0])
 
 
 def test_a_commit_beyond_the_end_is_stale_and_no_negative_lag(world: World) -> None:
     topic, group = world.topic("beyond", 1, [5]), f"{world.stem}-beyond"
     world.commit(group, topic, {0: 50})
-    found = world.agree([group], [topic])[group, topic]
+    found = world.await_agreement([group], [topic])[group, topic]
     assert (found["lag"], found["stale"]) == ([0], [0])
 
 
-def test_a_topic_made_anew_starts_anew(world: World) -> None:
+def test_a_recreated_topic_counts_from_its_own_commits(world: World) -> None:
     topic, group, transactional = (
         world.topic("anew", 1, [20]),
         f"{world.stem}-anew",
@@ -336,33 +341,37 @@ def test_a_topic_made_anew_starts_anew(world: World) -> None:
         time.sleep(0.5)
 
     commit(15)
-    assert world.agree([group, transactional], [topic])[transactional, topic]["lag"] == [5]
-    remade(world, topic, 1)
+    assert world.await_agreement([group, transactional], [topic])[transactional, topic]["lag"] == [
+        5
+    ]
+    recreate_topic(world, topic, 1)
     world.lw.fill(topic, [4])
-    assert world.agree([group, transactional], [topic]) == {}, "nobody has committed to the new one"
+    assert world.await_agreement([group, transactional], [topic]) == {}, (
+        "nobody has committed to the new one"
+    )
     commit(1)
-    found = world.agree([group, transactional], [topic])
+    found = world.await_agreement([group, transactional], [topic])
     assert found[group, topic]["lag"] == found[transactional, topic]["lag"] == [3]
 
 
-def test_commits_to_a_topic_made_anew_count_though_nobody_has_seen_it_yet(world: World) -> None:
+def test_commits_to_a_recreated_topic_count_before_the_observer_has_seen_it(world: World) -> None:
     topic, group = world.topic("anew-unseen", 1, [20]), f"{world.stem}-anew-unseen"
     producer = world.transactional("anew-unseen")
     world.commit(group, topic, {0: 15})
-    world.agree([group], [topic])
-    remade(world, topic, 1)
+    world.await_agreement([group], [topic])
+    recreate_topic(world, topic, 1)
     world.lw.fill(topic, [4])
     producer.begin_transaction()
     world.send_offsets(producer, group, topic, {0: 1})
     producer.commit_transaction(30)
     time.sleep(0.5)
-    assert world.agree([group], [topic])[group, topic]["lag"] == [3]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [3]
 
 
 def test_more_partitions_have_lag_at_once(world: World) -> None:
     topic, group = world.topic("grown", 1, [5]), f"{world.stem}-grown"
     world.commit(group, topic, {0: 5})
-    world.agree([group], [topic])
+    world.await_agreement([group], [topic])
     world.lw.admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
     time.sleep(1)
     producer = Producer(
@@ -372,16 +381,16 @@ def test_more_partitions_have_lag_at_once(world: World) -> None:
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
     producer.flush(30)
-    assert world.agree([group], [topic])[group, topic]["lag"] == [0, 3, 2]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [0, 3, 2]
 
 
 def test_a_deleted_group_disappears(world: World) -> None:
     topic, group = world.topic("group", 1, [5]), f"{world.stem}-group"
     world.commit(group, topic, {0: 5})
-    assert world.agree([group], [topic])
+    assert world.await_agreement([group], [topic])
     world.readers.pop(group).close()
     world.lw.admin.delete_consumer_groups([group])[group].result()
-    assert world.agree([group], [topic]) == {}
+    assert world.await_agreement([group], [topic]) == {}
 
 
 def test_an_expired_commit_disappears(world: World) -> None:
@@ -389,20 +398,20 @@ def test_an_expired_commit_disappears(world: World) -> None:
     world.commit(group, topic, {0: 2})
     commit_that_expires(world.lw.bootstrap, group, topic, 1, 3, 1)
     world.lw.eventually(lambda: world.committed(group, topic, 2) == [2, NONE])
-    assert world.agree([group], [topic])[group, topic]["lag"] == [3, 5]
+    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [3, 5]
 
 
 def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
     topic, group = world.topic("none", 2, [5, 5]), f"{world.stem}-none"
     world.commit(group, topic, {0: 2, 1: 4})
-    commit_that_expires(world.lw.bootstrap, group, topic, 0, -1, HOUR)
-    found = world.agree([group], [topic])[group, topic]
+    commit_that_expires(world.lw.bootstrap, group, topic, 0, -1, HOUR_MS)
+    found = world.await_agreement([group], [topic])[group, topic]
     assert (found["committed"], found["lag"]) == ([NONE, 4], [5, 1])
 
 
 @contextmanager
-def whatever_of(*codes: int) -> Iterator[None]:
-    """Let errors with these codes pass."""
+def errors_allowed(*codes: int) -> Iterator[None]:
+    """Suppress errors of the client with these codes."""
     try:
         yield
     except KafkaException as error:
@@ -410,36 +419,36 @@ def whatever_of(*codes: int) -> Iterator[None]:
             raise
 
 
-def remade(world: World, topic: str, partitions: int) -> None:
+def recreate_topic(world: World, topic: str, partitions: int) -> None:
     world.lw.admin.delete_topics([topic])[topic].result()
     made = False
-    while not made:  # brokers hear of its end one after the other
+    while not made:  # brokers learn of the deletion one after the other
         time.sleep(0.1)
-        with whatever_of(KafkaError.TOPIC_ALREADY_EXISTS):
+        with errors_allowed(KafkaError.TOPIC_ALREADY_EXISTS):
             world.lw.create(topic, partitions)
             made = True
 
 
-OPERATIONS, STOPS = 3000, 6
-LAST = 10
-"""So many operations before each stop are of the kinds that a later commit would hide."""
+OPERATION_COUNT, COMPARISONS = 3000, 6
+LAST_OPERATIONS = 10
+"""Number of operations before each comparison of the kinds that a later commit would hide."""
 
 
 @dataclass(slots=True)
-class Chance:
-    """Does anything at all, again and again."""
+class RandomOperations:
+    """Random operations of producers, consumers, operators and the observer."""
 
     world: World
     random: random.Random
     topics: list[str]
     groups: list[str]
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
-    """About."""
+    """Approximate end offset of each partition."""
 
     def topic_partition(self) -> tuple[str, int]:
         return self.random.choice(self.topics), self.random.randrange(3)
 
-    def some_offset(self, topic_partition: tuple[str, int]) -> int:
+    def random_offset(self, topic_partition: tuple[str, int]) -> int:
         return self.random.randrange(
             self.ends.get(topic_partition, 0) + 3
         )  # now and then beyond the end
@@ -450,14 +459,14 @@ class Chance:
             producer.produce(topic, b"x", partition=partition)
         self.ends[topic_partition] = self.ends.get(topic_partition, 0) + offsets
 
-    def some_records(self) -> None:
+    def produce_records(self) -> None:
         count = self.random.randrange(1, 6)
         self.produce(self.world.lw.producer, count, count)
 
     def commit(self) -> None:
         topic, partition = topic_partition = self.topic_partition()
         self.world.commit(
-            self.random.choice(self.groups), topic, {partition: self.some_offset(topic_partition)}
+            self.random.choice(self.groups), topic, {partition: self.random_offset(topic_partition)}
         )
 
     def transaction(self) -> None:
@@ -475,25 +484,30 @@ class Chance:
                 topic, partition = topic_partition = self.topic_partition()
                 group = self.random.choice(self.groups)
                 self.world.send_offsets(
-                    producer, group, topic, {partition: self.some_offset(topic_partition)}
+                    producer, group, topic, {partition: self.random_offset(topic_partition)}
                 )
             end(30)
         except KafkaException:
             self.world.producers.pop("random")  # the next one fences it, and so aborts what is open
             raise
 
-    def take_back(self) -> None:
+    def tombstone_commit(self) -> None:
         topic, partition = self.topic_partition()
         try:
             commit_that_expires(
-                self.world.lw.bootstrap, self.random.choice(self.groups), topic, partition, -1, HOUR
+                self.world.lw.bootstrap,
+                self.random.choice(self.groups),
+                topic,
+                partition,
+                -1,
+                HOUR_MS,
             )
         except AssertionError as refused:
             raise KafkaException(str(refused)) from refused
 
     def delete_records(self) -> None:
         topic, partition = topic_partition = self.topic_partition()
-        before = TopicPartition(topic, partition, self.some_offset(topic_partition))
+        before = TopicPartition(topic, partition, self.random_offset(topic_partition))
         for answer in self.world.lw.admin.delete_records([before]).values():
             answer.result()
 
@@ -503,37 +517,39 @@ class Chance:
             self.world.readers.pop(group).close()
             self.world.lw.admin.delete_consumer_groups([group])[group].result()
 
-    def make_anew(self) -> None:
+    def recreate_a_topic(self) -> None:
         topic = self.random.choice(self.topics)
-        remade(self.world, topic, 3)
-        self.world.producers.pop("random", None)  # it counts on from where the former topic was
+        recreate_topic(self.world, topic, 3)
+        self.world.producers.pop(
+            "random", None
+        )  # its sequence numbers are those of the deleted topic
         self.ends |= {(topic, partition): 0 for partition in range(3)}
 
     def tick(self) -> None:
         self.world.observer.tick_metadata()
         self.world.observer.tick_offsets()
 
-    def operations(self, count: int) -> int:
-        """Take some steps; return how many the brokers refused.
+    def run(self, count: int) -> int:
+        """Do `count` operations; return how many of them the brokers refused.
 
-        A topic that was created again is not known to all brokers at once, and a group may not
-        exist."""
+        A re-created topic is not known to all brokers at once, and a group may not exist.
+        """
         rare = {
             self.transaction: 40,
             self.delete_records: 10,
             self.delete_group: 10,
-            self.take_back: 10,
-            self.make_anew: 1,
+            self.tombstone_commit: 10,
+            self.recreate_a_topic: 1,
             self.tick: 20,
         }
-        often = {self.some_records: 300, self.commit: 600, **rare}
-        last = {**rare, self.transaction: 10, self.make_anew: 5}
+        often = {self.produce_records: 300, self.commit: 600, **rare}
+        last = {**rare, self.transaction: 10, self.recreate_a_topic: 5}
         refused = 0
         for operation in [
-            *self.random.choices(list(often), list(often.values()), k=count - LAST),
-            *self.random.choices(list(last), list(last.values()), k=LAST),
+            *self.random.choices(list(often), list(often.values()), k=count - LAST_OPERATIONS),
+            *self.random.choices(list(last), list(last.values()), k=LAST_OPERATIONS),
         ]:
-            if operation not in (self.some_records, self.commit):
+            if operation not in (self.produce_records, self.commit):
                 self.world.lw.producer.flush(30)
             try:
                 operation()
@@ -549,10 +565,14 @@ def test_after_thousands_of_random_operations_there_is_no_difference(world: Worl
     topics = [world.topic(f"random-{number}", 3) for number in range(5)]
     groups = [f"{world.stem}-random-{number}" for number in range(8)]
     world.commit(groups[0], topics[0], {0: 0})
-    chance, refused, found = Chance(world, random.Random(seed), topics, groups), 0, 0
-    for _ in range(STOPS):
-        refused += chance.operations(OPERATIONS // STOPS)
+    random_operations, refused, found = (
+        RandomOperations(world, random.Random(seed), topics, groups),
+        0,
+        0,
+    )
+    for _ in range(COMPARISONS):
+        refused += random_operations.run(OPERATION_COUNT // COMPARISONS)
         time.sleep(2)  # the last markers, and leaders that are known everywhere
-        found += len(world.agree(groups, topics))
-    assert refused < OPERATIONS / 10
-    assert found > STOPS * len(groups)
+        found += len(world.await_agreement(groups, topics))
+    assert refused < OPERATION_COUNT / 10
+    assert found > COMPARISONS * len(groups)

@@ -1,7 +1,8 @@
-"""A sample is a cut through all logs: its lag is the same however the logs are read.
+"""A sample is a cut through all logs: its lag is the same however the logs are split into batches.
 
 Each log is read at a pace of its own, far ahead of another or far behind it, and the commits'
-clocks run as they like. The twin reads whole logs, record by record."""
+timestamps follow no clock. The naive twin reads whole logs, record by record.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -32,12 +33,12 @@ GROUPS = ("g", "h")
 PARTITIONS = 3
 BASE = 10_000_000
 SOURCES = {"g": 0, "h": 1}
-"""All commits of a group stand in one partition of the offsets topic."""
+"""Partition of the offsets topic by group: it holds all commits of the group."""
 
 
 @dataclass(slots=True)
 class History(Story):
-    """A story whose samples tell how far commits had come; and what a naive reader makes of it."""
+    """A story whose samples carry the ends of the offsets topic, and a naive reader's result."""
 
     ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     id: bytes = ID
@@ -45,7 +46,7 @@ class History(Story):
     lag_samples: dict[str, list[tuple[int, list[int]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """By group, the time and lag of each."""
+    """Time and lag of each sample, by group."""
 
     def write(self, group: str, partition: int, value: bytes | None, at: int) -> None:
         source = SOURCES[group]
@@ -62,15 +63,15 @@ class History(Story):
         )
         self.ends[source] += 1
 
-    def put(self, group: str, partition: int, offset: int, at: int) -> None:
+    def commit(self, group: str, partition: int, offset: int, at: int) -> None:
         self.write(group, partition, commit_value(offset, at, tags=((0, self.id),)), at)
         self.committed[group, partition] = offset, self.id
 
-    def take_back(self, group: str, partition: int, at: int) -> None:
+    def delete_commit(self, group: str, partition: int, at: int) -> None:
         self.write(group, partition, None, at)
         self.committed.pop((group, partition), None)
 
-    def see(self, at: int, end: list[int]) -> None:
+    def sample_offsets(self, at: int, end: list[int]) -> None:
         record = OffsetsRecord(
             topic="t",
             at=at,
@@ -94,20 +95,20 @@ class History(Story):
         return [max(e - committed.get(p, 0), 0) for p, e in enumerate(end)] if committed else []
 
 
-def begun() -> History:
+def initial_history() -> History:
     """Two groups that read all partitions of a topic without records."""
     history = History()
     history.layout(0, "t", [["a"]] * PARTITIONS)
     for group in GROUPS:
         history.member(0, group, "m0", {"t": (0, 2)}, rack="a")
         history.member(0, group, "m1", {"t": (1,)})
-    history.see(BASE, [0] * PARTITIONS)
+    history.sample_offsets(BASE, [0] * PARTITIONS)
     return history
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    history = begun()
+    history = initial_history()
     kinds = ["commit"] * 4 + ["sample"] * 6 + ["tombstone", "anew"]
     moves = st.tuples(
         st.sampled_from(kinds),
@@ -116,29 +117,29 @@ def histories(draw: st.DrawFn) -> History:
         st.integers(0, 400),
         st.integers(-20, 20),
     )
-    for second, (what, group, partition, size, skew) in enumerate(
+    for second, (kind, group, partition, size, skew) in enumerate(
         draw(st.lists(moves, min_size=4, max_size=40)), 1
     ):
         at = BASE + second * SECOND
-        match what:
+        match kind:
             case "commit":
                 # However the clock runs, no two commits share one of the intake's buckets.
-                history.put(group, partition, size, at + skew * 100 * SECOND)
+                history.commit(group, partition, size, at + skew * 100 * SECOND)
             case "tombstone":
-                history.take_back(group, partition, at)
+                history.delete_commit(group, partition, at)
             case "sample":
-                history.see(at, [400, size, 2 * size])
+                history.sample_offsets(at, [400, size, 2 * size])
             case "anew":
                 history.id = OTHER if history.id == ID else bytes(15) + bytes([second + 2])
-                history.see(at, [10, 20, size])
-    history.see(BASE + 100 * SECOND, [500, 500, 500])
+                history.sample_offsets(at, [10, 20, size])
+    history.sample_offsets(BASE + 100 * SECOND, [500, 500, 500])
     return history
 
 
 def read(
     history: History, paces: Iterable[tuple[int, int, int, int]]
 ) -> tuple[list[SinkRow], LocalPipeline, Any]:
-    """The published records and the lag samples of a reading, batch by batch.
+    """Read the logs batch by batch; return the published records, pipeline and lag samples.
 
     Each batch reads the given number of records of each log, and the last batch the rest.
     """
@@ -146,8 +147,8 @@ def read(
     for message in history.messages:
         logs[message.topic, message.partition].append(message)
     names = [(OFFSETS, 0), (OFFSETS, 1), (TOPICS.metadata, 0)]
-    pipeline = Listening(skew=RULE, offsets_read={0: 0, 1: 0})
-    # Who owns what is no part of the cut: it is known from the start.
+    pipeline = RecordingPipeline(skew=RULE, offsets_read={0: 0, 1: 0})
+    # Owners of partitions are no part of the cut: they are known from the start.
     out = pipeline.run(logs[TOPICS.assignments, 0])
     for pace in [*paces, (1000,) * 3]:
         batch = [
@@ -160,7 +161,7 @@ def read(
 
 
 @dataclass(slots=True)
-class Listening(LocalPipeline):
+class RecordingPipeline(LocalPipeline):
     lag_samples: dict[str, list[tuple[int, list[int]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -195,9 +196,9 @@ def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_la
 
 
 @st.composite
-def turbulent(draw: st.DrawFn) -> History:
-    """Topics go, come again and are made anew, racks change, and groups are deleted."""
-    history = begun()
+def turbulent_histories(draw: st.DrawFn) -> History:
+    """Topics are deleted and re-created, racks change, and groups are deleted."""
+    history = initial_history()
     kinds = ["commit", "sample"] * 4 + ["tombstone", "deleted", "layout", *["gone", "anew"] * 2]
     moves = st.tuples(
         st.sampled_from(kinds),
@@ -205,35 +206,35 @@ def turbulent(draw: st.DrawFn) -> History:
         st.integers(0, PARTITIONS - 1),
         st.integers(0, 400),
     )
-    for second, (what, group, partition, size) in enumerate(
+    for second, (kind, group, partition, size) in enumerate(
         draw(st.lists(moves, min_size=4, max_size=30)), BASE // SECOND + 1
     ):
         at = second * SECOND
-        match what:
+        match kind:
             case "commit":
-                history.put(group, partition, size, at)
+                history.commit(group, partition, size, at)
             case "tombstone":
-                history.take_back(group, partition, at)
+                history.delete_commit(group, partition, at)
             case "deleted":
                 for removed in range(PARTITIONS):
-                    history.take_back(group, removed, at)
+                    history.delete_commit(group, removed, at)
             case "sample":
-                history.see(at, [400, size, 2 * size])
+                history.sample_offsets(at, [400, size, 2 * size])
             case "layout":
                 history.layout(second, "t", [["a"], ["b"], ["abc"[partition]]], topic_id=history.id)
             case "gone":
                 history.gone(second, "t")
             case "anew":
                 history.id = bytes(14) + (second - BASE // SECOND + 2).to_bytes(2, "big")
-                history.see(at, [10, 20, size])
+                history.sample_offsets(at, [10, 20, size])
     history.layout(BASE // SECOND + 90, "t", [["a"]] * PARTITIONS, topic_id=history.id)
-    history.see(BASE + 100 * SECOND, [500, 500, 500])
+    history.sample_offsets(BASE + 100 * SECOND, [500, 500, 500])
     return history
 
 
 @settings(max_examples=60, deadline=None)
-@given(turbulent(), CUTS)
-def test_whatever_befalls_a_topic_batches_that_end_anywhere_come_to_the_same(
+@given(turbulent_histories(), CUTS)
+def test_batches_that_end_anywhere_give_the_same_result_whatever_happens_to_a_topic(
     history: History, cuts: list[int]
 ) -> None:
     whole, split = (

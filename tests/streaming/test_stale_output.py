@@ -1,4 +1,4 @@
-"""What was published before the state was built anew: it ends unless the new state says it, too."""
+"""Records of an earlier checkpoint: tombstoned unless the rebuilt state confirms them."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,15 @@ from streaming.messages.rows import SinkRow
 ALL = (("lag", "g", "t"), ("racks", "g"), ("skew", "g"))
 
 
-def doubt(story: Story, at: int, keys: Sequence[tuple[str, ...]] = ALL) -> None:
-    """Ask the pipeline about keys, as its process does once the state is built anew."""
+def request_checks(story: Story, at: int, keys: Sequence[tuple[str, ...]] = ALL) -> None:
+    """Request the verification of keys, as the pipeline's process does after a rebuild."""
     for offset, key in enumerate(keys):
-        ask(story, at, TOPICS.lag if key[0] == "lag" else TOPICS.triggers, offset, encode_key(key))
+        request_check(
+            story, at, TOPICS.lag if key[0] == "lag" else TOPICS.triggers, offset, encode_key(key)
+        )
 
 
-def ask(story: Story, at: int, topic: str, offset: int, key: bytes | None) -> None:
+def request_check(story: Story, at: int, topic: str, offset: int, key: bytes | None) -> None:
     replay = ReplayRecord(
         at=at,
         topic=topic,
@@ -33,15 +35,15 @@ def ask(story: Story, at: int, topic: str, offset: int, key: bytes | None) -> No
     story.add(TOPICS.replays, at, *encode(replay))
 
 
-def ended(rows: Sequence[SinkRow]) -> list[tuple[str, tuple[str, ...]]]:
+def tombstoned(rows: Sequence[SinkRow]) -> list[tuple[str, tuple[str, ...]]]:
     return sorted((row.topic, tuple(json.loads(row.key))) for row in rows if row.value is None)
 
 
-def test_what_nobody_knows_any_more_ends_and_leaves_no_state() -> None:
+def test_unknown_keys_are_tombstoned_and_leave_no_state() -> None:
     story, pipeline = Story(), LocalPipeline(skew=RULE)
-    doubt(story, 1000)
+    request_checks(story, 1000)
     rows = run(story, pipeline)
-    assert ended(rows) == [
+    assert tombstoned(rows) == [
         (TOPICS.lag, ALL[0]),
         (TOPICS.triggers, ALL[1]),
         (TOPICS.triggers, ALL[2]),
@@ -51,7 +53,7 @@ def test_what_nobody_knows_any_more_ends_and_leaves_no_state() -> None:
 
 
 @pytest.mark.parametrize("batches", [[], [100]], ids=["while it is built", "once it is"])
-def test_what_the_new_state_says_stands(batches: list[int]) -> None:
+def test_records_that_the_rebuilt_state_confirms_stay(batches: list[int]) -> None:
     story = Story()
     story.layout(0, "t", [["a"], ["b"]])
     story.member(0, "g", "m0", {"t": (0,)}, rack="a")
@@ -61,39 +63,39 @@ def test_what_the_new_state_says_stands(batches: list[int]) -> None:
         story.sample(second, "t", [900, 0])
     story.layout(9, "t", [["a"], ["c"]])
     batches = [len(story.messages)] if batches else []
-    doubt(story, 1000)
-    assert ended(run(story, batches=batches)) == []
+    request_checks(story, 1000)
+    assert tombstoned(run(story, batches=batches)) == []
 
 
-def test_of_a_group_that_is_known_that_ends_which_does_not_hold() -> None:
+def test_keys_of_a_known_group_are_tombstoned_if_they_no_longer_hold() -> None:
     story = Story()
     story.layout(0, "t", [["a"]])
     story.member(0, "g", "m0", {"t": (0,)}, rack="a")
     story.commits(1, "g", "t", {0: 0})
     story.sample(2, "t", [900])
     story.sample(3, "t", [900])
-    doubt(story, 1000, [*ALL, ("lag", "g", "former")])
-    assert ended(run(story)) == [
+    request_checks(story, 1000, [*ALL, ("lag", "g", "former")])
+    assert tombstoned(run(story)) == [
         (TOPICS.lag, ("lag", "g", "former")),
         (TOPICS.triggers, ("racks", "g")),
         (TOPICS.triggers, ("skew", "g")),
     ]
 
 
-def test_lag_that_was_told_between_two_samples_stands() -> None:
+def test_lag_published_between_two_samples_stays() -> None:
     story = Story()
     story.layout(0, "t", [["a"]])
     story.sample(1, "t", [900])
     story.commits(2, "g", "t", {0: 0})
     first_batch = len(story.messages)
-    doubt(story, 1000, ALL[:1])
-    assert ended(run(story, batches=[first_batch])) == []
+    request_checks(story, 1000, ALL[:1])
+    assert tombstoned(run(story, batches=[first_batch])) == []
 
 
 @pytest.mark.parametrize("key", [None, b"{", b'["lag","g"]', b'["skew","g"]'])
-def test_a_key_that_was_never_ours_is_a_dead_letter(key: bytes | None) -> None:
+def test_a_key_that_levelwind_never_publishes_is_a_dead_letter(key: bytes | None) -> None:
     story = Story()
-    ask(story, 1000, TOPICS.lag, 7, key)
+    request_check(story, 1000, TOPICS.lag, 7, key)
     (letter,) = run(story)
     assert json.loads(letter.key) == [TOPICS.lag, 0, 7]
     assert "the key is none that levelwind publishes" in json.loads(letter.value or b"")["reason"]

@@ -1,1 +1,1 @@
-"""What the tests share: oracles, random problems, record builders and processes."""
+"""Shared parts of the tests: oracles, random problems, record builders and processes."""

@@ -233,5 +233,5 @@ def _records() -> list[tuple[str, bytes, bytes]]:
     ]
 
 
-# Topic, key and value of our own records.
+# Topic, key and value of levelwind's records.
 RECORDS = _records()

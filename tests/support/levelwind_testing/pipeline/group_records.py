@@ -264,7 +264,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-# -- what is to be read from them
+# -- expected results of decoding
 
 
 def group_of(record: Written) -> str:
@@ -272,7 +272,7 @@ def group_of(record: Written) -> str:
 
 
 def expected(record: Written) -> Any:
-    """What a decoder has to say of the value."""
+    """Result that a decoder has to give for the value."""
     value = record.value
     match record.kind:
         case 2:

@@ -206,7 +206,7 @@ class Installation:
         return found
 
     def latest(self, name: str) -> dict[tuple[Any, ...], Any]:
-        """What a compacted topic of ours says now, by key."""
+        """Newest value of each key of one of levelwind's compacted topics."""
         latest = {tuple(key): value for key, value in self.records(name)}
         return {key: value for key, value in latest.items() if value is not None}
 
