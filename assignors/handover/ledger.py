@@ -56,13 +56,16 @@ class Ledger:
     epoch: int = 0
     """The highest published epoch; the next one must be higher."""
     holdings: Mapping[Incarnation, Holding]
-    """What each incarnation may be using.
+    """Partitions that each incarnation may be using.
 
     Invariant: no operation puts a partition into two holdings. Only published records that
     contradict each other can: then both keep it until one gives it up.
     """
     target: Mapping[Incarnation, frozenset[TopicPartition]]
-    """What each incarnation is to own. Invariant: no partition is in two shares."""
+    """Share of each incarnation: the partitions that it is to own.
+
+    Invariant: no partition is in two shares.
+    """
 
     @classmethod
     def empty(cls, *, group: str, grant: float) -> Ledger:

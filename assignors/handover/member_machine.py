@@ -128,7 +128,7 @@ class MemberMachine:
     waiting: MemberAssignment | None = None
     """The newest record, while an older one is still being applied."""
     work: Work | None = None
-    """What the member waits for before it applies another record."""
+    """Work that the member waits for before it applies another record."""
     leaving: bool = False
     """Whether the application asked to leave."""
     nack: Nack | None = None

@@ -14,7 +14,7 @@ from assignors.kafka_streams.task_model import StreamsProcess, StreamsSettings, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlanScore:
-    """How even, rack-local and disruptive a plan is."""
+    """Scores of a plan: evenness, rack locality and disruption."""
 
     active_per_thread: float | None
     """Active tasks per thread of the most loaded process; None without processes."""
@@ -159,7 +159,7 @@ def plan_violations(
 
 
 def _task_violations(task: Task, copies: _PlannedCopies, wanted: int) -> Iterable[str]:
-    """What is wrong with the copies of one task, of which `wanted` should be standbys."""
+    """Violations by the copies of one task, of which `wanted` should be standbys."""
     active, inactive = copies.active[task.id], copies.inactive[task.id]
     if len(active) != 1:
         yield f"task {task.id!r}: active on {active}; it must be on one process"

@@ -53,7 +53,7 @@ class StreamsProblem:
     processes: tuple[StreamsProcess, ...]
     settings: StreamsSettings
     repeat: int
-    """How often the plan is computed, for its times."""
+    """Number of times that the plan is computed, to measure the time that it takes."""
 
 
 def parse_streams_problem(fields: Mapping[str, Any], repeat: int = 1) -> StreamsProblem:

@@ -26,7 +26,7 @@ from assignors.problem.columns import Longs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionStep:
-    """Who runs, follows and warms up each task now."""
+    """Processes that run, follow and warm up each task now."""
 
     active: tuple[int, ...]
     """T: the process that runs the task; -1 for stateless tasks."""

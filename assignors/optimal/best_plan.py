@@ -28,9 +28,9 @@ class OptimalPlan:
     """An assignment and its certificate."""
 
     assignment: Assignment
-    """The owners."""
+    """The owners, as `optimal_strategy` returns them."""
     certificate: Certificate
-    """How good they are."""
+    """Values and bounds of the objectives for these owners."""
 
 
 def optimal_strategy(group: Group, **options: Any) -> Assignment:

@@ -48,11 +48,11 @@ class _LoadAim:
     bound: float
     """Lower bound; no plan is below it."""
     enough: float
-    """Good enough: within the tolerance of the bound."""
+    """Longest time to drain that is good enough: within the tolerance of the bound."""
     close: float
-    """Close enough to the bound to end the search."""
+    """Longest time to drain that is close enough to the bound to end the search."""
     first: float
-    """What the first plans aim at: the bound itself where few partitions cause it."""
+    """Aim of the first plans: the bound itself where few partitions cause it, else `close`."""
 
     @classmethod
     def of(cls, model: Model, bound: Bound) -> "_LoadAim":

@@ -70,7 +70,7 @@ class _Relocation:
         self.stacks = MemberStacks(owner, held, graph.partition_class, members)
 
     def take_slot(self, member: int) -> bool:
-        """Take a slot of the member's next load; whether there was one."""
+        """Take a slot of the member's next load; return whether there was one."""
         load = self.count[member] + 1
         if not self.slots[load]:
             return False
@@ -95,9 +95,9 @@ class _Relocation:
         )
 
     def run_phase(self, allowed: Bools, *, claims_stay: bool = False) -> bool:
-        """Carry out the shortest chains over allowed reader classes; whether there was one.
+        """Carry out the shortest chains over allowed reader classes; return whether there was one.
 
-        With `claims_stay`, chains pass no partition on that its owner claimed.
+        With `claims_stay`, no chain passes on a partition that its owner claimed.
         """
         if not self.released:
             return False
@@ -174,7 +174,7 @@ class _LevelGraph:
         self._takers: dict[int, list[int]] = {}
 
     def assign(self, partition: int, partition_class: int) -> bool:
-        """Give the partition to a reader with a slot or a chain to one; whether there is one."""
+        """Give a partition to a reader with a slot or a chain to one; return whether one exists."""
         level = int(self._class_level[partition_class])
         if level < 0:
             return False

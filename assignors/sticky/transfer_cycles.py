@@ -199,7 +199,7 @@ class _CycleSearch:
 
 
 def _relax(arcs: _ArcLayer, distance: Longs, parent: Longs, transferred: Longs) -> bool:
-    """Shorten distances along the arcs; whether any became shorter."""
+    """Shorten distances along the arcs; return whether any became shorter."""
     candidate = ((distance[arcs.tail] + arcs.cost) << ARC_BITS) + np.arange(len(arcs.tail))
     least = np.minimum.reduceat(candidate, arcs.begin)
     shorter = np.flatnonzero(least >> ARC_BITS < distance[arcs.head])

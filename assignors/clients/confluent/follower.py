@@ -151,7 +151,7 @@ class AssignmentFollower(Thread):
                 reader.close()
 
     def _find_topics(self, reader: Any) -> bool:
-        """Wait for levelwind's topics, then position the reader; False when closed meanwhile.
+        """Wait for levelwind's topics and position the reader; return False if closed meanwhile.
 
         Reading starts behind the newest assignment: older ones are about earlier lives.
         """

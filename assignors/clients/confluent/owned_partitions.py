@@ -140,7 +140,7 @@ class OwnedPartitions:
                     self._lose(order.reason)
 
     def _grant(self, partitions: frozenset[Pair]) -> bool:
-        """Start partitions at the group's committed offsets; False: try again later."""
+        """Start partitions at the group's committed offsets; return False to try again later."""
         starts = self._start_offsets(partitions) if clock() >= self._retry_at else None
         if starts is None or self._follower.lost.is_set():
             return False

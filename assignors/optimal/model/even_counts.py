@@ -92,7 +92,7 @@ def _fullest_component(supply: Longs, allowed: Bools, size: Longs) -> tuple[Bool
 
 
 def _max_placed(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]:
-    """How many partitions fit, and the reader sets that are short of room.
+    """The number of partitions that fit, and the reader sets that are short of room.
 
     `room` is the number of partitions that the members of each eligibility (G) may get.
     """

@@ -22,9 +22,10 @@ from assignors.problem.columns import Ints, Longs, numbered
 from assignors.solver import Arcs, concat_arcs, min_cost_flow
 
 RackMode: TypeAlias = Literal["all", "load_first", "unowned", "none"]
-"""Which cross-rack cost a plan avoids.
+"""Part of the cross-rack cost that a plan avoids.
 
-That of all partitions, all that load can spare, that of unowned partitions only, or none.
+The cost of all partitions (`all`), as much of it as load does not need (`load_first`), the cost of
+unowned partitions only (`unowned`), or nothing (`none`).
 """
 MAX_DISTINCT_WEIGHTS = 32
 """Distinct weights up to which weights stay exact, if they are below `MAX_UNIT_WEIGHT`."""
@@ -33,7 +34,7 @@ MAX_UNIT_WEIGHT = 2**16
 CLASS_CHANGE_COST = 64
 """Cost of a partition that changes the class of its owner.
 
-Counted in partitions off the even spread of its class.
+The unit is the cost of one partition off the even spread of its class.
 """
 SIGNIFICANT_BITS = 4
 """Leading bits that rounded weights keep."""
@@ -67,7 +68,7 @@ class PartitionClasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFlow:
-    """How many partitions of which class go to which member class."""
+    """Numbers of partitions by partition class and member class that a flow moves."""
 
     released: Longs
     """By owned class: how many of its partitions leave the member class of their owners."""
@@ -210,7 +211,7 @@ def _even_shares(
 ) -> Longs:
     """By arc: its even share of the unowned partitions of a class.
 
-    Shares are for the member classes that suit the class best.
+    Only the member classes that suit the partition class best have a share.
     """
     best = np.full(len(classified.sample), np.iinfo(np.int64).max)
     np.minimum.at(best, partition_class, cost)

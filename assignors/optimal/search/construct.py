@@ -115,9 +115,9 @@ def _choose_classes(
 def _released(
     model: Model, partitions: Longs, preferred_owner: Ints, owned_class: Longs, released: Longs
 ) -> Bools:
-    """Which of some owned partitions leave the member class of their owner.
+    """Mask of the owned partitions that leave the member class of their owner.
 
-    First those that their owners have too many of, then those with the least load.
+    Partitions that their owners have too many of leave first, then those with the least load.
     """
     load, owner, count = (
         model.load[partitions],

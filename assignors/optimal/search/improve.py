@@ -70,7 +70,7 @@ class _Candidate:
     cross_rack_change: Longs
     """By taker: change of the cross-rack cost."""
     moves_change: Longs
-    """By taker: change of the number of moves_change."""
+    """By taker: change of the number of moves."""
 
 
 @dataclass(frozen=True, slots=True)
