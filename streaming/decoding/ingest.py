@@ -1,10 +1,10 @@
 """Kafka records of one Arrow batch to rows for the operators: packed, counted or rejected.
 
 Of the commits of a (group, topic, partition) in one bucket of event time only the last is passed
-on, all commits of a topic in one row. So the work of the state operator depends on how much there
-is to know, not on how often groups commit. Buckets keep the commits and samples of a batch in their
-order in time; a sample may be evaluated with a commit up to a bucket older than the newest before
-it.
+on, all commits of a topic in one row. So the work of the state operator depends on the number of
+groups and partitions, not on how often groups commit. Buckets keep the commits and samples of a
+batch in their order in time; a sample may be evaluated with a commit up to a bucket older than the
+newest before it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ REPLAYABLE_KINDS: tuple[TopicKind, ...] = ("metadata", "assignments")
 PUBLISHED_KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
 COUNTED_KINDS = ("broker", "planner")
 NAMELESS_GROUP = "group without a name"
-"""Brokers accept commits of a group without a name, but no levelwind record can name the group."""
+"""Brokers accept commits of a group without a name, but no client can ask for its lag, and no
+levelwind record can name the group."""
 SKIPPED = (*offsets_topic.SKIPPED.values(), *COUNTED_KINDS, NAMELESS_GROUP)
 
 
@@ -103,7 +104,7 @@ class RecordColumns:
 
     @classmethod
     def of(cls, raw: Raw) -> RecordColumns:
-        """The columns of one record."""
+        """One record as columns."""
         return cls(
             topic=pa.array([raw.topic], pa.string()),
             partition=np.array([raw.partition], np.int64),
@@ -153,20 +154,20 @@ def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns
 def pack_batch(records: RecordColumns, topics: Topics) -> PackedRows:
     """The rows of one batch."""
     packed = PackedRows()
-    named = records.topic.dictionary_encode()
-    topic_index = np.asarray(named.indices, dtype=np.int64)
-    for index, name in enumerate(named.dictionary.to_pylist()):
-        of_name = records.take(np.flatnonzero(topic_index == index))
+    names = records.topic.dictionary_encode()
+    topic_index = np.asarray(names.indices, dtype=np.int64)
+    for index, name in enumerate(names.dictionary.to_pylist()):
+        of_topic = records.take(np.flatnonzero(topic_index == index))
         if name == offsets_topic.TOPIC:
-            _pack_offsets(packed, of_name)
+            _pack_offsets(packed, of_topic)
         elif (kind := topics.kind(name)) is not None:
-            for row in range(of_name.offset.size):
-                _pack_record(packed, of_name.raw(row), kind, topics)
+            for row in range(of_topic.offset.size):
+                _pack_record(packed, of_topic.raw(row), kind, topics)
     return packed
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:
-    """Why this version cannot decode a record; None: it can."""
+    """The reason why this version cannot decode a record; None if it can."""
     packed = PackedRows()
     _pack_replay(packed, raw, topics)
     rejected = [
@@ -182,27 +183,27 @@ def _kinds_and_payloads(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
 
 
 def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
-    """Pack a replayed record; one of which no row results is done at once."""
-    alone = PackedRows()
+    """Pack a replayed record; the replay is finished at once if no operator gets a row from it."""
+    replayed = PackedRows()
     if raw.topic == offsets_topic.TOPIC:
-        _pack_offsets(alone, RecordColumns.of(raw), raw.until)
+        _pack_offsets(replayed, RecordColumns.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE_KINDS:
-        _pack_record(alone, raw, kind, topics)
+        _pack_record(replayed, raw, kind, topics)
     elif kind in PUBLISHED_KINDS:
         _pack_key_to_verify(packed, raw, kind)
         return
     else:
-        _reject(alone, raw, MALFORMED_RECORD, detail=f"the pipeline does not read {raw.topic}")
-    if all(kind == Kind.SKIPPED for kind in alone.kind):
+        _reject(replayed, raw, MALFORMED_RECORD, detail=f"the pipeline does not read {raw.topic}")
+    if all(kind == Kind.SKIPPED for kind in replayed.kind):
         packed.add(f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REPLAY_DONE, raw.pack())
-    packed.extend(alone)
+    packed.extend(replayed)
 
 
 def _pack_key_to_verify(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
-    """Pack the key of a record of an earlier checkpoint, which its group is to verify."""
+    """Pack the key of a record that an earlier checkpoint published, for its group to verify."""
     key = decode(kind, raw.key, None)
     if raw.key is None or isinstance(key, Rejection):
-        _reject(packed, raw, MALFORMED_RECORD, detail="the key is none that levelwind publishes")
+        _reject(packed, raw, MALFORMED_RECORD, detail="levelwind publishes no record with this key")
     else:
         packed.add(GROUP_KEY_PREFIX + str(partition_key(key.key)), Kind.VERIFY_KEY, raw.key)
 
@@ -258,7 +259,7 @@ def _pack_commits(
 
 
 def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
-    """The commits that are the last of their key and bucket, ordered by topic, key and bucket.
+    """Rows of the commits that are the last of their key and bucket, by topic, key and bucket.
 
     The input is in log order.
     """
@@ -286,10 +287,9 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
             )
     state_key = _state_key(record)
     if state_key is None:
-        kind_of = record.key[0] if isinstance(record, Tombstone) else record.KIND
-        _reject(
-            packed, raw, MALFORMED_RECORD, detail=f"the pipeline does not read {kind_of} records"
-        )
+        record_kind = record.key[0] if isinstance(record, Tombstone) else record.KIND
+        detail = f"the pipeline does not read {record_kind} records"
+        _reject(packed, raw, MALFORMED_RECORD, detail=detail)
     elif state_key in COUNTED_KINDS:
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
     else:
@@ -299,16 +299,16 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
 def _state_key(record: Record | Tombstone) -> str | None:
     """The state key of a record.
 
-    A word of `COUNTED_KINDS` if the record is only counted; None if the pipeline does not read such
-    records.
+    A name in `COUNTED_KINDS` if the record is only counted; None if the pipeline does not read
+    records of its kind.
     """
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
             return f"{TOPIC_KEY_PREFIX}{name}"
         case Tombstone(key=(("g" | "m"), group, *_)):
             return f"{GROUP_KEY_PREFIX}{group}"
-        case Tombstone(key=(("broker" | "planner") as word, *_)):
-            return str(word)
+        case Tombstone(key=(("broker" | "planner") as kind, *_)):
+            return str(kind)
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
             return TOPIC_KEY_PREFIX + topic
         case GroupRecord(group=group) | MemberAssignment(group=group):

@@ -89,8 +89,8 @@ class CommitTable(CommitColumns):
         columns = {
             name: np.concatenate(part) if part else no_entries() for name, part in parts.items()
         }
-        names = self.with_names(tuple(groups), tuple(ids))
-        return names, UncountedCommits.in_log_order(names.groups, names.topic_ids, columns)
+        table = self.with_names(tuple(groups), tuple(ids))
+        return table, UncountedCommits.in_log_order(table.groups, table.topic_ids, columns)
 
     def with_names(self, groups: tuple[str, ...], topic_ids: tuple[str, ...]) -> CommitTable:
         """This table with names that begin with its own."""

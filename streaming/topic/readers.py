@@ -46,8 +46,11 @@ class Readers:
             names={number: commits.groups[number] for number in numbers},
         )
 
-    def hold_for(self, state: TopicState) -> bool:
-        """Whether these are the readers as of another state, too."""
+    def valid_for(self, state: TopicState) -> bool:
+        """Whether these are also the readers as of another state.
+
+        Values of a state are replaced and never changed, so comparing identities is enough.
+        """
         return (
             self.commits.code is state.commits.code
             and self.commits.topic_id is state.commits.topic_id

@@ -1,4 +1,4 @@
-"""The change of a topic's state by a batch: a pure function of the state and the batch's rows.
+"""Update of a topic's state by a batch: a pure function of the state and the batch's rows.
 
 A sample is a cut through all logs at one time: the end offsets of the topic's partitions and of the
 offsets topic. A group's lag at a sample counts the commits below the cut and no other, however the
@@ -15,10 +15,10 @@ same triggers as one that keeps pace. Three limits:
   may arrive here: a cut between two of them may count the earlier one or the one before both.
 
 A layout with other racks counts the commits up to its time, since the groups that came before it
-must know the former racks. A sample that does not say how far commits had come counts those up to
-its time; they must be read with it. Commits after such a sample count when their batch ends: a
-group that deletes its last commit and commits again before the next sample has left in between only
-if a batch ended there.
+must know the former racks. A sample without the end offsets of the offsets topic counts the commits
+up to its time that have been read by then. Commits after such a sample count when their batch ends:
+a group that deletes its last commit and commits again before the next sample counts as gone in
+between only if a batch ended there.
 
 The published lag is that of the last sample, with all commits that have been read.
 """
@@ -76,9 +76,9 @@ def advance(
 class TopicUpdate:
     """One batch of one topic while it is applied: the state so far, and the rows for the groups.
 
-    Values of the state are replaced and never changed. What is computed from a state (`readers`,
-    the lag at the last sample) is kept with the values that it follows from, and computed again
-    when they are other ones.
+    Values of the state are replaced and never changed. Results that are derived from a state
+    (`readers`, the lag at the last sample) are kept with the values that they were derived from,
+    and computed again once the state has other values.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class TopicUpdate:
         self._observed = False
         """Whether the batch brought a layout or a sample, which concern all readers."""
         self._news_at: dict[int, int] = {}
-        """By number of each group of which the batch brought a commit or a plan, the time of the
-        last."""
+        """By number of each group that the batch brought commits or plans of: the time of its last
+        commit; without a commit, of its first plan."""
         self._detached: set[int] = set()
         """The numbers of the groups for which a `Detached` row was written."""
 
@@ -159,7 +159,7 @@ class TopicUpdate:
     @property
     def readers(self) -> Readers:
         """The groups that read the topic as of the present state."""
-        if self._readers is None or not self._readers.hold_for(self._state):
+        if self._readers is None or not self._readers.valid_for(self._state):
             self._readers = Readers.of(self._state)
         return self._readers
 
@@ -168,7 +168,7 @@ class TopicUpdate:
     def _apply_plans(self, until: int | None) -> None:
         """Let the plans up to a time take effect; None: all.
 
-        Each plan's group learns the racks, since it may have forgotten them.
+        The racks are sent to each plan's group, whose state may have dropped them.
         """
         while self._plans and (until is None or self._plans[-1].at <= until):
             plan = self._plans.pop()
@@ -183,20 +183,20 @@ class TopicUpdate:
 
         Args:
             rows: which ones.
-            at: the time at which groups come or go by them; None: when the last commit of each
-        takes effect.
+            at: the time at which groups come or go by these commits; None: for each group, the
+                time at which its last one takes effect.
         """
         if not rows.any():
             return
         before, uncounted = self.readers, self._state.uncounted_commits
-        changed_at = self._at_each_group(UNKNOWN if at is None else at)
+        changed_at = self._at_all_groups(UNKNOWN if at is None else at)
         if at is None:
             np.maximum.at(changed_at, uncounted.group[rows], uncounted.effective_at[rows])
         self._state = sampling.counted(self._state, rows)
         self._announce_changes(before, changed_at)
 
-    def _at_each_group(self, at: int) -> Int64:
-        """A time, by number of the group."""
+    def _at_all_groups(self, at: int) -> Int64:
+        """One time for all groups, as a column by number of the group."""
         return np.full(len(self._state.commits.groups), at, np.int64)
 
     # -- records of the observer
@@ -223,7 +223,7 @@ class TopicUpdate:
         self._state = sampling.sampled(self._state, record, position, self._rule)
         before = self.readers
         self._state = sampling.without_expired_readers(self._state, record.at)
-        self._announce_changes(before, self._at_each_group(record.at))
+        self._announce_changes(before, self._at_all_groups(record.at))
         self._publish_samples()
 
     def _apply_topic_id(self, topic_id: str, at: int) -> None:
@@ -237,7 +237,7 @@ class TopicUpdate:
     # -- rows for the groups
 
     def _announce_racks(self, numbers: Iterable[int], at: int) -> None:
-        """Let some readers know the racks, once they are known."""
+        """Send the racks to some readers; nothing is sent before the first layout."""
         if self._state.racks_at != UNKNOWN:
             self._rows += [
                 racks_row(self._topic, self._state, self.readers, number, at) for number in numbers
@@ -266,7 +266,7 @@ class TopicUpdate:
         """Detach all groups that may know of the topic.
 
         The lag of groups with uncounted commits may be published, so they are detached, too. A
-        group with commits to the topic that follows learns of it with the first sample of that.
+        group with commits to the recreated topic learns of that topic at its first sample.
         """
         uncounted = set(self._state.uncounted_commits.group.tolist())
         for number in sorted(self.readers.names.keys() | uncounted):
@@ -282,7 +282,10 @@ class TopicUpdate:
             self._rows.append(group_row(names[number], Kind.LAG_SAMPLE, sample.pack()))
 
     def _publish_lag(self) -> None:
-        """Send the lag, with all commits read, to the readers of which the batch brought news."""
+        """Send the lag, with all commits read, to the readers that the batch concerns.
+
+        A layout or a sample concerns all readers, a commit or a plan only its group.
+        """
         shown = sampling.counted(self._state)
         readers = self.readers if shown is self._state else Readers.of(shown)
         names = readers.names
@@ -294,6 +297,6 @@ class TopicUpdate:
                 self._rows.append(group_row(names[number], Kind.LAG, row.pack()))
         # An earlier batch may have published the lag of groups that came and went before a sample
         # counted them.
-        unseen = self._news_at.keys() - names.keys() - self._detached
-        for number in sorted(unseen - self.readers.names.keys() if unseen else unseen):
+        departed = self._news_at.keys() - names.keys() - self._detached
+        for number in sorted(departed - self.readers.names.keys() if departed else departed):
             self._detach(number, self._state.commits.groups[number], self._news_at[number])

@@ -98,4 +98,6 @@ def test_a_key_that_levelwind_never_publishes_is_a_dead_letter(key: bytes | None
     request_check(story, 1000, TOPICS.lag, 7, key)
     (letter,) = run(story)
     assert json.loads(letter.key) == [TOPICS.lag, 0, 7]
-    assert "the key is none that levelwind publishes" in json.loads(letter.value or b"")["reason"]
+    assert (
+        "levelwind publishes no record with this key" in json.loads(letter.value or b"")["reason"]
+    )
