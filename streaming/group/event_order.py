@@ -1,7 +1,7 @@
 """The rows of one group in a batch, put into the order in which they take effect: event time.
 
-What has the same time as a sample belongs to it, so layouts of racks and then samples come after
-everything else of their time. A log orders its own records: a record counts as no earlier than one
+Events with the same time as a sample belong to it, so layouts of racks and then samples come after
+all other events of their time. A log orders its own records: a record counts as no earlier than one
 before it in its partition, whatever the producer's clock was.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = Raw | LagSample | RacksRow | Detached
 RankedEvent: TypeAlias = tuple[int, int, int, Event]
-"""Time of the event, its rank at that time, its offset (0 of what is no record), and the event."""
+"""Time of an event, its rank at that time, its offset (0 unless it is a record), and the event."""
 
 RANK_OTHERS, RANK_RACKS, RANK_SAMPLE = 0, 1, 2
 
@@ -35,7 +35,8 @@ class GroupBatch:
     lags: Mapping[str, LagRow]
     """Lag of the group after the batch, by topic."""
     keys_to_verify: tuple[tuple[str, ...], ...]
-    """Keys of published records that the group's state may not confirm, in order."""
+    """Keys of records that an earlier checkpoint published, in order; those that the group's state
+    would not publish are tombstoned."""
 
 
 def read_rows(rows: Iterable[tuple[int, bytes]]) -> GroupBatch:

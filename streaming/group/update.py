@@ -131,10 +131,11 @@ class GroupUpdate:
         self._compare_racks(at)
 
     def apply_replay(self, raw: Raw) -> bool:
-        """Apply a replayed record; whether it was applied.
+        """Apply a replayed record; return whether it was applied.
 
         The operator's command has compared it with the newer records of its partition, up to the
-        offset `raw.until`. A record beyond that may be newer, so then the replay is not applied.
+        offset `raw.until`. If the state knows a record at or after that offset, that record may be
+        a newer one of the same key, so the replay is not applied.
         """
         if self._state.newest_offsets.get(_partition(raw), UNKNOWN) >= raw.until:
             return False

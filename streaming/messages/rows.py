@@ -29,8 +29,8 @@ NO_REPLAY = -1
 """The `until` of a record that is no replay, but was read at its own position in its log.
 
 A replay is a record that could not be decoded there and is read again later. It must not undo
-anything newer. So it carries the offset up to which its log was searched for a newer record of its
-key, `until`; what came from there on must be known to the state that applies the replay."""
+anything newer. So it carries `until`, the offset up to which its log was searched for a newer
+record of its key; the state that applies the replay must know the records from there on."""
 
 
 class Kind(IntEnum):
@@ -207,7 +207,9 @@ class LagRow:
 
     topic: str
     at: int
+    """The time of the last sample, in milliseconds since the epoch."""
     partitions: int
+    """The topic's number of partitions at that sample."""
     committed: bool
     """Whether the group has a commit in the topic."""
     committed_at: int
@@ -239,12 +241,14 @@ class RacksRow:
     id: str
     """The topic id."""
     at: int
-    """The time since which the racks have been these."""
+    """The time at which the observer first saw these racks, in milliseconds since the epoch."""
     notified_at: int
     """The time from which the group takes the racks into account: that of the change, or when the
     group came to read the topic."""
     racks: tuple[tuple[str, ...], ...]
+    """The racks of the replicas, by partition."""
     source: Mapping[str, int]
+    """By "topic/partition" of the input, the offset of the layout's record."""
     committed: bool
     """Whether the group has a commit in the topic; otherwise it reads the topic by plan alone."""
 
@@ -269,6 +273,7 @@ class PlanCovers:
 
     group: str
     at: int
+    """The timestamp of the plan's record, in milliseconds since the epoch."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -286,6 +291,7 @@ class Detached:
 
     topic: str
     at: int
+    """Milliseconds since the epoch."""
 
     def pack(self) -> bytes:
         """The payload."""

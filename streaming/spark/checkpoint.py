@@ -72,7 +72,7 @@ class SetAside:
     moved_to: Path
     """Directory that it was renamed to; the caller may delete it."""
     reason: str
-    """Why it could not be used, in words for an operator."""
+    """The reason why it could not be used, in an operator's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

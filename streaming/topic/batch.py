@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicBatch:
-    """What a batch brings for one topic."""
+    """The content of a batch for one topic."""
 
     commits: tuple[TopicCommits, ...]
     replayed_commits: tuple[TopicCommits, ...]
-    """Each of one commit."""
+    """Replays from an operator, each of one commit."""
     plans: tuple[PlanCovers, ...]
     """Plans that cover the topic, the newest first."""
     records: tuple[Raw, ...]

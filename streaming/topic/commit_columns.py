@@ -65,7 +65,7 @@ class CommitColumns:
         return replace(self, **{name: getattr(self, name)[rows] for name in self.ALL})
 
     def of_topic(self, topic_id: str) -> Mask:
-        """Which entries may belong to a topic: those with its id, and those without any."""
+        """Mask of the entries that may belong to a topic: with its id, or without any id."""
         fits = np.array([name == topic_id for name in self.topic_ids] + [True])  # the last: UNKNOWN
         return fits[self.topic_id]
 

@@ -1,4 +1,4 @@
-"""A topic that is deleted, or created again under its name: which commits outlive it.
+"""Deletion of a topic, and its creation again under its name: the commits that outlive it.
 
 Pure functions of the topic's state.
 """
@@ -41,8 +41,8 @@ def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
 def deleted(state: TopicState, at: int) -> TopicState:
     """The state after a topic's deletion at a time.
 
-    Commits and plans that came later stay, those to the deleted topic itself, too: it may only have
-    been out of sight.
+    Commits and plans that came later stay, even commits with the id of the deleted topic: the
+    observer may only have lost sight of it for a while.
     """
     uncounted, commits = state.uncounted_commits, state.commits
     return replace(
@@ -79,5 +79,5 @@ def _without_own_commits(state: TopicState, since: int) -> TopicState:
 
 
 def _of_other_topics(state: TopicState, commits: CommitColumns) -> Mask:
-    """Which commits carry the id of another topic of this name."""
+    """Mask of the commits that carry the id of another topic of this name."""
     return (commits.topic_id >= 0) & ~commits.of_topic(state.id)

@@ -1,10 +1,11 @@
 """Replays of a topic's records: whether a record that could not be decoded earlier still applies.
 
-Records are ordered by their positions in the log, not by when they are read. An operator who asks
-for a replay has looked for newer records of its key below `until`; what came since is known to the
-topic's state: a newer commit, sample or layout takes the replay's place. Of a newer tombstone
-nothing is left but the position of the last one that was read of each partition of the offsets
-topic: a replay that was not compared with that one must be asked for again.
+Records are ordered by their positions in the log, not by when they are read. The operator's command
+has searched the log for newer records of the replay's key up to the offset `until`; the topic's
+state knows the records after it: a newer commit, sample or layout outdates the replay. A newer
+tombstone leaves no entry in the state. The state only keeps the position of the last tombstone in
+each partition of the offsets topic: if that is at or after `until`, the tombstone may be of the
+replay's key, and the operator must ask for the replay again.
 """
 
 from __future__ import annotations

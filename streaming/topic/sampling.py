@@ -33,9 +33,9 @@ OFFSETS_KEY = b'["offsets"'
 def outdated(state: TopicState, record: OffsetsRecord, position: LogPosition) -> bool:
     """Whether a sample must be ignored: it was applied already, or is late.
 
-    Records of one name are in order in their log, so their offsets there order them, not their
-    times. A sample that is younger by its position and less than `JUMP_MS` older by its time is
-    late; more, and the clock was set back.
+    The samples of a topic are in order in their log, so their offsets there order them, not their
+    times. A sample with a higher offset than the last one, but an earlier time, is late if the
+    difference is less than `JUMP_MS`; with a larger difference the clock was set back.
     """
     if record.id != state.id:
         return False
@@ -47,7 +47,7 @@ def outdated(state: TopicState, record: OffsetsRecord, position: LogPosition) ->
 def complete(record: OffsetsRecord, offsets_read: Mapping[int, int] | None) -> bool:
     """Whether all commits that belong to a sample have been read.
 
-    Where that is not known, they are taken to have been read.
+    True where it is unknown how far they were read, or how far the sample reaches.
     """
     if record.offsets_topic_ends is None or offsets_read is None:
         return True
@@ -68,7 +68,7 @@ def deferred(raws: Sequence[Raw]) -> tuple[bytes, ...]:
 
 
 def before_sample(uncounted: UncountedCommits, record: OffsetsRecord) -> Mask:
-    """Which commits a sample counts: those below its cut, or, without a cut, up to its time."""
+    """Mask of the commits that a sample counts: below its cut, or up to its time without a cut."""
     if record.offsets_topic_ends is None:
         return uncounted.effective_at <= record.at
     # The last end is that of a partition which the offsets topic did not have yet.
@@ -78,7 +78,7 @@ def before_sample(uncounted: UncountedCommits, record: OffsetsRecord) -> Mask:
 
 
 def too_many_uncounted(state: TopicState) -> bool:
-    """Whether more commits wait for a sample than may."""
+    """Whether the uncounted commits exceed the counted ones by more than `UNCOUNTED_MARGIN`."""
     return state.uncounted_commits.code.size > state.commits.code.size + UNCOUNTED_MARGIN
 
 
@@ -130,7 +130,7 @@ def sampled(
     )
     end = sampled_end(state, rule)
     state = replace(state, history=state.history.with_sample(record.at, end))
-    # Baselines of the future go: the clock was set back.
+    # A clock that was set back leaves baselines in the future: drop them.
     baselines = tuple(baseline for baseline in state.baselines if baseline.at < record.at)
     if (
         len(baselines) < len(state.baselines)
@@ -143,7 +143,7 @@ def sampled(
 
 
 def _newest(before: Int64, read: Int64) -> Int64:
-    """What a sample read of each partition; where it read nothing (negative), the former value."""
+    """By partition, the value that a sample read; the former one where it read none (negative)."""
     known = np.full(read.size, UNKNOWN, np.int64)
     known[: before.size] = before[: read.size]
     return np.where(read < 0, known, read)

@@ -53,7 +53,9 @@ class LagRule:
     """Settings of lag: where a partition ends, and where a group without a commit starts."""
 
     end_kind: EndKind = "stable"
+    """The end that lag is counted to: the last stable offset, or the high watermark."""
     reset: ResetPolicy = "earliest"
+    """The end of the log at which a group without a commit starts to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,9 @@ class Baseline:
     """
 
     at: int
+    """The time of the sample, in milliseconds since the epoch."""
     end: Int64
+    """The end offsets, by partition; `UNKNOWN`: not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +118,7 @@ class TopicState:
     topic without a commit, too."""
     last_tombstones: Mapping[str, int] = field(default_factory=dict)
     """The offset of the newest commit tombstone in each partition of the offsets topic; a replay
-    that was compared with older records only is rejected."""
+    whose log was searched only up to an earlier offset is not applied."""
     history: EndOffsetHistory
     """The end offsets at past samples."""
     baselines: tuple[Baseline, ...] = ()
