@@ -121,7 +121,7 @@ class MemberMachine:
     phase: Phase = Phase.JOINING
     owned: PartitionSet = frozenset()
     """Everything that the member may be using."""
-    applied: tuple[int, int] = (0, 0)
+    newest_epochs: tuple[int, int] = (0, 0)
     """(planner_epoch, member_epoch) of the newest record received; it never decreases."""
     acked_epoch: int = 0
     """`member_epoch` of the last record applied; 0 before the first."""
@@ -218,9 +218,9 @@ def _receive(
         # that lost its topic starts its epochs again from the beginning.
         return _lose(member, "evicted")
     epochs = (record.planner_epoch, record.member_epoch)
-    if epochs <= member.applied:
+    if epochs <= member.newest_epochs:
         return member, ()
-    return _take_up_next(replace(member, applied=epochs, waiting=record, nack=None), now)
+    return _take_up_next(replace(member, newest_epochs=epochs, waiting=record, nack=None), now)
 
 
 def _take_up_next(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:

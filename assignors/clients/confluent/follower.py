@@ -206,7 +206,7 @@ class AssignmentFollower(Thread):
             pass
         self._check_poll_interval()
         self._handle(ev.Tick())
-        if self._machine.phase is Phase.JOINING and self._machine.applied == (0, 0):
+        if self._machine.phase is Phase.JOINING and self._machine.newest_epochs == (0, 0):
             self._remind(
                 "member.waiting_for_planner",
                 hint="no assignment yet; check that the daemon runs and manages this group",

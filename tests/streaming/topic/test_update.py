@@ -171,7 +171,7 @@ def test_a_commit_of_no_offset_takes_the_former_one_back() -> None:
 
 
 def test_a_group_without_a_name_is_skipped_and_counted() -> None:
-    """Brokers take its commits; nobody can ask for its lag, and no record of ours can name it."""
+    """Brokers take its commits; nobody can ask for its lag, and no levelwind record can name it."""
     story, pipeline = Story(), LocalPipeline()
     for group in ("", "g", ""):
         story.commits(1, group, "t", {0: 60})
