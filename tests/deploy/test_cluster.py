@@ -197,7 +197,7 @@ def test_one_directory_holds_one_cluster_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(clusters.guard, "GRACE", 0.1)
     with (
         Cluster.start(1, directory=tmp_path),
-        pytest.raises(ClusterError, match=r"a cluster runs in .* already"),
+        pytest.raises(ClusterError, match=r"a cluster already runs in "),
     ):
         Cluster.start(1, directory=tmp_path)
 
