@@ -153,6 +153,16 @@ def test_damage_without_checksums_is_found_in_a_log_that_is_cut(tmp_path: Path) 
     assert find_damage(query) == "offsets/1 is cut or garbled"
 
 
+def test_a_write_that_a_kill_broke_off_is_no_damage(tmp_path: Path) -> None:
+    query = used(tmp_path)
+    state = query / "state" / "0" / "1"
+    state.mkdir(parents=True, exist_ok=True)
+    # Hadoop writes a file under such a name, its checksum beside it, and renames both when whole.
+    (state / ".2.changelog.0c1d.TID11.tmp").write_bytes(b"half of it")
+    (state / "..2.changelog.0c1d.TID11.tmp.crc").write_bytes(b"crc\0\0\0\2\0")
+    assert find_damage(query) is None
+
+
 def test_a_quarantined_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     used(tmp_path)
     checkpoint.quarantine(tmp_path, "the state is damaged")
