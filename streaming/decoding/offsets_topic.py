@@ -143,54 +143,71 @@ class _Collected:
 
 def decode(keys: pa.Array, values: pa.Array) -> DecodedBatch:
     """Decode records whose keys and values are two binary Arrow arrays of equal length."""
-    distinct = keys.dictionary_encode()
-    of_key = np.asarray(distinct.indices.fill_null(-1), dtype=np.int64)  # by row
-    known = _read_keys(from_arrow(distinct.dictionary))
-    values_bytes = from_arrow(values)
-    version = np.where(
-        of_key < 0, -1, known.version[of_key] if known.version.size else -1
-    )  # by row
-
+    encoded = keys.dictionary_encode()
+    key = np.asarray(encoded.indices.fill_null(-1), dtype=np.int64)  # by row; -1: the key is null
+    distinct = _read_keys(from_arrow(encoded.dictionary))
+    value_bytes = from_arrow(values)
     out = _Collected()
-    out.rejected.update(dict.fromkeys(np.flatnonzero(of_key < 0).tolist(), NO_KEY))
-    bad = np.isin(of_key, np.fromiter(known.reason, np.int64, len(known.reason))) & (of_key >= 0)
-    out.rejected.update(
-        {row: known.reason[int(of_key[row])] for row in np.flatnonzero(bad).tolist()}
+    version = _key_versions(out, key, distinct)
+    _read_groups(out, version, key, distinct, value_bytes)
+    return DecodedBatch(
+        commits=_read_commits(out, version, key, distinct, value_bytes),
+        memberships=out.memberships,
+        skipped=out.skipped,
+        rejected=out.rejected,
     )
-    good = ~bad & (of_key >= 0)
 
-    for row in np.flatnonzero(good & (version == GROUP_METADATA)).tolist():
-        _read_group(
-            out, row, GROUP_METADATA, known.groups[int(known.group[of_key[row]])], values_bytes
-        )
-    for row in np.flatnonzero(good & np.isin(version, consumer_group.KEYS)).tolist():
-        _read_group(out, row, int(version[row]), known.consumer[int(of_key[row])], values_bytes)
-    others = good & (version > GROUP_METADATA) & ~np.isin(version, consumer_group.KEYS)
-    for kind in np.unique(version[others]).tolist():
-        out.skipped[SKIPPED[kind]] = int(np.count_nonzero(others & (version == kind)))
 
-    rows = np.flatnonzero(good & (version >= 0) & (version < GROUP_METADATA))
-    read = offset_commits.decode_values(values_bytes.take(rows))
+def _key_versions(out: _Collected, key: Int64, distinct: _Keys) -> Int64:
+    """The version of each row's key; -1: the key is null or malformed, and the row is rejected."""
+    out.rejected.update(dict.fromkeys(np.flatnonzero(key < 0).tolist(), NO_KEY))
+    bad = np.isin(key, np.fromiter(distinct.reason, np.int64, len(distinct.reason)))
+    out.rejected.update(
+        {row: distinct.reason[int(key[row])] for row in np.flatnonzero(bad).tolist()}
+    )
+    if not distinct.version.size:
+        return np.full(key.size, -1, np.int64)
+    return np.where(bad | (key < 0), -1, distinct.version[key])
+
+
+def _read_groups(
+    out: _Collected, version: Int64, key: Int64, distinct: _Keys, values: ByteRows
+) -> None:
+    """Read the records about groups themselves, one by one; count those that are only counted."""
+    for row in np.flatnonzero(version == GROUP_METADATA).tolist():
+        group = distinct.groups[int(distinct.group[key[row]])]
+        _read_group(out, row, GROUP_METADATA, group, values)
+    consumer = np.isin(version, consumer_group.KEYS)
+    for row in np.flatnonzero(consumer).tolist():
+        _read_group(out, row, int(version[row]), distinct.consumer[int(key[row])], values)
+    others = (version > GROUP_METADATA) & ~consumer
+    for other in np.unique(version[others]).tolist():
+        out.skipped[SKIPPED[other]] = int(np.count_nonzero(others & (version == other)))
+
+
+def _read_commits(
+    out: _Collected, version: Int64, key: Int64, distinct: _Keys, values: ByteRows
+) -> DecodedCommits:
+    """Read the offset commits, in columns."""
+    rows = np.flatnonzero((version >= 0) & (version < GROUP_METADATA))
+    read = offset_commits.decode_values(values.take(rows))
     out.rejected.update(dict.fromkeys(rows[read.unknown].tolist(), UNKNOWN_COMMIT))
     out.rejected.update(dict.fromkeys(rows[read.malformed].tolist(), MALFORMED_COMMIT))
     fits = ~(read.unknown | read.malformed)
     rows = rows[fits]
-    key = of_key[rows]
-    commits = DecodedCommits(
+    commit_key = key[rows]
+    return DecodedCommits(
         row=rows,
-        key=key,
-        group=known.group[key],
-        topic=known.topic[key],
-        partition=known.partition[key],
+        key=commit_key,
+        group=distinct.group[commit_key],
+        topic=distinct.topic[commit_key],
+        partition=distinct.partition[commit_key],
         offset=read.offset[fits],
         at=read.at[fits],
         topic_id=read.topic_id[fits],
-        groups=known.groups,
-        topics=known.topics,
+        groups=distinct.groups,
+        topics=distinct.topics,
         topic_ids=read.topic_ids,
-    )
-    return DecodedBatch(
-        commits=commits, memberships=out.memberships, skipped=out.skipped, rejected=out.rejected
     )
 
 
