@@ -43,7 +43,9 @@ _ATTEMPTS = 3
 _READY_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _LAST_MINORITY_SECONDS = 1.0
+"""Grace of the last brokers, which cannot stop gracefully without a majority of controllers."""
 _QUOTED_LINES = 20
+"""Lines of a broker's log in the message of an error."""
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|^Error|^Exception")
 
 
@@ -187,9 +189,9 @@ class Cluster:
         until: float,
         progress: Callable[[str], None],
     ) -> None:
-        named = {i + 1: racks[i % len(racks)] if racks else None for i in range(brokers)}
+        rack_of = {i + 1: racks[i % len(racks)] if racks else None for i in range(brokers)}
         for attempt in range(1, _ATTEMPTS + 1):
-            self.nodes = self._placed(named, progress)
+            self.nodes = self._prepared_nodes(rack_of, progress)
             progress(f"starting {brokers} brokers")
             try:
                 for node in self.nodes:
@@ -202,27 +204,37 @@ class Cluster:
             else:
                 return
 
-    def _placed(
-        self, named: Mapping[int, str | None], progress: Callable[[str], None]
+    def _prepared_nodes(
+        self, rack_of: Mapping[int, str | None], progress: Callable[[str], None]
     ) -> tuple[Node, ...]:
-        """Nodes with formatted storage, at the ports of the last start if these are still free."""
+        """Nodes with formatted storage, at the ports of the last start if these are still free.
+
+        Args:
+            rack_of: rack of each broker, by broker id.
+            progress: called before the storage is formatted.
+
+        Raises:
+            ClusterError: the directory holds a cluster of another number of brokers.
+        """
         record = self.directory / "cluster.json"
-        known = [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
-        if known and len(known) != len(named):
+        former = (
+            [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
+        )
+        if former and len(former) != len(rack_of):
             raise ClusterError(
-                f"{self.directory} holds a cluster of {len(known)} brokers, not of {len(named)}"
+                f"{self.directory} holds a cluster of {len(former)} brokers, not of {len(rack_of)}"
             )
-        if known and all(
-            is_free(port) for node in known for port in (node.port, node.controller_port)
+        if former and all(
+            is_free(port) for node in former for port in (node.port, node.controller_port)
         ):
-            nodes = tuple(replace(node, rack=named[node.id]) for node in known)
+            nodes = tuple(replace(node, rack=rack_of[node.id]) for node in former)
         else:
             ports = free_ports()
             nodes = tuple(
                 Node(id=number, rack=rack, port=next(ports), controller_port=next(ports))
-                for number, rack in named.items()
+                for number, rack in rack_of.items()
             )
-        if not known:
+        if not former:
             progress("formatting the brokers' storage")
             self._format(nodes)
         # Written last: a directory without this file was never fully formatted.
@@ -279,19 +291,21 @@ class Cluster:
 
     def _await_ready(self, until: float) -> None:
         """Wait until the cluster itself lists all started brokers."""
-        wanted = set(self._processes)
+        expected = set(self._processes)
         admin: AdminClient | None = None
         while True:
             self._check_alive()
             # Not sooner: librdkafka writes every refused connection to the terminal.
             if admin is None and all(
-                answers(node.port) for node in self.nodes if node.id in wanted
+                answers(node.port) for node in self.nodes if node.id in expected
             ):
                 admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-            if admin is not None and _registered(admin) >= wanted:
+            if admin is not None and _registered(admin) >= expected:
                 return
             if time.monotonic() > until:
-                raise ClusterError(f"the brokers are not ready in time\n{self._quotations(wanted)}")
+                raise ClusterError(
+                    f"the brokers are not ready in time\n{self._quotations(expected)}"
+                )
             time.sleep(_POLL_SECONDS)
 
     def _check_alive(self) -> None:
@@ -325,7 +339,7 @@ class Cluster:
         majority = len(self.nodes) // 2 + 1
         for process in self._processes.values():
             process.ask_to_stop()
-        self._wait_while(lambda: len(self.running) >= majority, guard.GRACE)
+        self._wait_while(lambda: len(self.running) >= majority, guard.GRACE_SECONDS)
         self._wait_while(lambda: bool(self.running), _LAST_MINORITY_SECONDS)
 
     def _wait_while(self, condition: Callable[[], bool], seconds: float) -> None:
@@ -348,7 +362,7 @@ def _lock(directory: Path) -> int:
     The guards of a process that was just killed need a moment to end.
     """
     file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    until = time.monotonic() + 2 * guard.GRACE
+    until = time.monotonic() + 2 * guard.GRACE_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

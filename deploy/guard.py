@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 """Seconds from SIGTERM to SIGKILL."""
 
 _PR_SET_PDEATHSIG = 1
@@ -40,7 +40,9 @@ class Guarded:
     """A running child under its guard, as the parent holds it."""
 
     process: subprocess.Popen[bytes]
+    """The guard; its exit code is the child's."""
     grace: float
+    """Seconds from SIGTERM to SIGKILL."""
 
     def poll(self) -> int | None:
         """Exit code of the child; None while it runs."""
@@ -70,7 +72,7 @@ class Guarded:
 def start(
     command: Sequence[str],
     *,
-    grace: float = GRACE,
+    grace: float = GRACE_SECONDS,
     output: IO[bytes] | int | None = None,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
@@ -161,8 +163,8 @@ def _wait_for_signal(signals: int, *, watch_parent: bool, timeout: float) -> tup
     ready, _, _ = select.select(sources, [], [], timeout)
     arrived = set(os.read(signals, 256)) if signals in ready else set()
     ended = 0 in ready and not os.read(0, 4096)
-    polite = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    return ended or bool(arrived & polite), signal.SIGUSR1 in arrived
+    stop_signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    return ended or bool(arrived & stop_signals), signal.SIGUSR1 in arrived
 
 
 def _kill_group(group: int) -> None:
@@ -180,7 +182,7 @@ def main(arguments: Sequence[str]) -> int:
     if not command or (before and (len(before) != 2 or before[0] != "--grace")):
         sys.stderr.write("usage: python -m deploy.guard [--grace SECONDS] -- COMMAND…\n")
         return 2
-    return guard(command, float(before[1]) if before else GRACE)
+    return guard(command, float(before[1]) if before else GRACE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,10 @@ DEMO_SETTINGS = (
 """Shorter waits than in production, because people watch a demo for minutes only."""
 
 LEAVE_SECONDS = 2.5
+"""Time for the consumers to leave the group."""
 DAEMON_GRACE_SECONDS = 3.5
-"""Together with the brokers' grace these keep the end of a demo below ten seconds."""
+"""Time for the daemon to stop. Together with `LEAVE_SECONDS` and the brokers' grace it keeps the
+end of a demo below ten seconds."""
 
 
 class DemoEndedError(LevelwindError):
@@ -106,7 +108,7 @@ def run_demo(
 
 
 class Scene:
-    """The workload and the view of its group; used by one thread."""
+    """The running workload and the view of its group; used by one thread."""
 
     def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
         self._narrator = narrator
@@ -156,7 +158,7 @@ class Scene:
         self._narrator.narrate_lag(self._views.groups.get(workload.GROUP))
 
     def end(self) -> None:
-        """Stop the workload in good order, while the daemon still runs and sees it."""
+        """Stop the workload in good order, while the daemon still runs and sees its end."""
         until = time.monotonic() + LEAVE_SECONDS
         for thread in self._threads:
             thread.stop()
@@ -203,7 +205,7 @@ class DaemonChild:
 
 
 def _event(line: bytes) -> dict[str, Any]:
-    """Parse a log line; a line that is no event, as of a crash, becomes `library.log`."""
+    """Parse a log line; a line without an event, as after a crash, becomes `library.log`."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -100,7 +100,7 @@ class Narrator:
     ) -> None:
         """Write which partitions a consumer gained or lost."""
         ranges_text = " ".join(
-            f"{t}:{text}" for t, text in ranges.texts(ranges.by_topic(partitions)).items()
+            f"{topic}:{text}" for topic, text in ranges.texts(ranges.by_topic(partitions)).items()
         )
         self.narrate(
             "hand-over", f"{worker} {verb} {ranges_text}", worker=worker, partitions=ranges_text

@@ -34,14 +34,19 @@ RACKS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Rates of the workload, in records a second, and its skew."""
+    """Rates of the workload and its skew."""
 
     rate: float = 1_500.0
+    """Records produced a second, over all partitions."""
     hot_share: float = 0.6
+    """Share of the records that goes to the hot partitions."""
     hot_partitions: int = 4
+    """Number of partitions that are hot at a time."""
     consumers: int = 6
     consumer_rate: float = 400.0
+    """Records that one consumer reads a second at most."""
     hot_partitions_move_after: float = 180.0
+    """Seconds after which the partitions of another consumer become hot."""
     record_bytes: int = 100
 
 
@@ -56,7 +61,7 @@ def customer_keys(partition: int, partitions: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class CustomerMix:
-    """Customers, each with the probability that the next record is an order of theirs."""
+    """Customers, each with the probability that the next order is from that customer."""
 
     keys: tuple[tuple[str, bytes], ...]
     """Topic and key of each customer."""
@@ -264,9 +269,9 @@ def create_topics(client: Mapping[str, Any], timeout: float) -> None:
     try:
         cluster = admin.list_topics(timeout=timeout)
         new = [
-            NewTopic(t, n, min(2, len(cluster.brokers)))
-            for t, n in TOPICS.items()
-            if t not in cluster.topics
+            NewTopic(topic, partitions, min(2, len(cluster.brokers)))
+            for topic, partitions in TOPICS.items()
+            if topic not in cluster.topics
         ]
         for future in admin.create_topics(new).values() if new else ():
             future.result(timeout)

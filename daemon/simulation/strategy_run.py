@@ -78,24 +78,32 @@ class StrategyRun:
         fleet = world.fleet
         self._world, self._fleet, self._strategy = world, fleet, strategy
         self._hand_over, self._target = hand_over, target
-        self.lag = fleet.backlog.copy()
-        self.owner = fleet.owner.copy()
+        self.lag = fleet.backlog.copy()  # P: records left
+        self.owner = fleet.owner.copy()  # P: owner by the last plan; -1 for nobody
         self.running_members = fleet.present.copy()  # M
         self.live_members = fleet.present.copy()  # M: members that the control believes to be live
         self._silent: dict[int, float] = {}  # by member that ended unannounced: time of its end
-        self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])
-        self._factor = np.ones(len(fleet.consumers))
-        self.free_at = np.zeros(fleet.partitions)  # P: nobody reads the partition before
-        self._barred_until = np.zeros(fleet.partitions)  # P: a dead owner may still read until then
+        self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])  # M
+        self._factor = np.ones(len(fleet.consumers))  # M: share of its speed that a consumer has
+        # P: time from which the partition is read; a hand-over delays it.
+        self.free_at = np.zeros(fleet.partitions)
+        # P: time before which nobody else gets the partition: its dead owner may still read it.
+        self._barred_until = np.zeros(fleet.partitions)
         names = sorted(
             {rack for replica_racks in fleet.racks for rack in replica_racks}
-            | {c.rack or "" for c in fleet.consumers}
+            | {consumer.rack or "" for consumer in fleet.consumers}
         )
         self._rack_number = {name: number for number, name in enumerate(names)}
-        self._member_rack = np.array([self._rack_number[c.rack or ""] for c in fleet.consumers])
-        self._racked = np.array([c.rack is not None for c in fleet.consumers], dtype=np.bool_)
+        # M: number of the consumer's rack, and whether it has one.
+        self._member_rack = np.array(
+            [self._rack_number[consumer.rack or ""] for consumer in fleet.consumers]
+        )
+        self._has_rack = np.array(
+            [consumer.rack is not None for consumer in fleet.consumers], dtype=np.bool_
+        )
         self._racks = list(fleet.racks)
-        self._rack_local = np.zeros((fleet.partitions, len(names)), dtype=np.bool_)  # P x racks
+        # P x racks: whether the rack has a replica of the partition.
+        self._rack_local = np.zeros((fleet.partitions, len(names)), dtype=np.bool_)
         self._set_racks(dict(enumerate(fleet.racks)))
         self.control = Control(rules=rules, members=frozenset(), racks=tuple(self._racks))
         self._rules = rules
@@ -105,7 +113,7 @@ class StrategyRun:
         )
         self._upcoming = list(world.events)
         self._update_speeds()
-        self._cross: Bools | None = None
+        self._cross: Bools | None = None  # P; None after a change of owners or racks
 
     # -- a tick
 
@@ -144,7 +152,7 @@ class StrategyRun:
     def _crossing(self) -> tuple[Bools, Bools]:
         """Whether each partition (P) is read from another rack, and whether that is known."""
         located = self._rack_local.any(axis=1) & (self.owner >= 0)
-        located[located] = self._racked[self.owner[located]]
+        located[located] = self._has_rack[self.owner[located]]
         cross = located.copy()
         partitions = np.flatnonzero(located)
         cross[partitions] = ~self._rack_local[partitions, self._member_rack[self.owner[partitions]]]
@@ -178,7 +186,7 @@ class StrategyRun:
             case Moved(racks=racks):
                 self._set_racks(racks)
                 self.control.racks_observed(
-                    tuple(self._racks), rack_aware=bool(self._racked[self.live_members].any())
+                    tuple(self._racks), rack_aware=bool(self._has_rack[self.live_members].any())
                 )
                 self._cross = None
 

@@ -194,7 +194,7 @@ def test_nothing_is_left_when_the_parent_is_killed_and_its_directory_can_be_used
 
 
 def test_one_directory_holds_one_cluster_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters.guard, "GRACE", 0.1)
+    monkeypatch.setattr(clusters.guard, "GRACE_SECONDS", 0.1)
     with (
         Cluster.start(1, directory=tmp_path),
         pytest.raises(ClusterError, match=r"a cluster already runs in "),
