@@ -63,7 +63,7 @@ class History(Story):
         )
         self.ends[source] += 1
 
-    def commit(self, group: str, partition: int, offset: int, at: int) -> None:
+    def commit_offset(self, group: str, partition: int, offset: int, at: int) -> None:
         self.write(group, partition, commit_value(offset, at, tags=((0, self.id),)), at)
         self.committed[group, partition] = offset, self.id
 
@@ -81,7 +81,7 @@ class History(Story):
             high=tuple(end),
             offsets_topic_ends=tuple(self.ends.values()),
         )
-        self.ours(TOPICS.metadata, at, record)
+        self.add_record(TOPICS.metadata, at, record)
         for group in GROUPS:
             if lag := self.lag(group, end):
                 self.lag_samples[group].append((at, lag))
@@ -124,7 +124,7 @@ def histories(draw: st.DrawFn) -> History:
         match kind:
             case "commit":
                 # However the clock runs, no two commits share one of the intake's buckets.
-                history.commit(group, partition, size, at + skew * 100 * SECOND)
+                history.commit_offset(group, partition, size, at + skew * 100 * SECOND)
             case "tombstone":
                 history.delete_commit(group, partition, at)
             case "sample":
@@ -212,7 +212,7 @@ def turbulent_histories(draw: st.DrawFn) -> History:
         at = second * SECOND
         match kind:
             case "commit":
-                history.commit(group, partition, size, at)
+                history.commit_offset(group, partition, size, at)
             case "tombstone":
                 history.delete_commit(group, partition, at)
             case "deleted":

@@ -236,7 +236,7 @@ def test_racks_of_a_topic_that_a_group_does_not_read_are_ignored() -> None:
     story.member(0, "g", "m0", {"t": (0,)}, rack="a")
     story.layout(0, "t", [["a"]])
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
-    story.ours(TOPICS.assignments, 2 * SECOND, Tombstone(("g", "g")))
+    story.add_record(TOPICS.assignments, 2 * SECOND, Tombstone(("g", "g")))
     story.layout(3, "t", [["b"]])
     story.layout(4, "t", [["c"]])
     story.commits(5, "g", "t", {0: 1})
@@ -334,7 +334,7 @@ def test_lag_published_as_a_plan_ended_ends_with_its_commits() -> None:
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
     story.sample(2, "t", [9], commits=(0,))
     story.commits(3, "g", "t", {0: 1})
-    story.ours(TOPICS.assignments, 4 * SECOND, Tombstone(("g", "g")))
+    story.add_record(TOPICS.assignments, 4 * SECOND, Tombstone(("g", "g")))
     before_tombstone = len(story.messages)
     story.forget("g", "t", 0, 5 * SECOND)
     for batches in ([], [before_tombstone], range(99)):
@@ -360,8 +360,8 @@ def test_a_group_without_commits_leaves_no_lag_and_no_state_after_its_plan() -> 
     story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
     story.member(1, "g", "m0", {"t": (0,)}, rack="a")
     story.sample(2, "t", [7])
-    story.ours(TOPICS.assignments, 3000, Tombstone(("m", "g", "m0", "x")))
-    story.ours(TOPICS.assignments, 3000, Tombstone(("g", "g")))
+    story.add_record(TOPICS.assignments, 3000, Tombstone(("m", "g", "m0", "x")))
+    story.add_record(TOPICS.assignments, 3000, Tombstone(("g", "g")))
     story.sample(4, "t", [8])
     pipeline = LocalPipeline(skew=RULE)
     assert compacted(run(story, pipeline)) == {}
@@ -501,7 +501,7 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a 
                 story.plan(second, "g", metadata_at=max(layout_at.values()), topics=topics)
             case "unplan":
                 planned = set()
-                story.ours(TOPICS.assignments, second * SECOND, Tombstone(("g", "g")))
+                story.add_record(TOPICS.assignments, second * SECOND, Tombstone(("g", "g")))
             case "assign":
                 story.assign(second, "k", f"c{number}", {ids[topic]: [number], ID: [0]})
             case "leave":

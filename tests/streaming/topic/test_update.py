@@ -477,7 +477,7 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
                     rack="a" if size > 200 else None,
                 )
             case "leave":
-                story.ours(
+                story.add_record(
                     TOPICS.assignments, second * SECOND, Tombstone(("m", group, f"m{number}", "x"))
                 )
             case "plan":

@@ -1,4 +1,4 @@
-"""Delays as people compare them."""
+"""Quantiles of measured delays."""
 
 from collections.abc import Iterable
 

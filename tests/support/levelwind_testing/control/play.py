@@ -25,11 +25,11 @@ SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, cooldown=CooldownSettings
 
 @dataclass
 class Play:
-    """A control, its clock, and members that do at once what their assignments ask."""
+    """A control, its clock, and members that follow their assignments at once."""
 
     strategy: str = "lag"
     planning: PlanSettings | None = None
-    """How every group is planned; None: by the strategy alone."""
+    """Planning settings of every group; None: the strategy without options."""
     settings: ControlSettings = SETTINGS
     now: float = 100.0
     """Monotonic seconds; the wall clock shows the same time."""

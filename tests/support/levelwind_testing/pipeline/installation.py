@@ -1,4 +1,4 @@
-"""The topics of one installation on real brokers, with an observer's and a reader's hands."""
+"""Topics of one installation on real brokers; tests write and read them as the daemon would."""
 
 import json
 import time
@@ -78,7 +78,7 @@ class Installation:
         self._described(topic)
 
     def fill(self, topic: str, counts: Sequence[int]) -> None:
-        """So many records into each partition."""
+        """Write the given number of records into each partition."""
         for partition, count in enumerate(counts):
             for number in range(count):
                 self.producer.produce(topic, str(number), partition=partition)
@@ -95,7 +95,7 @@ class Installation:
         self.producer.flush()
 
     def observe(self, topic: str) -> TopicRecord:
-        """Publish a topic's layout as it is."""
+        """Publish the present layout of a topic."""
         described = self._described(topic)
         partitions = sorted(described.partitions, key=lambda partition: partition.id)
         record = TopicRecord(
@@ -116,7 +116,7 @@ class Installation:
         return record
 
     def sample(self, topic: str) -> OffsetsRecord:
-        """Publish a topic's offsets as they are."""
+        """Publish a sample of the present offsets of a topic."""
         described = self._described(topic)
         topic_partitions = [
             TopicPartition(topic, partition.id) for partition in described.partitions
@@ -158,10 +158,11 @@ class Installation:
         return str(described.topic_id).translate(str.maketrans("+/", "-_"))
 
     def garbage(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        """Write bytes into any topic; brokers let only this client id write into their own.
+        """Write bytes into any topic; only this client id may write into the brokers' own topics.
 
-        A coordinator that finds in its partition what it cannot read serves no group of that
-        partition any more: in the offsets topic only on brokers of one's own."""
+        A coordinator that cannot read a record of its partition serves no group of that partition
+        any more: write garbage into the offsets topic only on brokers that no other test uses.
+        """
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "__admin_client"})
         failed: list[Any] = []
         producer.produce(
@@ -175,7 +176,7 @@ class Installation:
         assert not failed, failed
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """Commit as a consumer that assigned itself."""
+        """Commit offsets as a consumer that assigns partitions to itself."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False}
         )
@@ -185,7 +186,7 @@ class Installation:
         consumer.close()
 
     def records(self, name: str) -> list[tuple[list[Any], Any]]:
-        """Everything in a topic of ours now, by partition and offset, parsed."""
+        """All records of one of levelwind's topics, parsed, by partition and offset."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
         )
@@ -197,7 +198,7 @@ class Installation:
             position = 0
             while position < end:
                 message = consumer.poll(10)
-                assert message is not None, "a topic of ours does not answer"
+                assert message is not None, "one of levelwind's topics does not answer"
                 assert message.error() is None, message.error()
                 position = message.offset() + 1
                 raw = message.value()
@@ -211,10 +212,10 @@ class Installation:
         return {key: value for key, value in latest.items() if value is not None}
 
     def eventually(self, question: Callable[[], Any], within: float = 200.0) -> Any:
-        """The answer once it is true; generous, for a machine that does other things."""
+        """Wait for a true answer and return it; the limit is generous, for a busy machine."""
         until = time.monotonic() + within
         while not (answer := question()):
-            assert time.monotonic() < until, "it did not come about"
+            assert time.monotonic() < until, f"no true answer within {within:g} s"
             time.sleep(0.2)
         return answer
 

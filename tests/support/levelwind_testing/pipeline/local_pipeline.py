@@ -41,7 +41,7 @@ class Log:
 
     messages: list[Message] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
-    """How many, by topic."""
+    """Number of messages, by topic."""
 
     def add(self, topic: str, at: int, key: bytes | None, value: bytes | None) -> None:
         offset = self.written.get(topic, 0)
@@ -65,7 +65,7 @@ class Log:
     def forget(self, group: str, topic: str, partition: int, at: int) -> None:
         self.add(OFFSETS, at, commit_key(group, topic, partition), None)
 
-    def ours(self, topic: str, at: int, record: Record | Tombstone) -> None:
+    def add_record(self, topic: str, at: int, record: Record | Tombstone) -> None:
         key, value = (
             (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
         )
@@ -79,12 +79,12 @@ class LocalPipeline:
     topics: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
     offsets_read: dict[int, int] | None = None
-    """How far the offsets topic is read, by partition, if that is to be known."""
+    """Offset up to which each partition of the offsets topic is read; None: not tracked."""
     skipped: Counter[str | None] = field(default_factory=Counter)
-    """By kind, how many records nothing was made of."""
+    """Number of records without any effect, by kind."""
 
     def run(self, batch: Iterable[Message]) -> list[SinkRow]:
-        """One batch: what it publishes."""
+        """Process one batch; return the records that it publishes."""
         messages = list(batch)
         if self.offsets_read is not None:
             self.offsets_read |= {m.partition: m.offset + 1 for m in messages if m.topic == OFFSETS}

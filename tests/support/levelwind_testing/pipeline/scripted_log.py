@@ -1,4 +1,4 @@
-"""A log written by one sentence a time, and what the pipeline publishes of it."""
+"""Scripted log: a test writes records line by line, and runs the pipeline on them."""
 
 import base64
 import itertools
@@ -30,19 +30,19 @@ def name_of(raw: bytes) -> str:
 
 
 CUTS = st.lists(st.integers(0, 100), max_size=12) | st.just(list(range(100)))
-"""Where batches end, for `run`: anywhere, or after each record."""
+"""Ends of batches for `run`: anywhere, or after each record."""
 
 ID, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 
 
 class Story(Log):
-    """A log written by one sentence a time; times are seconds."""
+    """A log with a method for each kind of record; times are seconds."""
 
     def layout(
         self, at: float, topic: str, racks: Sequence[Sequence[str]], topic_id: bytes = ID
     ) -> None:
         record = records.topic(topic, racks, at=int(at * SECOND), topic_id=name_of(topic_id))
-        self.ours(TOPICS.metadata, int(at * SECOND), record)
+        self.add_record(TOPICS.metadata, int(at * SECOND), record)
 
     def sample(
         self,
@@ -62,11 +62,11 @@ class Story(Log):
             topic_id=name_of(topic_id),
             offsets_topic_ends=commits,
         )
-        self.ours(TOPICS.metadata, int(at * SECOND), record)
+        self.add_record(TOPICS.metadata, int(at * SECOND), record)
 
     def gone(self, at: float, topic: str) -> None:
         for word in ("topic", "offsets"):
-            self.ours(TOPICS.metadata, int(at * SECOND), Tombstone((word, topic)))
+            self.add_record(TOPICS.metadata, int(at * SECOND), Tombstone((word, topic)))
 
     def commits(
         self,
@@ -105,7 +105,7 @@ class Story(Log):
             capacity=capacity,
             reason="",
         )
-        self.ours(TOPICS.assignments, int(at * SECOND), record)
+        self.add_record(TOPICS.assignments, int(at * SECOND), record)
 
     def plan(
         self,
@@ -131,7 +131,7 @@ class Story(Log):
             computed_at=int(at * SECOND),
             digest="",
         )
-        self.ours(TOPICS.assignments, int(at * SECOND), record)
+        self.add_record(TOPICS.assignments, int(at * SECOND), record)
 
 
 def deleted_since_sample(story: Log, group: str, topic: str) -> bool:
@@ -161,7 +161,7 @@ def deleted_since_sample(story: Log, group: str, topic: str) -> bool:
 def run(
     story: Log, pipeline: LocalPipeline | None = None, batches: Iterable[int] = ()
 ) -> list[SinkRow]:
-    """What is published when the log is read in batches that end before these places."""
+    """Records published when the log is read in batches that end before these messages."""
     pipeline = pipeline or LocalPipeline(skew=RULE)
     bounds = [0, *sorted({cut % (len(story.messages) + 1) for cut in batches}), len(story.messages)]
     out: list[SinkRow] = []
@@ -172,7 +172,7 @@ def run(
 
 
 def compacted(rows: Iterable[SinkRow]) -> dict[tuple[Any, ...], Any]:
-    """What a compacted topic holds in the end, by key; tombstones are gone."""
+    """Final content of a compacted topic by key, without tombstones."""
     latest = {tuple(json.loads(row.key)): row.value for row in rows}
     return {key: json.loads(value) for key, value in latest.items() if value is not None}
 

@@ -37,13 +37,13 @@ class Load:
 
     @property
     def topic_sizes(self) -> tuple[tuple[str, int], ...]:
-        """The topics, each with its partitions."""
+        """Names of the topics, each with its number of partitions."""
         return tuple((f"topic-{topic}", self.partitions) for topic in range(self.topics))
 
 
 @dataclass(slots=True)
 class OffsetsWriter:
-    """Writes as a coordinator and as an observer."""
+    """Writes commits as a group coordinator does, and samples as the observer does."""
 
     bootstrap: str
     topics: Topics = field(default_factory=Topics)

@@ -8,7 +8,7 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GUARD = "deploy/guard.py"
-"""Starts brokers and daemons: processes below one are not counted for its parent."""
+"""Program that brokers and daemons run under: its descendants do not count for its parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Process:
 
 
 def running() -> dict[int, Process]:
-    """All processes by number."""
+    """All processes, by process id."""
     found: dict[int, Process] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -41,7 +41,7 @@ def running() -> dict[int, Process]:
 class Used:
     name: str
     cpu: float
-    """Seconds since its start."""
+    """CPU seconds since the start of the process."""
     memory: int
 
 
@@ -53,7 +53,7 @@ def usage(
     *,
     stop: str = GUARD,
 ) -> dict[int, Used]:
-    """Usage of a process and all below it, by pid; without those below a `stop`."""
+    """Usage of a process and its descendants, by pid; without those below a `stop` program."""
     root = os.getpid() if root is None else root
     all_ = running()
     return {
