@@ -1,4 +1,4 @@
-"""Where active tasks belong: balanced, spread over subtopologies, rack-local and sticky.
+"""Placement of active tasks: balanced, spread over subtopologies, rack-local and sticky.
 
 Guarantees, in this order:
 1. Each process gets its share of the tasks (`quotas`).

@@ -27,7 +27,7 @@ MAX_CLASSES = 64
 
 
 class TagSpread:
-    """Where the next standby of a task may go.
+    """Processes that may hold the next standby of a task.
 
     Results are cached by the classes of the copies so far.
     """

@@ -1,4 +1,4 @@
-"""Where standby copies belong: never beside the active task, spread over tags, sticky and balanced.
+"""Placement of standby copies: never beside the active task, spread over tags, sticky and balanced.
 
 Guarantees, in this order:
 1. The copies of a task are on distinct processes, as many as are configured or possible.
