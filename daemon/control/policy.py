@@ -238,7 +238,7 @@ class PolicyState:
     def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
         """Defer all causes by a cooldown, because computing a plan raised an error."""
         later = now + settings.cooldown.duration
-        changes = {cause: Change(later, later) for cause in self.changes}
+        changes = {changed: Change(later, later) for changed in self.changes}
         return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
 
     def planned(

@@ -145,7 +145,7 @@ class UncountedCommits(CommitColumns):
         prefix: str,
     ) -> UncountedCommits:
         """The commits whose columns were packed."""
-        wide: dict[str, Any] = {name: columns[prefix + name].astype(np.int64) for name in COLUMNS}
+        wide = unpacked(columns, COLUMNS, prefix)
         return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
 
 
@@ -159,6 +159,13 @@ def packable(
         )
         for name in names
     }
+
+
+def unpacked(
+    columns: Mapping[str, npt.NDArray[Any]], names: Iterable[str], prefix: str = ""
+) -> dict[str, Any]:
+    """Columns that `packable` gave, by name and in 64 bits again."""
+    return {name: columns[prefix + name].astype(np.int64) for name in names}
 
 
 def no_entries() -> Int64:

@@ -18,6 +18,7 @@ from streaming.topic.commit_columns import (
     UncountedCommits,
     no_entries,
     packable,
+    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class CommitTable(CommitColumns):
         columns: Mapping[str, npt.NDArray[Any]],
     ) -> CommitTable:
         """The table whose columns were packed."""
-        wide: dict[str, Any] = {name: columns[name].astype(np.int64) for name in cls.ALL}
+        wide = unpacked(columns, cls.ALL)
         return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
 
     def with_new_baseline(self) -> CommitTable:
