@@ -23,8 +23,10 @@ from daemon.telemetry.logger import Logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from confluent_kafka import Message
+
     from assignors.protocol.topics import Topics
-    from daemon.kafka.record_writer import OutgoingRecord
+    from daemon.kafka.record_writer import OnDelivery, OutgoingRecord
 
 REQUIRED: Mapping[str, Any] = {
     # The brokers abort a transaction that takes longer, so that a planner that hangs does not hold
@@ -44,6 +46,21 @@ FENCED_ERRORS = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
+
+
+REFUSED_ERRORS = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError._BAD_MSG,  # noqa: SLF001 - the client's own name
+    }
+)
+"""The brokers refuse the record itself: it will be refused again, however often it is sent."""
 
 
 class UnpublishableError(LevelwindError):
@@ -77,6 +94,8 @@ class Publisher:
         """Reason why this daemon is not the planner any more; empty while it is. Final once set."""
         self._unfinished: Literal["nothing", "commit", "abort"] = "nothing"
         """The step that must end the last transaction before the next one begins."""
+        self._refusal = ""
+        """Why the brokers refuse a record of the last transaction; empty if they refused none."""
 
     def init(self) -> None:
         """Become the planner: fence the one before, and abort its open transaction.
@@ -96,12 +115,13 @@ class Publisher:
             ClusterUnavailableError: the brokers did not answer in time. Readers may see the records
                 or not; publish them again later, which first ends the unfinished transaction.
                 Records are states, so that publishing them twice does no harm.
-            UnpublishableError: a record is refused as it is.
+            UnpublishableError: the client or the brokers refuse a record as it is.
         """
         self._finish()
         if not records:
             return
         begun = time.monotonic()
+        self._refusal = ""
         try:
             self._call("begin", lambda _: self._producer.begin_transaction())
             self._unfinished = "abort"
@@ -111,6 +131,8 @@ class Publisher:
         except _AbortError as error:
             self._unfinished = "abort"
             self._finish()
+            if self._refusal:
+                raise UnpublishableError(self._refusal) from error
             raise ClusterUnavailableError(f"the transaction was aborted: {error}") from error
         self._unfinished = "nothing"
         seconds = round(time.monotonic() - begun, 3)
@@ -146,16 +168,21 @@ class Publisher:
     def _send(self, records: Sequence[OutgoingRecord]) -> None:
         for record in records:
             try:
-                enqueue(self._producer, record)
+                enqueue(self._producer, record, self._delivered(record))
             except KafkaException as exception:
                 error = clients.kafka_error(exception)
                 if error.fatal() or error.txn_requires_abort():
                     raise self._classify("send", error) from exception
                 self._finish()
-                raise UnpublishableError(
-                    f"a record of {len(record.value or b'')} bytes for"
-                    f" {record.topic}/{record.partition} is refused: {error.str()}"
-                ) from exception
+                raise UnpublishableError(_refused(record, error)) from exception
+
+    def _delivered(self, record: OutgoingRecord) -> OnDelivery:
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            # The other records of a refused transaction are reported as purged.
+            if error is not None and error.code() in REFUSED_ERRORS:
+                self._refusal = self._refusal or _refused(record, error)
+
+        return delivered
 
     def _call(self, what: str, call: Callable[[float], None], timeout: float | None = None) -> None:
         """Make one call of a transaction, and repeat it while it may succeed."""
@@ -196,3 +223,10 @@ class Publisher:
         if error.retriable():
             return _RetryError(error.str())
         return ClusterUnavailableError(f"{what}: {error.str()}")
+
+
+def _refused(record: OutgoingRecord, error: KafkaError) -> str:
+    return (
+        f"a record of {len(record.value or b'')} bytes for {record.topic}/{record.partition}"
+        f" is refused: {error.str()}"
+    )

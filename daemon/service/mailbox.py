@@ -1,7 +1,8 @@
 """The mailbox of the control: a bounded queue in which an event replaces an older one of its key.
 
 Every record is a state, so that only the newest unread record of a key matters. The newer event
-takes the older one's position in the queue. Many threads write, one reads.
+takes the older one's position in the queue, but a mark moves to the end. Many threads write, one
+reads.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ class Mailbox(Generic[T]):
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, key: Hashable, event: T) -> None:
+    def put(self, key: Hashable, event: T, *, last: bool = False) -> None:
         """Post an event, which replaces an unread event of the same key.
+
+        Args:
+            key: the key of the event.
+            event: the event.
+            last: whether the event goes to the end of the queue instead of the older one's place:
+                for a mark that says that all events before it have been handled.
 
         Waits while the mailbox is full, unless the key is in it. A closed mailbox drops the event.
         """
@@ -38,6 +45,8 @@ class Mailbox(Generic[T]):
                 self._changed.wait()
             if not self._closed:
                 self._events[key] = event
+                if last:
+                    self._events.move_to_end(key)
                 self._changed.notify_all()
 
     @property

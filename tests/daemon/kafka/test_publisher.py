@@ -1,5 +1,6 @@
 """One step, one transaction; one planner."""
 
+import contextlib
 import json
 import random
 
@@ -7,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from assignors.protocol.records import OperatorRecord, Tombstone, encode, encode_key
+from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.kafka.publisher import Publisher, UnpublishableError
 from daemon.kafka.record_writer import OutgoingRecord
@@ -121,6 +123,36 @@ def test_a_record_that_the_brokers_refuse_aborts_and_the_next_step_goes_on(
     publisher.publish([outgoing("b")])
     becomes_visible("b")
     assert "publisher.aborted" in log.names
+
+
+def test_a_record_that_is_too_large_for_the_brokers_is_unpublishable_and_not_tried_for_ever(
+    client_config, fresh, kafka, outgoing, log
+):
+    topics = Topics(fresh("lw") + ".")
+    kafka.create(topics.assignments, 2, **{"max.message.bytes": "2000"})
+    publisher = Publisher(client_config, topics, timeout=20, log=log)
+    publisher.init()
+    noise = random.Random(1).randbytes(3000)  # gzip makes no less of it
+    huge = OutgoingRecord(topic=topics.assignments, key=b"k", value=noise, partition=1)
+    small = OutgoingRecord(topic=topics.assignments, key=b"k", value=b"{}", partition=0)
+    for _ in range(2):
+        with pytest.raises(UnpublishableError, match=r"3000 bytes for .*assignments/1 is refused"):
+            publisher.publish([small, huge])
+    publisher.publish([small])
+    assert log.names.count("publisher.aborted") == 2
+
+
+def test_a_record_that_the_topic_does_not_admit_is_unpublishable(
+    publisher, topics, outgoing, visible, eventually
+):
+    without_key = OutgoingRecord(topic=topics.control, key=None, value=b"{}", partition=0)
+    with pytest.raises(UnpublishableError, match="is refused"):
+        publisher.publish([without_key])  # a compacted topic takes no record without a key
+    # The library counts the refused record's number, so that its next transaction fails once.
+    with contextlib.suppress(ClusterUnavailableError):
+        publisher.publish([outgoing("b")])
+    publisher.publish([outgoing("b")])
+    eventually(lambda: "b" in [record.group for record in visible()])
 
 
 def test_the_older_of_two_planners_is_fenced(

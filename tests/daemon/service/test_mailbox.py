@@ -12,6 +12,16 @@ def test_a_newer_state_replaces_the_unread_older_one_and_keeps_its_place():
     assert mailbox.take(0) == []
 
 
+def test_a_mark_never_overtakes_a_record_that_was_posted_before_it():
+    mailbox = Mailbox()
+    mailbox.put("mark", "all that stood in the log at 1 has been handled", last=True)
+    mailbox.put("announcement", "written at 2")
+    mailbox.put("mark", "all that stood in the log at 3 has been handled", last=True)
+    # In the older mark's place the newer one would be handled first: a member whose announcement
+    # waits behind it would count as silent up to 3.
+    assert mailbox.take(0) == ["written at 2", "all that stood in the log at 3 has been handled"]
+
+
 def test_a_writer_waits_while_it_is_full_and_goes_on_when_it_is_read():
     mailbox = Mailbox(capacity=1)
     mailbox.put("a", 1)
