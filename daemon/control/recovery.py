@@ -1,16 +1,18 @@
 """Recovery: the state of all groups from the records that a daemon finds when it starts. Pure.
 
-The plan and the target of each group are those of the last planner; every liveness timer starts
-again.
+The plan and the target of each group are those of the last planner, also the share of a member that
+is gone for the moment; every liveness timer starts again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import Incarnation, Ledger
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
     LagRecord,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from assignors.handover.timers import Timers
+    from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
 
@@ -160,7 +163,7 @@ def recover_group(
         members=records.members,
         now=now,
     )
-    target = {incarnation.instance: share for incarnation, share in ledger.target.items()}
+    target = _recovered_target(records.assignments)
     group = ManagedGroup(name=name, ledger=ledger, plan=records.plan, target=target)
     for record in records.members:
         group, _ = group.announced(record, now)
@@ -175,18 +178,49 @@ def recover_group(
     return replace(group.retargeted(), basis=_recovered_basis(group, topics))
 
 
-def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
-    """Return the present basis if the recovered plan fits it.
+def _recovered_target(
+    assignments: Iterable[MemberAssignment],
+) -> Mapping[str, frozenset[TopicPartition]]:
+    """Return the share of each instance, by the newest records of all its incarnations.
 
-    The record of a plan has no subscriptions, so that a change of them alone does not show.
+    An evicted incarnation keeps in `revoking` what it held. That is the share of its instance, as
+    far as the records of the others do not name it: a member that restarts while the daemon does
+    finds it again.
+    """
+    shares: defaultdict[str, frozenset[TopicPartition]] = defaultdict(frozenset)
+    taken: set[TopicPartition] = set()
+    for record in sorted(assignments, key=lambda record: (record.state == "evicted", record.key)):
+        named = (
+            ranges.pairs(record.revoking)
+            if record.state == "evicted"
+            else ranges.pairs(record.assigned) | ranges.pairs(record.pending)
+        )
+        shares[record.instance] |= named - taken
+        taken |= named
+    return dict(shares)
+
+
+def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
+    """Return the present basis if the recovered plan and target fit it.
+
+    The target fits if it covers every planned partition and every member subscribes to what it has:
+    the records of a member that left may be gone, and with them its share. The record of a plan has
+    no subscriptions, so that a change of them alone does not show where it leaves the target valid.
     """
     if group.plan is None:
         return None
     now = group.basis_of(topics)
     members = {member.instance: (member.rack, member.capacity) for member in group.plan.members}
     planned_topics = {name: (t.id, t.partitions) for name, t in group.plan.topics.items()}
+    planned = {(name, p) for name, t in group.plan.topics.items() for p in range(t.partitions)}
     fits = (
         members == {name: (m.rack, m.capacity) for name, m in now.members.items()}
         and planned_topics == now.topics
+        and planned == set(chain.from_iterable(group.target.values()))
+        and all(
+            topic in member.topics
+            for name, member in now.members.items()
+            for topic, _ in group.target.get(name, ())
+        )
     )
     return now if fits else None

@@ -4,7 +4,14 @@ from dataclasses import dataclass, field, replace
 
 from assignors.handover.timers import Timers
 from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberAssignment, MemberRecord, Tombstone, TopicRecord
+from assignors.protocol.records import (
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    Tombstone,
+    TopicRecord,
+    TriggerRecord,
+)
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
@@ -22,6 +29,15 @@ from daemon.telemetry.log_events import EVENTS
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, cooldown=CooldownSettings(duration=60.0))
 
+KINDS = {
+    MemberRecord: "members",
+    TopicRecord: "metadata",
+    LagRecord: "lag",
+    TriggerRecord: "triggers",
+    Tombstone: "members",
+}
+"""Topic of a record that a test gives to `Play.start`; of all other records: assignments."""
+
 
 @dataclass
 class Play:
@@ -31,6 +47,7 @@ class Play:
     planning: PlanSettings | None = None
     """Planning settings of every group; None: the strategy without options."""
     settings: ControlSettings = SETTINGS
+    timers: Timers = TIMERS
     now: float = 100.0
     """Monotonic seconds; the wall clock shows the same time."""
     log: list = field(default_factory=list)
@@ -45,38 +62,72 @@ class Play:
     """Records that were published and that the control has not read back yet."""
     published: list = field(default_factory=list)
     """All records published, each with its topic."""
+    written: list = field(default_factory=list)
+    """All records of levelwind's topics, whoever wrote them, each with its topic."""
     reading: bool = False
     """Whether published records are being read back."""
     state: ControlState | None = None
+    """State of the control; None while the daemon is down."""
 
     def start(self, *records):
+        self.written += [(KINDS.get(type(record), "assignments"), record) for record in records]
+        return self._lead([(kind, record) for kind, record in self.written])
+
+    def stop(self):
+        """End the daemon; what members write is read by the next one."""
+        self.state = None
+        self.unread.clear()
+
+    def restart(self):
+        """End the daemon if it runs, and start another one on what the topics hold."""
+        self.stop()
+        latest = {}
+        for kind, record in self.written:
+            latest.pop((kind, record.key), None)
+            latest[kind, record.key] = record
+        return self._lead([(kind, record) for (kind, _), record in latest.items()])
+
+    def _lead(self, records):
         self.state = ControlState(
             instance="d1",
             settings=self.settings,
-            timers=TIMERS,
+            timers=self.timers,
             planning_of=lambda _: self.planning or PlanSettings(strategy=self.strategy),
         )
-        kinds = {MemberRecord: "members", TopicRecord: "metadata", Tombstone: "members"}
-        recovered = tuple((kinds.get(type(record), "assignments"), record) for record in records)
-        return self._do(Recovered(records=recovered))
+        return self._do(Recovered(records=tuple(records)))
 
     def receive(self, kind, record):
-        return self._do(RecordReceived(kind=kind, record=record))
+        self.written.append((kind, record))
+        return self._read(kind, record)
+
+    def _read(self, kind, record):
+        return self._do(RecordReceived(kind=kind, record=record)) if self.state else []
 
     def join(self, *records):
         for record in records:
             self.members[record.instance, record.incarnation] = record
             self.receive("members", record)
 
-    def wait(self, seconds, beat=True):
-        for _ in range(round(seconds * 2)):
-            self.now += 0.5
+    def leave(self, *key):
+        """Let a member leave as it should: it owns nothing, then it takes back its record."""
+        record = self.members.pop(key)
+        self.receive("members", replace(record, state="left", owned={}))
+        self.receive("members", Tombstone(record.key))
+
+    def kill(self, *key):
+        """End a member's process."""
+        del self.members[key]
+
+    def wait(self, seconds, beat=True, step=0.5):
+        for _ in range(round(seconds / step)):
+            self.now = round(self.now + step, 3)
             if beat and self.now % 3 == 0:
                 for key, record in list(self.members.items()):
-                    if key not in self.unresponsive:
+                    if key not in self.unresponsive and key in self.members:
                         self.members[key] = replace(record, heartbeat=record.heartbeat + 1)
                         self.receive("members", self.members[key])
-            self._do(Ticked())
+            if self.state:
+                self._do(Ticked())
 
     def _do(self, event):
         self.state, effects = step(
@@ -86,6 +137,7 @@ class Play:
             if isinstance(effect, Publish):
                 self.unread += effect.records
                 self.published += effect.records
+                self.written += effect.records
                 self.log += [record for kind, record in effect.records if kind == "assignments"]
             elif isinstance(effect, LogEvent):
                 assert set(effect.fields) <= set(EVENTS[effect.event].fields), effect
@@ -101,7 +153,7 @@ class Play:
         return effects
 
     def _echo(self, kind, record):
-        self.receive(kind, record)
+        self._read(kind, record)
         if isinstance(record, MemberAssignment) and record.state == "active":
             key = record.instance, record.incarnation
             if key in self.members and key not in self.unresponsive:
