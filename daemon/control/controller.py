@@ -12,15 +12,41 @@ be replayed and explained.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol.records import PlannerRecord, Tombstone, TopicRecord
+from daemon.control.boundary.control_effects import Effect, Fenced, Publish, Rollback, concerns
+from daemon.control.boundary.control_events import (
+    Event,
+    PublishRefused,
+    ReaderStatus,
+    RecordReceived,
+    Recovered,
+    Ticked,
+)
 from daemon.control.context import ControlContext, LogEvent
 from daemon.control.decision import Decision, decide
 from daemon.control.liveness import check_liveness, forgive_silence
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.recovery import recover
 from daemon.control.settings import Cause
+
+__all__ = [
+    "Clock",
+    "ControlState",
+    "Effect",
+    "Event",
+    "Fenced",
+    "Publish",
+    "PublishRefused",
+    "ReaderStatus",
+    "RecordReceived",
+    "Recovered",
+    "Rollback",
+    "Ticked",
+    "concerns",
+    "step",
+]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,38 +55,6 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.control.settings import ControlSettings, PlanSettings
-
-# Events.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """All records of levelwind's topics at the start, in the order of each partition's log."""
-
-    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordReceived:
-    """One record that was read after the start."""
-
-    kind: TopicKind
-    record: Record | Tombstone
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticked:
-    """Time has passed, and every record that was read before it has been handled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderStatus:
-    """The reader of levelwind's topics was interrupted, or has resumed."""
-
-    reading: bool
-
-
-Event = Recovered | RecordReceived | Ticked | ReaderStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +67,21 @@ class Clock:
     """Wall clock, milliseconds since the epoch, to write down."""
 
 
-# Effects.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
-    """Records of one transaction, each with its topic."""
-
-    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fenced:
-    """Another planner has written a higher epoch: stop at once."""
-
-    planner: PlannerRecord
-
-
-Effect = Publish | LogEvent | Fenced
-
-
 # State.
+
+FIRST_PAUSE_SECONDS = 5.0
+"""Wait after a group's records were refused; it doubles with each refusal that follows."""
+
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+class Postponement(NamedTuple):
+    """The wait of a group whose records were refused."""
+
+    pause: float
+    """Length of the wait in seconds."""
+    until: float
+    """Time of the next attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +106,8 @@ class ControlState:
     """Monotonic seconds of the last tick; None before the first."""
     groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
     """The managed groups, by name."""
+    postponed: Mapping[str, Postponement] = field(default_factory=dict)
+    """Groups whose last records were refused, by name; an attempt that succeeds ends the entry."""
 
     def context(self, clock: Clock) -> ControlContext:
         """Return the context that all groups share while one event is handled."""
@@ -141,6 +131,8 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             return _tick(state, clock)
         case ReaderStatus(reading=reading):
             return replace(state, reader_down=not reading), []
+        case PublishRefused(rollback=rollback, reason=reason):
+            return _put_back(state, rollback, reason, clock)
         case Recovered(records=records):
             return _recover(state, records, clock)
 
@@ -178,8 +170,7 @@ def _group_record(
     ):
         # A heartbeat, a lag sample, a trigger: the decision can wait for the next tick.
         return _effects(state, received)
-    decision = decide(updated, state.planning_of(name), state.context(clock))
-    return _effects(state, received.then(decision))
+    return _decide(state, received, clock)
 
 
 def _topic_changed(
@@ -219,15 +210,51 @@ def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]
     # proves nothing about the member.
     forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
     state = replace(state, ticked_at=clock.now)
-    for name, group in state.groups.items():
+    for group in state.groups.values():
         if group.idle:
             continue
         seen = forgive_silence(group, forgiven) if forgiven else group
         checked, events = check_liveness(seen, state.timers, clock.now)
-        decision = decide(checked, state.planning_of(name), state.context(clock))
-        state, more = _effects(state, Decision(group=checked, events=tuple(events)).then(decision))
+        state, more = _decide(state, Decision(group=checked, events=tuple(events)), clock)
         effects += more
     return state, effects
+
+
+# A decision.
+
+
+def _decide(
+    state: ControlState, before: Decision, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Decide about a group after what it took in, unless its next attempt is still to wait."""
+    group = before.group
+    postponement = state.postponed.get(group.name)
+    if postponement is not None and clock.now < postponement.until:
+        return _effects(state, before)
+    pause = (
+        FIRST_PAUSE_SECONDS
+        if postponement is None
+        else min(2 * postponement.pause, LONGEST_PAUSE_SECONDS)
+    )
+    rollback = Rollback(group=group, events=before.events, pause=pause)
+    decision = decide(group, state.planning_of(group.name), state.context(clock))
+    others = {name: wait for name, wait in state.postponed.items() if name != group.name}
+    return _effects(replace(state, postponed=others), before.then(decision), rollback)
+
+
+def _put_back(
+    state: ControlState, rollback: Rollback, reason: str, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Drop a decision whose records were refused; the group's next attempt waits."""
+    group, pause = rollback.group, rollback.pause
+    postponement = Postponement(pause=pause, until=clock.now + pause)
+    fields = {"group": group.name, "reason": reason, "retry_in": pause}
+    state = replace(
+        state,
+        groups={**state.groups, group.name: group},
+        postponed={**state.postponed, group.name: postponement},
+    )
+    return state, [LogEvent("group.publish_refused", fields), *rollback.events]
 
 
 # The start.
@@ -260,10 +287,9 @@ def _recover(
     return state, effects
 
 
-# Effects of a decision.
-
-
-def _effects(state: ControlState, decision: Decision) -> tuple[ControlState, list[Effect]]:
+def _effects(
+    state: ControlState, decision: Decision, rollback: Rollback | None = None
+) -> tuple[ControlState, list[Effect]]:
     """Return the state after a decision, and its effects.
 
     The log events follow the records: the log never runs ahead of what is published.
@@ -273,7 +299,7 @@ def _effects(state: ControlState, decision: Decision) -> tuple[ControlState, lis
     if group.forgettable:
         del groups[group.name]
     records = tuple(entry for record in decision.records for entry in _with_topics(record))
-    effects: list[Effect] = [Publish(records=records)] if records else []
+    effects: list[Effect] = [Publish(records=records, rollback=rollback)] if records else []
     return replace(state, groups=groups), [*effects, *decision.events]
 
 

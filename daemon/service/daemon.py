@@ -24,11 +24,22 @@ from tenacity import (
     wait_exponential,
 )
 
+from assignors.protocol.records import WireError
 from daemon.control.context import LogEvent
-from daemon.control.controller import Clock, ControlState, Fenced, Publish, Recovered, Ticked, step
+from daemon.control.controller import (
+    Clock,
+    ControlState,
+    Fenced,
+    Publish,
+    PublishRefused,
+    Recovered,
+    Ticked,
+    concerns,
+    step,
+)
 from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError, PipelineFailedError
 from daemon.kafka import topic_setup
-from daemon.kafka.publisher import Publisher
+from daemon.kafka.publisher import Publisher, UnpublishableError
 from daemon.kafka.record_writer import outgoing
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.observer.observer import Observer
@@ -262,18 +273,31 @@ class Daemon:
         topics held after it became the planner. A daemon that is asked to stop performs no further
         effect; nothing that was not published has been logged, and a later daemon decides it again.
 
+        If a group's records are refused, the control puts that group back, and the effects of the
+        other groups are performed all the same.
+
         Raises:
             FencedError: another planner has taken over.
+            UnpublishableError: the planner's own record is refused.
         """
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
         clock = Clock(now=time.monotonic(), at=now_ms())
         self._state, effects = step(self._state, event, clock)
+        refused: set[str] = set()
         for effect in effects:
             if self._stop.is_set():
                 return
-            self._perform(effect)
+            if any(concerns(effect, group) for group in refused):
+                continue
+            try:
+                self._perform(effect)
+            except (WireError, UnpublishableError) as error:
+                if not isinstance(effect, Publish) or effect.rollback is None:
+                    raise
+                refused.add(effect.rollback.group.name)
+                self.handle(PublishRefused(rollback=effect.rollback, reason=str(error)))
 
     # Effects.
 

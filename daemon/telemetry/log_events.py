@@ -167,6 +167,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "assignment, and other groups are planned.",
     ),
     _event(
+        "group.publish_refused",
+        "error",
+        "group reason retry_in",
+        "A record of the group cannot be published as it is, and nothing of its last step was. The "
+        "group keeps its assignment and is tried again; other groups go on.",
+    ),
+    _event(
         "member.duplicate_instance",
         "error",
         "group instance",

@@ -18,9 +18,11 @@ from daemon.control.controller import (
     ControlState,
     Fenced,
     Publish,
+    PublishRefused,
     RecordReceived,
     Recovered,
     Ticked,
+    concerns,
     step,
 )
 from daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
@@ -66,6 +68,8 @@ class Play:
     """All records of levelwind's topics, whoever wrote them, each with its topic."""
     reading: bool = False
     """Whether published records are being read back."""
+    refused: set = field(default_factory=set)
+    """Groups whose records are refused."""
     state: ControlState | None = None
     """State of the control; None while the daemon is down."""
 
@@ -133,6 +137,16 @@ class Play:
         self.state, effects = step(
             self.state, event, Clock(now=self.now, at=round(self.now * 1000))
         )
+        rollbacks = [
+            effect.rollback
+            for effect in effects
+            if isinstance(effect, Publish)
+            and effect.rollback is not None
+            and effect.rollback.group.name in self.refused
+        ]
+        for rollback in rollbacks:
+            effects = [effect for effect in effects if not concerns(effect, rollback.group.name)]
+            self._do(PublishRefused(rollback=rollback, reason="too large"))
         for effect in effects:
             if isinstance(effect, Publish):
                 self.unread += effect.records

@@ -1,0 +1,59 @@
+"""Effects of the control: values that the daemon performs in their order. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from daemon.control.context import LogEvent
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import PlannerRecord, Record, Tombstone
+    from assignors.protocol.topics import TopicKind
+    from daemon.control.managed_group import ManagedGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """State of a group if its records are refused, and the wait until the next attempt."""
+
+    group: ManagedGroup
+    """The group without the decision that made the records."""
+    events: tuple[LogEvent, ...]
+    """Log events of what the group took in before that decision: they stand all the same."""
+    pause: float
+    """Seconds until the control decides about the group again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Records of one transaction, each with its topic."""
+
+    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
+    rollback: Rollback | None = None
+    """The group that the records are about; None for the planner's own record.
+
+    If they are refused, the later effects of that group are dropped, and the control is given a
+    `PublishRefused`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """Another planner has written a higher epoch: stop at once."""
+
+    planner: PlannerRecord
+
+
+Effect: TypeAlias = Publish | LogEvent | Fenced
+
+
+def concerns(effect: Effect, group: str) -> bool:
+    """Whether an effect is about a group."""
+    match effect:
+        case Publish(rollback=rollback):
+            return rollback is not None and rollback.group.name == group
+        case LogEvent(fields=fields):
+            return fields.get("group") == group
+        case Fenced():
+            return False

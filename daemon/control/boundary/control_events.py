@@ -1,0 +1,51 @@
+"""Events that the control takes in. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import Record, Tombstone
+    from assignors.protocol.topics import TopicKind
+    from daemon.control.boundary.control_effects import Rollback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """All records of levelwind's topics at the start, in the order of each partition's log."""
+
+    records: tuple[tuple[TopicKind, Record | Tombstone], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordReceived:
+    """One record that was read after the start."""
+
+    kind: TopicKind
+    record: Record | Tombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    """Time has passed, and every record that was read before it has been handled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderStatus:
+    """The reader of levelwind's topics was interrupted, or has resumed."""
+
+    reading: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRefused:
+    """None of a group's records was published, and to publish them again cannot help."""
+
+    rollback: Rollback
+    """The rollback of the refused `Publish`."""
+    reason: str
+    """Why: a record cannot be encoded, is too large, or is refused by the brokers."""
+
+
+Event: TypeAlias = Recovered | RecordReceived | Ticked | ReaderStatus | PublishRefused
