@@ -31,6 +31,26 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadConfirmed:
+    """Every record that stood in the assignments topic at a moment was applied.
+
+    The shell asks for the last stable offset of the member's partition, and sends this event once
+    it has read and applied everything below.
+    """
+
+    asked_at: float
+    """Time before the offset was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementAcked:
+    """The brokers acknowledged an announcement of this life."""
+
+    sent_at: float
+    """Time before the announcement was sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class AssignmentReceived:
     """An assignment of this incarnation was read."""
 
@@ -63,6 +83,13 @@ class GrantFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantFailed:
+    """Some partitions of the last `Grant` could not be started; the others are being read."""
+
+    partitions: PartitionSet
+
+
+@dataclass(frozen=True, slots=True)
 class LoseFinished:
     """The partitions of the last `Lose` are dropped."""
 
@@ -85,11 +112,14 @@ class LeaveRequested:
 Event: TypeAlias = (
     Started
     | Tick
+    | ReadConfirmed
+    | AnnouncementAcked
     | AssignmentReceived
     | AssignmentDeleted
     | AssignmentRejected
     | RevokeFinished
     | GrantFinished
+    | GrantFailed
     | LoseFinished
     | PollOverdue
     | LeaveRequested
@@ -121,7 +151,11 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Fetch the committed offsets, now, and start the partitions there."""
+    """Fetch the committed offsets, now, and start the partitions there.
+
+    The shell asks the lease before it starts them. It tries for `Timers.start_timeout`, and gives
+    up earlier when the grant is superseded (`MemberMachine.grant_superseded`).
+    """
 
     partitions: PartitionSet
 

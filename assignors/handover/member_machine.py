@@ -4,167 +4,58 @@ A member applies the newest assignment of its own incarnation. It first gives up
 owns, acknowledges only when that is finished and its commits are decided, then starts what is new.
 
 Guarantees: what a member announces as owned is everything that it may be using, from before it
-starts a partition until after it has stopped.
+starts a partition until after it has stopped. It starts nothing without a lease, and joins again as
+another incarnation once its lease is over.
 
 Effects are orders to a shell, which carries them out one after another and answers each `Revoke`,
-`Grant` and `Lose` with the `…Finished` event. Leases will be events too: a renewal, and a `Tick`
-past the end of the lease that leads to the same `_lose`.
+`Grant` and `Lose` with the `…Finished` event, or a `Grant` with `GrantFailed`. Between two
+ticks the shell's own threads ask the lease.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from assignors.handover.member_events import (
     Announce,
+    AnnouncementAcked,
     AssignmentDeleted,
     AssignmentReceived,
     AssignmentRejected,
     Event,
     Grant,
+    GrantFailed,
     GrantFinished,
     LeaveRequested,
     Lose,
     LoseFinished,
     PollOverdue,
+    ReadConfirmed,
     Retire,
     Revoke,
     RevokeFinished,
     Started,
     Tick,
 )
+from assignors.handover.member_state import (
+    AwaitingCommit,
+    Granting,
+    Losing,
+    MemberMachine,
+    Phase,
+    Revoking,
+)
 from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberRecord, Nack
+from assignors.protocol.records import Nack
 
 if TYPE_CHECKING:
+    from assignors.handover.lease import Lease
     from assignors.handover.member_events import CommitOutcome, Effects, PartitionSet
-    from assignors.handover.timers import Timers
-    from assignors.protocol.records import Key, MemberAssignment, MemberState
+    from assignors.protocol.records import MemberAssignment, MemberState
 
 
-class Phase(StrEnum):
-    """State of a member in the hand-over."""
-
-    JOINING = "joining"
-    """The member is announced and has no assignment yet."""
-    ACTIVE = "active"
-    """The member follows its assignment."""
-    REVOKING = "revoking"
-    """The member gives up some partitions; the others continue."""
-    LOST = "lost"
-    """Its partitions may have another owner: the member drops them all, then joins again."""
-    LEFT = "left"
-    """The member gave up everything and will not join again."""
-
-
-# Work in progress.
-
-
-@dataclass(frozen=True, slots=True)
-class Revoking:
-    """The member waits for `RevokeFinished`."""
-
-    partitions: PartitionSet
-    record: MemberAssignment | None
-    """The record that is being applied; None when the member leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitingCommit:
-    """The member waits until a commit of unknown outcome can no longer arrive."""
-
-    partitions: PartitionSet
-    record: MemberAssignment | None
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Granting:
-    """The member waits for `GrantFinished`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Losing:
-    """The member waits for `LoseFinished`."""
-
-    commit_undecided: bool
-    """Whether a commit of the interrupted revocation may still arrive."""
-
-
-Work: TypeAlias = Revoking | AwaitingCommit | Granting | Losing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberProfile:
-    """Properties that a member announces in each of its lives; see `MemberRecord`."""
-
-    group: str
-    instance: str
-    topics: tuple[str, ...]
-    rack: str | None = None
-    priority: int = 0
-    capacity: float = 1.0
-    client: str = "?"
-    client_version: str = "?"
-    features: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberMachine:
-    """State of one member in one life."""
-
-    profile: MemberProfile
-    timers: Timers
-    incarnation: str
-    phase: Phase = Phase.JOINING
-    owned: PartitionSet = frozenset()
-    """Everything that the member may be using."""
-    newest_epochs: tuple[int, int] = (0, 0)
-    """(planner_epoch, member_epoch) of the newest record received; it never decreases."""
-    acked_epoch: int = 0
-    """`member_epoch` of the last record applied; 0 before the first."""
-    waiting: MemberAssignment | None = None
-    """The newest record, while an older one is still being applied."""
-    work: Work | None = None
-    """Work that the member waits for before it applies another record."""
-    leaving: bool = False
-    """Whether the application asked to leave."""
-    nack: Nack | None = None
-    """The last record that could not be decoded; cleared by the next one that can."""
-    heartbeat: int = 0
-    """Number of announcements in this life."""
-    announced_at: float | None = None
-    """Time of the last announcement; None before the first."""
-
-    @property
-    def key(self) -> Key:
-        """Key of this life's records."""
-        return ("m", self.profile.group, self.profile.instance, self.incarnation)
-
-    def record(self, state: MemberState) -> MemberRecord:
-        """The announcement that describes the member now."""
-        return MemberRecord(
-            group=self.profile.group,
-            instance=self.profile.instance,
-            incarnation=self.incarnation,
-            client=self.profile.client,
-            client_version=self.profile.client_version,
-            topics=self.profile.topics,
-            rack=self.profile.rack,
-            priority=self.profile.priority,
-            capacity=self.profile.capacity,
-            state=state,
-            acked_epoch=self.acked_epoch,
-            owned=ranges.by_topic(self.owned),
-            nack=self.nack,
-            features=self.profile.features,
-            heartbeat=self.heartbeat,
-        )
-
-
-def step(  # noqa: C901 - one arm for each event
+def step(  # noqa: C901, PLR0912 - one arm for each event
     member: MemberMachine, event: Event, now: float
 ) -> tuple[MemberMachine, Effects]:
     """Apply an event: the next state, and the effects to carry out in this order."""
@@ -177,16 +68,25 @@ def step(  # noqa: C901 - one arm for each event
             return _announce(member, now)
         case Tick():
             return _tick(member, now)
+        case ReadConfirmed(asked_at):
+            if member.unreadable:
+                return member, ()
+            return _renew(member, member.lease.read_confirmed(asked_at, now), now)
+        case AnnouncementAcked(sent_at):
+            return _renew(member, member.lease.announcement_acked(sent_at, now), now)
         case AssignmentReceived(record):
             return _receive(member, record, now)
         case AssignmentDeleted():
             return _lose(member, "assignment_deleted")
         case AssignmentRejected(epoch, code):
-            return _announce(replace(member, nack=Nack(epoch=epoch, code=code)), now)
+            nack = Nack(epoch=epoch, code=code)
+            return _announce(replace(member, nack=nack, unreadable=True), now)
         case RevokeFinished(outcome):
             return _revoke_finished(member, outcome, now)
         case GrantFinished():
             return _grant_finished(member, now)
+        case GrantFailed(partitions):
+            return _grant_failed(member, partitions, now)
         case LoseFinished(incarnation, no_commit_in_flight):
             return _rejoin(member, incarnation, now, no_commit_in_flight=no_commit_in_flight)
         case PollOverdue():
@@ -203,11 +103,18 @@ def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMach
 
 
 def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
+    if member.lease.lapsed(now):
+        return _lose(member, "lease_over")
     if isinstance(member.work, AwaitingCommit) and now >= member.work.until:
         return _after_revocation(member, member.work.partitions, member.work.record, now)
     if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
         return _announce(member, now)
     return member, ()
+
+
+def _renew(member: MemberMachine, lease: Lease, now: float) -> tuple[MemberMachine, Effects]:
+    """Renew the lease; a record that waited for it is applied."""
+    return _take_up_next(replace(member, lease=lease), now)
 
 
 def _receive(
@@ -220,7 +127,15 @@ def _receive(
     epochs = (record.planner_epoch, record.member_epoch)
     if epochs <= member.newest_epochs:
         return member, ()
-    return _take_up_next(replace(member, newest_epochs=epochs, waiting=record, nack=None), now)
+    received = replace(
+        member,
+        newest_epochs=epochs,
+        waiting=record,
+        nack=None,
+        unreadable=False,
+        refusal=record.reason if record.state == "refused" else None,
+    )
+    return _take_up_next(received, now)
 
 
 def _take_up_next(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
@@ -229,9 +144,14 @@ def _take_up_next(member: MemberMachine, now: float) -> tuple[MemberMachine, Eff
         return member, ()
     if member.leaving:
         return _revoke(member, member.owned, None, now)
-    if member.waiting is None:
+    record = member.waiting
+    if record is None or (
+        # Only the grants of this record are left, and they wait for the lease.
+        (record.planner_epoch, record.member_epoch) == member.acked_epochs
+        and not member.lease.deliverable(now)
+    ):
         return member, ()
-    record, member = member.waiting, replace(member, waiting=None)
+    member = replace(member, waiting=None)
     return _revoke(member, member.owned - ranges.pairs(record.assigned), record, now)
 
 
@@ -264,21 +184,41 @@ def _after_revocation(
     member = replace(member, work=None, owned=member.owned - partitions)
     if record is None:
         return _leave(member, now)
-    member = replace(member, phase=Phase.ACTIVE, acked_epoch=record.member_epoch)
-    member, announced = _announce(member, now)
+    epochs = (record.planner_epoch, record.member_epoch)
+    announced: Effects = ()
+    if partitions or member.acked_epochs != epochs:
+        member = replace(member, phase=Phase.ACTIVE, acked_epochs=epochs)
+        member, announced = _announce(member, now)
     if member.leaving or member.waiting is not None:
         member, effects = _take_up_next(member, now)
         return member, (*announced, *effects)
     new = ranges.pairs(record.assigned) - member.owned
     if not new:
         return member, announced
-    return replace(member, work=Granting(), owned=member.owned | new), (*announced, Grant(new))
+    if not member.lease.deliverable(now):
+        return replace(member, waiting=record), announced
+    return replace(member, work=Granting(new), owned=member.owned | new), (*announced, Grant(new))
 
 
 def _grant_finished(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     if not isinstance(member.work, Granting):
         return member, ()
     member, announced = _announce(replace(member, work=None), now)
+    member, effects = _take_up_next(member, now)
+    return member, (*announced, *effects)
+
+
+def _grant_failed(
+    member: MemberMachine, partitions: PartitionSet, now: float
+) -> tuple[MemberMachine, Effects]:
+    """Report the partitions of a grant that could not be started: the planner takes them back."""
+    work = member.work
+    if not isinstance(work, Granting):
+        return member, ()
+    failed = work.partitions & partitions
+    nack = None if member.grant_superseded else Nack(epoch=member.acked_epoch, code="start-failed")
+    member = replace(member, work=None, owned=member.owned - failed, nack=nack or member.nack)
+    member, announced = _announce(member, now)
     member, effects = _take_up_next(member, now)
     return member, (*announced, *effects)
 
@@ -303,7 +243,9 @@ def _rejoin(
         former, farewell = _leave(former, now)
     if member.leaving:
         return replace(former, phase=Phase.LEFT), farewell
-    successor = MemberMachine(profile=member.profile, timers=member.timers, incarnation=incarnation)
+    successor = MemberMachine.create(
+        profile=member.profile, timers=member.timers, incarnation=incarnation
+    )
     successor, announced = _announce(successor, now)
     return successor, (*farewell, *announced)
 

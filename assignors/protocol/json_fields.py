@@ -132,12 +132,21 @@ class Fields:
     def optional_integer(self, name: str, *, low: int = 0) -> int | None:
         return None if self._get(name) is None else self.integer(name, low=low)
 
-    def number(self, name: str, *, above: float = -math.inf) -> float:
+    def number(
+        self,
+        name: str,
+        *,
+        above: float = -math.inf,
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> float:
         value = _finite(self._get(name))
-        if value is None or not value > above:
-            raise self._fail(
-                name, "a finite number" + (f" above {above}" if above > -math.inf else ""), value
+        if value is None or not (value > above and low <= value <= high):
+            bounds = (
+                f" above {above}" if above > -math.inf else "",
+                f" from {low} to {high}" if high < math.inf else "",
             )
+            raise self._fail(name, "a finite number" + "".join(bounds), self._get(name))
         return value
 
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:

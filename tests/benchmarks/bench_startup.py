@@ -167,11 +167,16 @@ def records():
                 priority=3,
                 capacity=1.0,
                 state="active",
+                planner_epoch=1,
                 acked_epoch=1,
                 owned={},
+                starting={},
                 nack=None,
                 features=(),
                 heartbeat=1,
+                hold_ms=20_000,
+                commit_ms=12_000,
+                max_poll_interval_ms=300_000,
             ),
         )
         yield (

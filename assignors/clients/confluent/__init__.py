@@ -20,7 +20,7 @@ from assignors.clients.confluent.consumer import (
     SettingError,
     StraySubscriberError,
 )
-from assignors.handover.member_machine import Phase
+from assignors.handover.member_state import Phase
 
 __all__ = [
     "ManagedConsumer",

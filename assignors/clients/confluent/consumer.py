@@ -15,11 +15,12 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, libversion
 
-from assignors.clients.confluent.follower import AssignmentFollower, clock, log_event
+from assignors.boot_clock import boot_seconds as clock
+from assignors.clients.confluent.follower import AssignmentFollower, log_event
 from assignors.clients.confluent.offsets import CommitTracker, NotOwnedError, StraySubscriberError
 from assignors.clients.confluent.owned_partitions import OwnedPartitions, OwnershipChange
 from assignors.clients.confluent.settings import SettingError, client_settings
-from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase
+from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
 from assignors.handover.timers import Timers
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ class ManagedConsumer:
         )
         self._settings = client_settings(config, group=group, rack=rack, timers=self._timers)
         self._closed = False
-        member = MemberMachine(profile=self._profile, timers=self._timers, incarnation=uuid4().hex)
+        member = MemberMachine.create(
+            profile=self._profile, timers=self._timers, incarnation=uuid4().hex
+        )
         self._follower = AssignmentFollower(member=member, settings=self._settings, prefix=prefix)
         self._commits = CommitTracker(
             self._settings, timers=self._timers, identity=self._follower.identity

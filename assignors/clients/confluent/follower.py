@@ -8,17 +8,19 @@ the application's thread calls the application's consumer.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from assignors.boot_clock import boot_seconds as clock
 from assignors.handover import member_events as ev
-from assignors.handover.member_machine import MemberMachine, Phase, step
+from assignors.handover.member_machine import step
+from assignors.handover.member_state import MemberMachine, Phase
 from assignors.protocol.records import (
     MemberAssignment,
     Rejection,
@@ -43,15 +45,6 @@ POLL_SECONDS = 0.05
 """The longest time that an event waits in the mailbox."""
 REMINDER_SECONDS = 15.0
 """Time between two log lines about the same wait."""
-
-
-def clock() -> float:
-    """Seconds of a clock that neither jumps nor stops while the machine is suspended."""
-    return (
-        time.clock_gettime(time.CLOCK_BOOTTIME)
-        if hasattr(time, "CLOCK_BOOTTIME")
-        else time.monotonic()
-    )
 
 
 def log_event(level: int, event: str, **fields: object) -> None:
@@ -90,6 +83,11 @@ class AssignmentFollower(Thread):
         self._poll_seconds = min(POLL_SECONDS, member.timers.heartbeat / 10)
         self._partition = 0  # the group's, in levelwind.members
         self._producer: Any = None
+        self._end_asked_at = float("-inf")
+        self._unconfirmed: tuple[float, int] | None = None
+        """When the end of the assignments was asked for, and that end, until it is read."""
+        self._read_to = 0
+        """The offset in the assignments below which everything was read."""
 
     # Called by the application's thread.
 
@@ -194,8 +192,25 @@ class AssignmentFollower(Thread):
         position = TopicPartition(self._topics.assignments, number)
         _, position.offset = reader.get_watermark_offsets(position, timeout=5.0)
         reader.assign([position])
+        self._assignments = position
+
+    def _confirm_read(self, reader: Any) -> None:
+        """Renew the lease: ask for the end of the assignments, and read up to it."""
+        now = clock()
+        if now - self._end_asked_at >= self._machine.timers.heartbeat:
+            self._end_asked_at = now
+            try:
+                _, end = reader.get_watermark_offsets(self._assignments, timeout=1.0)
+            except KafkaException as error:
+                self._remind("member.waiting_for_broker", error=error.args[0].str())
+            else:
+                self._unconfirmed = (now, end)
+        if self._unconfirmed is not None and self._read_to >= self._unconfirmed[1]:
+            self._handle(ev.ReadConfirmed(self._unconfirmed[0]))
+            self._unconfirmed = None
 
     def _poll_once(self, reader: Any) -> None:
+        self._confirm_read(reader)
         message = reader.poll(self._poll_seconds)
         if message is not None:
             self._handle_message(message)
@@ -215,7 +230,10 @@ class AssignmentFollower(Thread):
 
     def _handle_message(self, message: Any) -> None:
         if message.error() is not None:
-            self._remind("member.read_failed", error=message.error().str())
+            if message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its own name
+                self._read_to = message.offset()
+            else:
+                self._remind("member.read_failed", error=message.error().str())
         elif message.key() == encode_key(self._machine.key):
             match decode("assignments", message.key(), message.value()):
                 case MemberAssignment() as record:
@@ -287,15 +305,18 @@ class AssignmentFollower(Thread):
                 value=value,
                 partition=self._partition,
                 headers=list(fields.items()),
-                on_delivery=self._delivered,
+                on_delivery=partial(self._delivered, clock(), self._machine.incarnation),
             )
         except BufferError:  # brokers unreachable for long; the next heartbeat repeats it all
             self._remind("member.announce_failed", error="queue full")
         except KafkaException as error:
             self._replace_producer(error.args[0])
 
-    def _delivered(self, error: Any, _message: Any) -> None:
-        if error is not None:
+    def _delivered(self, sent_at: float, incarnation: str, error: Any, _message: Any) -> None:
+        if error is None:
+            if incarnation == self._machine.incarnation:
+                self.post(ev.AnnouncementAcked(sent_at))
+        else:
             self._remind("member.announce_failed", error=error.str())
             if error.fatal():
                 self._replace_producer(error)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from assignors.clients.confluent.follower import clock, log_event
+from assignors.boot_clock import boot_seconds as clock
+from assignors.clients.confluent.follower import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

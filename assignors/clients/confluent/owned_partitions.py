@@ -10,7 +10,8 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from assignors.clients.confluent.follower import clock, log_event
+from assignors.boot_clock import boot_seconds as clock
+from assignors.clients.confluent.follower import log_event
 from assignors.clients.confluent.offsets import NotOwnedError, raise_error_of
 from assignors.handover import member_events as ev
 

@@ -139,6 +139,8 @@ def _reader(connection: Mapping[str, Any], group: str) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "isolation.level": "read_committed",
         "auto.offset.reset": "earliest",
+        # The end of a partition is not the last record's offset + 1: transaction markers follow.
+        "enable.partition.eof": True,
     }
 
 

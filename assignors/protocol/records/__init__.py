@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from assignors.protocol import json_fields
 from assignors.protocol.json_fields import Fields
 from assignors.protocol.partition_ranges import Partitions, WireError
-from assignors.protocol.records.member import MemberRecord, MemberState, Nack
+from assignors.protocol.records.member import CanaryRecord, MemberRecord, MemberState, Nack
 from assignors.protocol.records.metadata import BrokerRecord, Key, OffsetsRecord, TopicRecord
 from assignors.protocol.records.pipeline import (
     DeadLetter,
@@ -52,6 +52,7 @@ __all__ = [
     "Action",
     "AssignmentState",
     "BrokerRecord",
+    "CanaryRecord",
     "CertifiedObjective",
     "DeadLetter",
     "EndKind",
@@ -100,6 +101,7 @@ Record: TypeAlias = (
     | DeadLetter
     | ReplayRecord
     | MemberRecord
+    | CanaryRecord
     | PlannerRecord
     | GroupRecord
     | MemberAssignment
@@ -146,7 +148,7 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     },
     "lag": {"lag": _kind(LagRecord, "name", "name")},
     "triggers": {"racks": _kind(TriggerRecord, "name"), "skew": _kind(TriggerRecord, "name")},
-    "members": {"m": _kind(MemberRecord, "name", "name", "name")},
+    "members": {"m": _kind(MemberRecord, "name", "name", "name"), "canary": _kind(CanaryRecord)},
     "assignments": {
         "planner": _kind(PlannerRecord),
         "g": _kind(GroupRecord, "name"),
@@ -231,9 +233,9 @@ def partition_key(key: Key) -> str | None:
 def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
     """The partitions, of `count`, that the records of a key are written to.
 
-    That is one partition, but all of them for the planner's own record, which each reader of a
-    partition needs. A dead letter and a replay go by their whole key, all other records by their
-    partition key.
+    That is one partition, but all of them for the planner's own record and its canary, which each
+    reader of a partition needs. A dead letter and a replay go by their whole key, all other records
+    by their partition key.
     """
     name = encode_key(key).decode() if topic in LOG_POSITION_KINDS else partition_key(key)
     return tuple(range(count)) if name is None else (partition_for(name, count),)

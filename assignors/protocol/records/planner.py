@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from assignors.protocol.records.metadata import Key
 
 Mode: TypeAlias = Literal["managed", "published", "advisory"]
-AssignmentState: TypeAlias = Literal["active", "evicted"]
+AssignmentState: TypeAlias = Literal["active", "evicted", "refused"]
+"""State of an incarnation: it may own partitions; everything was taken from it for good; or the
+planner cannot serve it, for the reason that its record gives."""
 Action: TypeAlias = Literal["rebalance"]
 Score: TypeAlias = "Mapping[str, float | None]"
 
@@ -339,7 +341,7 @@ class MemberAssignment:
             planner_epoch=fields.integer("planner_epoch"),
             group_epoch=fields.integer("group_epoch"),
             member_epoch=fields.integer("member_epoch"),
-            state=fields.one_of("state", ("active", "evicted")),
+            state=fields.one_of("state", ("active", "evicted", "refused")),
             assigned=fields.partitions("assigned"),
             pending=fields.partitions("pending"),
             revoking=fields.partitions("revoking"),

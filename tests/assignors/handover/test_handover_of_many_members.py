@@ -17,7 +17,8 @@ from assignors.handover import member_events as ev
 from assignors.handover import member_machine as machine
 from assignors.handover.holding import Holding, Revocation
 from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase, step
+from assignors.handover.member_machine import step
+from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
 from assignors.handover.timers import Timers
 from assignors.protocol.records import Tombstone
 
@@ -80,7 +81,7 @@ class SimulatedGroup:
         return f"life{self.incarnation_count}"
 
     def start(self, instance):
-        member = MemberMachine(
+        member = MemberMachine.create(
             profile=MemberProfile(group="g", instance=instance, topics=("t", "u")),
             timers=TIMERS,
             incarnation=self.new_incarnation(),
@@ -275,6 +276,8 @@ class SimulatedGroup:
             self.arrive()
             for process in self.processes.values():
                 self.keep_lease(process)
+                self.send(process, ev.AnnouncementAcked(self.now))
+                self.send(process, ev.ReadConfirmed(self.now))
                 self.send(process, ev.Tick())
             self.check()
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
-from assignors.protocol.records import MemberAssignment, MemberRecord, Tombstone
+from assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind_testing.records import member
 
 A, B, A2 = Incarnation("a", "1"), Incarnation("b", "1"), Incarnation("a", "2")
 P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
@@ -19,21 +20,12 @@ def share(*partitions):
 
 def announcement(incarnation, acked, *owned, state="active"):
     """A member's announcement."""
-    return MemberRecord(
-        group="g",
-        instance=incarnation.instance,
+    return member(
+        incarnation.instance,
         incarnation=incarnation.incarnation,
-        client="c",
-        client_version="1",
-        topics=("t",),
-        rack=None,
-        priority=0,
-        capacity=1.0,
         state=state,
-        acked_epoch=acked,
+        acked=acked,
         owned={"t": tuple(sorted(number for _, number in owned))} if owned else {},
-        nack=None,
-        features=(),
         heartbeat=1,
     )
 

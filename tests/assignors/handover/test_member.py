@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors.handover import member_events as ev
-from assignors.handover.member_machine import MemberMachine, MemberProfile, Phase, step
+from assignors.handover.member_machine import step
+from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberAssignment, Nack
 
@@ -14,16 +15,26 @@ TIMERS = Timers()
 
 
 class MemberTranscript:
-    """A member that is sent events, and its clock."""
+    """A member that is sent events, its clock, and its lease, renewed before every event."""
 
-    def __init__(self):
+    def __init__(self, *, renewing=True):
         profile = MemberProfile(
             group="g", instance="i", topics=("t",), rack="a", client="c", client_version="1"
         )
-        self.member = MemberMachine(profile=profile, timers=TIMERS, incarnation="one")
+        self.member = MemberMachine.create(profile=profile, timers=TIMERS, incarnation="one")
         self.now = 100.0
+        self.renewing = renewing
 
     def __call__(self, event, *, after=0.0):
+        if self.renewing:
+            self.renew(at=self.now + after)
+        return self.send(event, after=after)
+
+    def renew(self, *, at):
+        for renewal in (ev.AnnouncementAcked(at), ev.ReadConfirmed(at)):
+            self.member, _ = step(self.member, renewal, at)
+
+    def send(self, event, *, after=0.0):
         self.now += after
         self.member, effects = step(self.member, event, self.now)
         return list(effects)

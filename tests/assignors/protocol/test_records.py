@@ -17,7 +17,7 @@ name = st.text(min_size=1, max_size=8)
 text = st.text(max_size=8)
 whole = st.integers(0, 2**63 - 1)
 offset = st.integers(-1, 2**63 - 1)
-epoch = st.integers(0, 2**53)
+epoch = st.integers(0, 2**40)
 rack = st.none() | name
 rack_set = st.lists(text, max_size=2).map(tuple)
 number = st.floats(allow_nan=False, allow_infinity=False)
@@ -170,13 +170,26 @@ RECORDS = {
         topics=st.lists(name, max_size=2).map(tuple),
         rack=rack,
         priority=st.integers(-(2**31), 2**31 - 1),
-        capacity=capacity,
+        capacity=st.floats(min_value=1e-6, max_value=1e6),
         state=st.sampled_from(["joining", "active", "left"]),
+        planner_epoch=epoch,
         acked_epoch=epoch,
         owned=partitions,
+        starting=partitions,
         nack=st.none() | st.builds(r.Nack, epoch=epoch, code=name),
         features=st.lists(name, max_size=2).map(tuple),
-        heartbeat=whole,
+        heartbeat=st.integers(0, 2**53),
+        hold_ms=st.integers(1, 3_600_000),
+        commit_ms=st.integers(1, 3_600_000),
+        max_poll_interval_ms=st.integers(1, 86_400_000),
+        transactional_id=st.none() | name,
+    ),
+    ("members", r.CanaryRecord): st.builds(
+        r.CanaryRecord,
+        planner_epoch=epoch,
+        instance=name,
+        number=whole,
+        state=st.sampled_from(["leading", "stopped"]),
     ),
     ("assignments", r.PlannerRecord): st.builds(
         r.PlannerRecord, planner_epoch=whole, instance=name, started_at=whole
@@ -401,8 +414,10 @@ def test_mangled_bytes_never_crash(topic_and_record, data):
 MEMBER = (
     b'["m","g","i","1"]',
     (
-        b'{"acked_epoch":3,"capacity":1.0,"client":"c","client_version":"1","features":[],"heartbeat":3,"nack":null,'
-        b'"owned":{"t":"0-2,5"},"priority":0,"rack":"a","state":"active","topics":["t"],"v":1}'
+        b'{"acked_epoch":3,"capacity":1.0,"client":"c","client_version":"1","commit_ms":12000,"features":[],'
+        b'"heartbeat":3,"hold_ms":20000,"max_poll_interval_ms":300000,"nack":null,"owned":{"t":"0-2,5"},'
+        b'"planner_epoch":1,"priority":0,"rack":"a","starting":{},"state":"active","topics":["t"],'
+        b'"transactional_id":null,"v":2}'
     ),
 )
 
@@ -420,7 +435,7 @@ def test_the_bytes_of_a_record_are_canonical():
         (
             b'"acked_epoch":3',
             b'"acked_epoch":true',
-            "value.acked_epoch: expected an integer from 0 to 9007199254740992, got True",
+            "value.acked_epoch: expected an integer from 0 to 1099511627776, got True",
         ),
         (b'"acked_epoch":3', b'"acked_epoch":3.0', "value.acked_epoch: expected an integer"),
         (b'"acked_epoch":3', b'"acked_epoch":' + b"9" * 30, "got an integer of more than 64 bits"),
@@ -430,13 +445,24 @@ def test_the_bytes_of_a_record_are_canonical():
         (
             b'"capacity":1.0',
             b'"capacity":1e999',
-            "value.capacity: expected a finite number above 0.0",
+            "value.capacity: expected a finite number from 1e-06 to 1000000.0",
         ),
         (
             b'"capacity":1.0',
             b'"capacity":0',
-            "value.capacity: expected a finite number above 0.0, got 0",
+            "value.capacity: expected a finite number from 1e-06 to 1000000.0, got 0",
         ),
+        (
+            b'"capacity":1.0',
+            b'"capacity":1e-305',
+            "value.capacity: expected a finite number from 1e-06 to 1000000.0, got 1e-305",
+        ),
+        (
+            b'"acked_epoch":3',
+            b'"acked_epoch":9007199254740992',
+            "value.acked_epoch: expected an integer from 0 to 1099511627776",
+        ),
+        (b'"client":"c"', b'"client":"' + b"c" * 1025 + b'"', "client: expected at most 1024"),
         (b'"rack":"a"', b'"rack":"\\ud800"', "not JSON: 'utf-8' codec can't encode"),
         (b'"rack":"a"', b'"rack":"\xff"', "not JSON: 'utf-8' codec can't decode"),
         (b'"rack":"a"', b'"rack":""', "value.rack: expected a text"),
@@ -454,7 +480,7 @@ def test_the_bytes_of_a_record_are_canonical():
         (b'{"t":"0-2,5"}', b'{"t":"0-999999","u":"0"}', "more than 0 partitions"),
         (b'{"t":"0-2,5"}', b'{"t":""}', "value.owned: expected named topics with partitions"),
         (b'"nack":null', b'"nack":' + b"[" * 200_000, "not readable: nested too deeply"),
-        (b'"v":1', b'"v":0', "unknown v 0"),
+        (b'"v":2', b'"v":1', "unknown v 1"),
     ],
 )
 def test_what_is_refused_is_refused_with_its_reason(was, becomes, reason):
@@ -539,7 +565,7 @@ def test_a_dead_letter_and_a_replay_go_by_their_whole_key():
 def test_the_headers_name_the_schema():
     record = r.decode("members", *MEMBER)
     assert dict(r.headers(record, epoch=7)) == {
-        "schema": b"member/1",
+        "schema": b"member/2",
         "content-type": b"application/json",
         "epoch": b"7",
     }

@@ -122,7 +122,7 @@ def records(beat=1):
 
     def member(instance, incarnation, state, rack):
         fields = {
-            "v": 1,
+            "v": 2,
             "client": "c",
             "client_version": "1",
             "topics": ["t", "gone"],
@@ -130,6 +130,8 @@ def records(beat=1):
             "priority": 3,
         }
         fields |= {"capacity": 1.0, "state": state, "acked_epoch": 0, "owned": {}, "nack": None}
+        fields |= {"planner_epoch": 0, "starting": {}, "transactional_id": None}
+        fields |= {"hold_ms": 20_000, "commit_ms": 12_000, "max_poll_interval_ms": 300_000}
         return (
             "members",
             ["m", "g", instance, incarnation],

@@ -76,8 +76,11 @@ def member(
     rack=None,
     state="joining",
     acked=0,
+    planner_epoch=0,
     owned=None,
+    starting=None,
     heartbeat=0,
+    **more,
 ):
     """An announcement; `acked`: the acknowledged epoch, `owned`: partitions by topic."""
     return MemberRecord(
@@ -91,11 +94,14 @@ def member(
         priority=0,
         capacity=1.0,
         state=state,
+        planner_epoch=planner_epoch,
         acked_epoch=acked,
         owned=owned or {},
+        starting=starting or {},
         nack=None,
         features=(),
         heartbeat=heartbeat,
+        **{"hold_ms": 20_000, "commit_ms": 12_000, "max_poll_interval_ms": 300_000, **more},
     )
 
 

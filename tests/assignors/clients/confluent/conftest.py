@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.confluent.follower import clock
+from assignors.boot_clock import boot_seconds as clock
 from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.timers import Timers
 from assignors.protocol.records import (

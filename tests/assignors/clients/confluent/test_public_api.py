@@ -52,7 +52,14 @@ def test_each_public_method_of_a_consumer_is_documented():
 
 
 def test_each_phase_is_a_state_of_the_hand_over():
-    assert [phase.value for phase in Phase] == ["joining", "active", "revoking", "lost", "left"]
+    assert [phase.value for phase in Phase] == [
+        "joining",
+        "active",
+        "revoking",
+        "suspended",
+        "lost",
+        "left",
+    ]
 
 
 def test_the_errors_are_of_the_kinds_that_applications_catch():

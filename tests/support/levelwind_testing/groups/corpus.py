@@ -166,7 +166,7 @@ def _records() -> list[tuple[str, bytes, bytes]]:
             "members",
             ["m", "g", "i", "n"],
             {
-                "v": 1,
+                "v": 2,
                 "client": "c",
                 "client_version": "1",
                 "topics": ["t"],
@@ -174,7 +174,14 @@ def _records() -> list[tuple[str, bytes, bytes]]:
                 "priority": 3,
             }
             | {"capacity": 1.0, "state": "active", "acked_epoch": 2, "owned": {"t": "0-9,14"}}
-            | {"nack": {"epoch": 1, "code": "x"}, "features": ["f"], "heartbeat": 9},
+            | {"nack": {"epoch": 1, "code": "x"}, "features": ["f"], "heartbeat": 9}
+            | {"planner_epoch": 1, "starting": {"t": "14"}, "transactional_id": None}
+            | {"hold_ms": 20_000, "commit_ms": 12_000, "max_poll_interval_ms": 300_000},
+        ),
+        (
+            "members",
+            ["canary"],
+            {"v": 1, "planner_epoch": 3, "instance": "i", "number": 7, "state": "leading"},
         ),
         (
             "assignments",
