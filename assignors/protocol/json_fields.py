@@ -149,6 +149,9 @@ class Fields:
             raise self._fail(name, "a finite number" + "".join(bounds), self._get(name))
         return value
 
+    def optional_number(self, name: str, *, above: float = -math.inf) -> float | None:
+        return None if self._get(name) is None else self.number(name, above=above)
+
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
         return _integers(
             self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value)

@@ -34,4 +34,5 @@ class ControlContext:
     now: float
     """Monotonic seconds."""
     at: int
-    """Wall clock, milliseconds since the epoch. Records carry it, but no decision depends on it."""
+    """Wall clock, milliseconds since the epoch. Records carry it; the only decisions that depend on
+    it are whether a sample of lag is too old, and how much of a cooldown is left after a start."""

@@ -106,6 +106,8 @@ class ControlState:
     """Monotonic seconds of the last tick; None before the first."""
     groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
     """The managed groups, by name."""
+    forgotten_epoch: int = 0
+    """The highest epoch of any group that was forgotten: no new group has one at or below it."""
     postponed: Mapping[str, Postponement] = field(default_factory=dict)
     """Groups whose last records were refused, by name; an attempt that succeeds ends the entry."""
 
@@ -160,7 +162,7 @@ def _group_record(
     name = _group_of(kind, record)
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
         return state, []
-    group = state.groups.get(name) or ManagedGroup.empty(name, state.timers)
+    group = state.groups.get(name) or _new_group(state, name)
     updated, events = group.apply(record, clock.now)
     received = Decision(group=updated, events=tuple(events))
     if (
@@ -171,6 +173,12 @@ def _group_record(
         # A heartbeat, a lag sample, a trigger: the decision can wait for the next tick.
         return _effects(state, received)
     return _decide(state, received, clock)
+
+
+def _new_group(state: ControlState, name: str) -> ManagedGroup:
+    """Return the state of a group without records, which may be one that was forgotten."""
+    group = ManagedGroup.empty(name, state.timers)
+    return replace(group, ledger=replace(group.ledger, epoch=state.forgotten_epoch))
 
 
 def _topic_changed(
@@ -264,7 +272,7 @@ def _recover(
     state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     """Go on where the last planner stopped: with its groups and targets, and a higher epoch."""
-    recovered = recover(records, state.timers, clock.now)
+    recovered = recover(records, state.timers, clock.now, clock.at)
     state = replace(
         state,
         topics=recovered.topics,
@@ -298,6 +306,8 @@ def _effects(
     groups = {**state.groups, group.name: group}
     if group.forgettable:
         del groups[group.name]
+        epoch = max(state.forgotten_epoch, group.ledger.epoch)
+        state = replace(state, forgotten_epoch=epoch)
     records = tuple(entry for record in decision.records for entry in _with_topics(record))
     effects: list[Effect] = [Publish(records=records, rollback=rollback)] if records else []
     return replace(state, groups=groups), [*effects, *decision.events]

@@ -36,10 +36,14 @@ class Decision:
     events: tuple[LogEvent, ...] = ()
 
     def then(self, later: Decision) -> Decision:
-        """Append a later decision about the group that this decision left."""
+        """Append a later decision about the group that this decision left.
+
+        Of two records of one key the later stays.
+        """
+        records = {record.key: record for record in (*self.records, *later.records)}
         return Decision(
             group=later.group,
-            records=(*self.records, *later.records),
+            records=tuple(records.values()),
             events=(*self.events, *later.events),
         )
 
@@ -49,7 +53,7 @@ def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext)
     snapshot = GroupSnapshot(group, context)
     evaluated = _evaluate_last_plan(group, snapshot)
     planned = _plan_if_due(evaluated.group, planning, snapshot)
-    advanced = _advance_handover(planned.group, context)
+    advanced = _advance_handover(planned.group, group.next_epoch, context)
     return evaluated.then(planned).then(advanced)
 
 
@@ -59,9 +63,13 @@ def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext)
 def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
     """Compare the expected gain of the last plan with the skew now, once its cooldown is over."""
     expected, now = group.policy.cooldown.expected, snapshot.context.now
-    if expected is None or not group.policy.evaluation_due(now):
+    if expected is None or not group.policy.evaluation_due(now) or snapshot.stale_lags:
         return Decision(group=group)
     policy = group.policy.evaluated(snapshot.skew, now, snapshot.context.settings)
+    evaluated = replace(group, policy=policy)
+    if group.plan is not None:
+        cooldown = plan_record.planned_cooldown(policy.cooldown, now, snapshot.context.at)
+        evaluated = replace(evaluated, plan=replace(group.plan, cooldown=cooldown))
     fields = {
         "group": group.name,
         "expected": round(expected.after, 3),
@@ -70,7 +78,9 @@ def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decisio
         "cooldown": policy.cooldown.pause,
     }
     return Decision(
-        group=replace(group, policy=policy), events=(LogEvent("plan.evaluated", fields),)
+        group=evaluated,
+        records=() if evaluated.plan is None else (evaluated.plan,),
+        events=(LogEvent("plan.evaluated", fields),),
     )
 
 
@@ -90,7 +100,7 @@ def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSna
             return Decision(group=group)
         if snapshot.missing_topics:
             return _wait_for_topics(group, snapshot)
-    if suppression := policy.admit(cause, context.now):
+    if suppression := _stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
         return _suppress(group, cause, suppression, None, context)
     try:
         plan = compute_plan(
@@ -116,19 +126,40 @@ def _publish(
 ) -> Decision:
     """Publish a plan and set the ledger's target; an operator's request is fulfilled with it."""
     context = snapshot.context
-    record = plan_record.of(snapshot, cause, plan)
     policy = group.policy.planned(
         cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
     )
+    record = plan_record.of(snapshot, cause, plan, policy.cooldown)
     # The tombstone keeps a request from being followed twice, also after a restart.
     request = () if group.operator is None else (Tombstone(group.operator.key),)
+    stale = frozenset(snapshot.stale_lags)
+    published = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
     return Decision(
-        group=replace(group, policy=policy).planned(
+        group=replace(group, policy=policy, stale_lags=stale).planned(
             plan, record, basis=snapshot.basis, now=context.now
         ),
         records=(record, *request),
-        events=(LogEvent("plan.published", plan_record.canonical(record, plan, cause)),),
+        events=(published,) if stale <= group.stale_lags else (published, _stale(snapshot)),
     )
+
+
+def _stale_trigger(cause: Cause, snapshot: GroupSnapshot) -> Suppression | None:
+    """The objection to a plan because of skew while the lag is too old to plan by."""
+    if cause is not Cause.SKEW or not snapshot.stale_lags:
+        return None
+    context = snapshot.context
+    return Suppression(Objection.STALE, context.now + context.settings.cooldown.duration)
+
+
+def _stale(snapshot: GroupSnapshot) -> LogEvent:
+    """The log event of a plan that leaves out lag because it is too old."""
+    oldest = min(record.at for record in snapshot.stale_lags.values())
+    fields = {
+        "group": snapshot.group.name,
+        "topics": sorted(snapshot.stale_lags),
+        "age": round((snapshot.context.at - oldest) / 1000),
+    }
+    return LogEvent("lag.stale", fields)
 
 
 def _wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
@@ -259,13 +290,16 @@ def _report_unsplittable(
 # The hand-over.
 
 
-def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
-    """Publish what the ledger allows by now: grants of what is free, revocations, tombstones."""
+def _advance_handover(group: ManagedGroup, epoch: int, context: ControlContext) -> Decision:
+    """Publish what the ledger allows by now: grants of what is free, revocations, tombstones.
+
+    Args:
+        group: the group, with the plan of this decision if there is one.
+        epoch: the epoch of this decision: that of its plan, or the one after the last.
+        context: settings and time.
+    """
     if group.ledger is group.published_ledger:
         return Decision(group=group)
-    # A plan's own records carry its epoch; the steps of the hand-over that follow carry the epochs
-    # after it.
-    epoch = max(group.ledger.epoch + 1, group.plan.group_epoch if group.plan else 0)
     ledger, records = group.ledger.next_records(
         epoch=epoch,
         planner_epoch=context.planner_epoch,
@@ -273,6 +307,9 @@ def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
         reason=group.plan.cause if group.plan else "",
         traits=group.traits(),
     )
+    if all(isinstance(record, Tombstone) for record in records):
+        # Tombstones say no epoch: the next step may have it.
+        ledger = replace(ledger, epoch=group.ledger.epoch)
     group = replace(group, ledger=ledger, published_ledger=ledger)
     events: list[LogEvent] = []
     if records:
@@ -283,7 +320,22 @@ def _advance_handover(group: ManagedGroup, context: ControlContext) -> Decision:
         settled = {"group": group.name, "group_epoch": ledger.epoch, "seconds": seconds}
         events.append(LogEvent("handover.settled", settled))
         group = replace(group, handover_since=None)
-    return Decision(group=group, records=records, events=tuple(events))
+    advanced = Decision(group=group, records=records, events=tuple(events))
+    return advanced.then(_keep_last_epoch(group))
+
+
+def _keep_last_epoch(group: ManagedGroup) -> Decision:
+    """Have the plan's record say the highest epoch if the records that said it are deleted.
+
+    A planner that starts takes the next epoch from the records that are left.
+    """
+    published = [holding.published for holding in group.ledger.holdings.values()]
+    epochs = [record.group_epoch for record in published if record is not None]
+    plan = group.plan
+    if plan is None or max(plan.newest_epoch, *epochs, 0) >= group.ledger.epoch:
+        return Decision(group=group)
+    plan = replace(plan, last_epoch=group.ledger.epoch)
+    return Decision(group=replace(group, plan=plan), records=(plan,))
 
 
 def _progress(group: ManagedGroup) -> dict[str, int]:

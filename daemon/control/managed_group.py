@@ -93,6 +93,8 @@ class ManagedGroup:
     """Whether a plan waits for layouts that are not known yet; that has been logged."""
     unsplittable: frozenset[TopicPartition] = frozenset()
     """Partitions that were logged as unsplittable: no plan can lower the skew that they cause."""
+    stale_lags: frozenset[str] = frozenset()
+    """Topics whose lag was too old for the plan in force; that has been logged."""
     handover_since: float | None = None
     """Time at which the plan was published whose hand-over is under way; None once the hand-over is
     complete."""

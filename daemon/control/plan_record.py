@@ -10,20 +10,28 @@ from assignors.protocol.records import (
     CertifiedObjective,
     GroupRecord,
     PlanCertificate,
+    PlannedCooldown,
     PlannedMember,
     PlannedRacks,
     PlannedTopic,
+    SpentMoves,
 )
+from daemon.control.policy import HOUR_SECONDS, CooldownState, ExpectedGain
+from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from assignors.protocol.records import TopicRecord
     from daemon.control.planning import ComputedPlan
-    from daemon.control.settings import Cause
     from daemon.control.snapshot import GroupSnapshot
 
 
-def of(snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan) -> GroupRecord:
-    """Return the record of a plan that was computed from a snapshot."""
+MINUTE_SECONDS = 60.0
+
+
+def of(
+    snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan, cooldown: CooldownState
+) -> GroupRecord:
+    """Return the record of a plan that was computed from a snapshot, and of its cooldown."""
     group, context = snapshot.group, snapshot.context
     epoch = group.next_epoch
     shares = {
@@ -51,6 +59,8 @@ def of(snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan) -> GroupRecord
                 incarnation=incarnation.incarnation,
                 rack=live.record.rack,
                 capacity=live.record.capacity,
+                priority=live.record.priority,
+                topics=tuple(sorted(set(live.record.topics))),
             )
             for incarnation, live in sorted(group.live.items())
         ),
@@ -59,6 +69,64 @@ def of(snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan) -> GroupRecord
         computed_at=context.at,
         digest=digest,
         certificate=_certificate(plan),
+        cooldown=planned_cooldown(cooldown, context.now, context.at),
+    )
+
+
+def planned_cooldown(cooldown: CooldownState, now: float, at: int) -> PlannedCooldown:
+    """Return a cooldown as a plan's record says it, by the wall clock.
+
+    Args:
+        cooldown: the cooldown, by the monotonic clock.
+        now: the time on the monotonic clock, in seconds.
+        at: the same time on the wall clock, in milliseconds since the epoch.
+    """
+
+    def wall(time: float) -> int:
+        return max(at + round((time - now) * 1000), 0)
+
+    # The plans of one minute and cause are written as one, at the time of the last of them.
+    spent: dict[tuple[int, Cause], tuple[float, int]] = {}
+    for time, cause, moves in cooldown.spent:
+        if time > now - HOUR_SECONDS:
+            minute = int(time // MINUTE_SECONDS), cause
+            spent[minute] = (time, moves + spent.get(minute, (time, 0))[1])
+    expected = cooldown.expected
+    return PlannedCooldown(
+        until=wall(max(cooldown.until, now - HOUR_SECONDS)),
+        pause_ms=round((cooldown.pause or 0.0) * 1000),
+        skew_before=None if expected is None else expected.before,
+        skew_after=None if expected is None else expected.after,
+        spent=tuple(
+            SpentMoves(at=wall(time), cause=cause.value, moves=moves)
+            for (_, cause), (time, moves) in spent.items()
+        ),
+    )
+
+
+def recovered_cooldown(planned: PlannedCooldown, now: float, at: int) -> CooldownState:
+    """Return the cooldown that a plan's record says; the inverse of `planned_cooldown`.
+
+    The wall clock may have been set since. So what is left of a cooldown is at most its length, and
+    moves count for at most an hour more.
+    """
+
+    def monotonic(time: int) -> float:
+        return now + (time - at) / 1000
+
+    pause = planned.pause_ms / 1000
+    before, after = planned.skew_before, planned.skew_after
+    return CooldownState(
+        until=min(monotonic(planned.until), now + pause),
+        pause=pause or None,
+        expected=(
+            None if before is None or after is None else ExpectedGain(before=before, after=after)
+        ),
+        spent=tuple(
+            (min(monotonic(spent.at), now), Cause(spent.cause), spent.moves)
+            for spent in planned.spent
+            if spent.cause in set(Cause)
+        ),
     )
 
 

@@ -125,6 +125,8 @@ class Objection(StrEnum):
     BUDGET = "its moves exceed the hour's budget"
     CONFIRMED = "confirmed"
     """The plan in force was found as good as any for the changed racks."""
+    STALE = "its lag is older than control.lag_max_age"
+    """The lag that raised the trigger is too old to plan by."""
     FAILED = "failed"
     """The strategy raised an error."""
 

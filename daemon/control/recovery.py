@@ -24,7 +24,8 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from daemon.control.managed_group import Basis, ManagedGroup
+from daemon.control import plan_record
+from daemon.control.managed_group import Basis, ManagedGroup, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +53,7 @@ class RecoveredState:
 
 
 def recover(
-    records: Sequence[tuple[TopicKind, Record | Tombstone]], timers: Timers, now: float
+    records: Sequence[tuple[TopicKind, Record | Tombstone]], timers: Timers, now: float, at: int
 ) -> RecoveredState:
     """Collect the newest record of each key.
 
@@ -60,6 +61,7 @@ def recover(
         records: all records of levelwind's topics, in the order of each partition's log.
         timers: the timers of the hand-over.
         now: monotonic seconds.
+        at: the same time on the wall clock, in milliseconds since the epoch.
     """
     latest = _latest(records)
     topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
@@ -80,7 +82,7 @@ def recover(
         deleted_topics=frozenset(deleted),
         planner_epoch=max(planner_epochs, default=0),
         groups={
-            name: recover_group(name, group_records, timers, topics, now)
+            name: _with_cooldown(recover_group(name, group_records, timers, topics, now), now, at)
             for name, group_records in sorted(_by_group(latest).items())
         },
         pending=[
@@ -158,7 +160,7 @@ def recover_group(
     ledger = Ledger.recover(
         group=name,
         grant=timers.grant,
-        group_epoch=records.plan.group_epoch if records.plan else 0,
+        group_epoch=records.plan.newest_epoch if records.plan else 0,
         assignments=records.assignments,
         members=records.members,
         now=now,
@@ -176,6 +178,14 @@ def recover_group(
         end = group.ledger.leave if departed else group.ledger.evict
         group = replace(group, ledger=end(incarnation))
     return replace(group.retargeted(), basis=_recovered_basis(group, topics))
+
+
+def _with_cooldown(group: ManagedGroup, now: float, at: int) -> ManagedGroup:
+    """Return a group with the cooldown that its plan's record says."""
+    if group.plan is None or group.plan.cooldown is None:
+        return group
+    cooldown = plan_record.recovered_cooldown(group.plan.cooldown, now, at)
+    return replace(group, policy=replace(group.policy, cooldown=cooldown))
 
 
 def _recovered_target(
@@ -204,17 +214,27 @@ def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> 
     """Return the present basis if the recovered plan and target fit it.
 
     The target fits if it covers every planned partition and every member subscribes to what it has:
-    the records of a member that left may be gone, and with them its share. The record of a plan has
-    no subscriptions, so that a change of them alone does not show where it leaves the target valid.
+    the records of a member that left may be gone, and with them its share.
     """
     if group.plan is None:
         return None
     now = group.basis_of(topics)
-    members = {member.instance: (member.rack, member.capacity) for member in group.plan.members}
+    planned_members = {
+        # The record of an older planner has no subscriptions: they pass for unchanged.
+        member.instance: Profile(
+            topics=now.members[member.instance].topics
+            if member.topics is None and member.instance in now.members
+            else frozenset(member.topics or ()),
+            rack=member.rack,
+            priority=member.priority,
+            capacity=member.capacity,
+        )
+        for member in group.plan.members
+    }
     planned_topics = {name: (t.id, t.partitions) for name, t in group.plan.topics.items()}
     planned = {(name, p) for name, t in group.plan.topics.items() for p in range(t.partitions)}
     fits = (
-        members == {name: (m.rack, m.capacity) for name, m in now.members.items()}
+        planned_members == now.members
         and planned_topics == now.topics
         and planned == set(chain.from_iterable(group.target.values()))
         and all(

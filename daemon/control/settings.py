@@ -67,5 +67,8 @@ class ControlSettings:
     """The most seconds that a plan waits for changes to settle."""
     min_gain: Share = 0.1
     """The share by which a triggered plan must lower the skew or the cross-rack share."""
+    lag_max_age: Seconds = 600.0
+    """A sample of lag that is older than this many seconds, by the daemon's wall clock, is not
+    planned by: its topic counts as without lag."""
     cooldown: CooldownSettings = field(default_factory=CooldownSettings)
     """The cooldown after a plan, and budgets of moves."""

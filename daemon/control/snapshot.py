@@ -147,9 +147,23 @@ class GroupSnapshot:
         return current_lags(self.group.lags, self.context.topics, self.context.deleted_topics)
 
     @cached_property
+    def stale_lags(self) -> Mapping[str, LagRecord]:
+        """The lag of `topics` that is older than `control.lag_max_age`, by topic."""
+        oldest = self.context.at - self.context.settings.lag_max_age * 1000
+        return {
+            name: lag
+            for name, lag in self.current_lags.items()
+            if name in self.topics and lag.at < oldest
+        }
+
+    @cached_property
     def lags(self) -> Mapping[str, LagRecord]:
         """The lag that counts of `topics`, by topic: the lag that a plan is made from."""
-        return {name: lag for name, lag in self.current_lags.items() if name in self.topics}
+        return {
+            name: lag
+            for name, lag in self.current_lags.items()
+            if name in self.topics and name not in self.stale_lags
+        }
 
     @cached_property
     def skew(self) -> float:

@@ -147,6 +147,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "meanwhile.",
     ),
     _event(
+        "lag.stale",
+        "warning",
+        "group topics age",
+        "A plan was made as if these topics had no lag, since their samples are older than "
+        "control.lag_max_age: the oldest is `age` seconds old. Later plans do not say it again.",
+    ),
+    _event(
         "group.frozen",
         "warning",
         "group silent members for_seconds",

@@ -24,20 +24,24 @@ from assignors.protocol.records.pipeline import (
     TriggerKind,
     TriggerRecord,
 )
-from assignors.protocol.records.planner import (
-    Action,
-    AssignmentState,
+from assignors.protocol.records.planned_group import (
     CertifiedObjective,
     GroupRecord,
-    MemberAssignment,
     Mode,
-    OperatorRecord,
     PlanCertificate,
+    PlannedCooldown,
     PlannedMember,
     PlannedRacks,
     PlannedTopic,
-    PlannerRecord,
     Score,
+    SpentMoves,
+)
+from assignors.protocol.records.planner import (
+    Action,
+    AssignmentState,
+    MemberAssignment,
+    OperatorRecord,
+    PlannerRecord,
 )
 from assignors.protocol.records.replay import ReplayRecord
 from assignors.protocol.topics import partition_for
@@ -68,6 +72,7 @@ __all__ = [
     "OperatorRecord",
     "Partitions",
     "PlanCertificate",
+    "PlannedCooldown",
     "PlannedMember",
     "PlannedRacks",
     "PlannedTopic",
@@ -79,6 +84,7 @@ __all__ = [
     "ReplayRecord",
     "Score",
     "SkewEvidence",
+    "SpentMoves",
     "Tombstone",
     "TopicRecord",
     "TriggerKind",

@@ -276,7 +276,7 @@ def test_a_groups_record_counts_after_an_upgrade(
 def test_a_plan_and_a_layout_count_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of ours of a newer `v`, written by a daemon that was upgraded before its pipeline."""
     from assignors.protocol.records import KINDS, _kind  # noqa: PLC0415
-    from assignors.protocol.records.planner import GroupRecord  # noqa: PLC0415 - patched by name
+    from assignors.protocol.records.planned_group import GroupRecord  # noqa: PLC0415 - patched by name
 
     installed = Installed(monkeypatch)
     later = replace(_kind(GroupRecord, "name"), v=GroupRecord.V + 1)

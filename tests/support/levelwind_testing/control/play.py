@@ -66,6 +66,8 @@ class Play:
     """All records published, each with its topic."""
     written: list = field(default_factory=list)
     """All records of levelwind's topics, whoever wrote them, each with its topic."""
+    steps: list = field(default_factory=list)
+    """The records of each transaction."""
     reading: bool = False
     """Whether published records are being read back."""
     refused: set = field(default_factory=set)
@@ -133,6 +135,11 @@ class Play:
             if self.state:
                 self._do(Ticked())
 
+    def kept(self):
+        """The newest record of each key of the assignments topic, once it is compacted."""
+        newest = {record.key: record for record in self.log}
+        return [record for record in newest.values() if not isinstance(record, Tombstone)]
+
     def _do(self, event):
         self.state, effects = step(
             self.state, event, Clock(now=self.now, at=round(self.now * 1000))
@@ -151,6 +158,7 @@ class Play:
             if isinstance(effect, Publish):
                 self.unread += effect.records
                 self.published += effect.records
+                self.steps.append([record for _, record in effect.records])
                 self.written += effect.records
                 self.log += [record for kind, record in effect.records if kind == "assignments"]
             elif isinstance(effect, LogEvent):

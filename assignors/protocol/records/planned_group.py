@@ -1,0 +1,348 @@
+"""Record of a group's plan in levelwind.assignments."""
+
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
+
+from assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from assignors.protocol.json_fields import Fields
+    from assignors.protocol.records.metadata import Key
+
+Item = TypeVar("Item")
+Mode: TypeAlias = Literal["managed", "published", "advisory"]
+Score: TypeAlias = "Mapping[str, float | None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRacks:
+    """Replica racks that a plan was computed from.
+
+    Written as the distinct sets, and the index of its set for each partition: partitions are many,
+    sets are few.
+    """
+
+    at: int
+    """Time of the topic's record, in milliseconds since the epoch."""
+    racks: tuple[tuple[str, ...], ...]
+    """Sorted racks of each partition's replicas."""
+
+    def value(self) -> dict[str, object]:
+        sets = sorted(set(self.racks))
+        index = {racks: number for number, racks in enumerate(sets)}
+        return {"at": self.at, "sets": sets, "of": [index[racks] for racks in self.racks]}
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedRacks:
+        sets, of = fields.text_lists("sets"), fields.integers("of")
+        if max(of, default=-1) >= len(sets):
+            raise WireError("racks.of: an index that is not in racks.sets")
+        return cls(at=fields.integer("at"), racks=tuple(sets[number] for number in of))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    """A topic as the plan saw it."""
+
+    id: str
+    """Kafka's topic id."""
+    partitions: int
+    """Number of partitions."""
+    racks: PlannedRacks | None = None
+    """Replica racks; None if the plan did not record any."""
+
+    def value(self) -> dict[str, object]:
+        racks = None if self.racks is None else self.racks.value()
+        return {"id": self.id, "partitions": self.partitions, "racks": racks}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMember:
+    """A member as the plan saw it."""
+
+    instance: str
+    incarnation: str
+    rack: str | None
+    capacity: float
+    priority: int = 0
+    topics: tuple[str, ...] | None = None
+    """Sorted topics that the member subscribed to; None if the plan did not record any."""
+
+    def value(self, subscriptions: Mapping[tuple[str, ...], int]) -> dict[str, object]:
+        """The member's fields.
+
+        Args:
+            subscriptions: index of each distinct set of topics in the record.
+        """
+        return {
+            "instance": self.instance,
+            "incarnation": self.incarnation,
+            "rack": self.rack,
+            "capacity": self.capacity,
+            "priority": self.priority,
+            "subscription": None if self.topics is None else subscriptions[self.topics],
+        }
+
+    @classmethod
+    def read(
+        cls, fields: Fields, subscriptions: tuple[tuple[str, ...], ...] | None
+    ) -> PlannedMember:
+        index = fields.optional_integer("subscription") if fields.has("subscription") else None
+        if index is not None and subscriptions is not None and index >= len(subscriptions):
+            raise WireError("members.subscription: an index that is not in subscriptions")
+        return cls(
+            instance=fields.text("instance"),
+            incarnation=fields.text("incarnation"),
+            rack=fields.optional_text("rack"),
+            capacity=fields.number("capacity", above=0.0),
+            priority=(
+                fields.integer("priority", low=-(2**31), high=2**31 - 1)
+                if fields.has("priority")
+                else 0
+            ),
+            topics=None if index is None or subscriptions is None else subscriptions[index],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentMoves:
+    """Partitions that plans of one cause have moved within a minute."""
+
+    at: int
+    """When the last of these plans was made, in milliseconds since the epoch."""
+    cause: str
+    moves: int
+
+    @classmethod
+    def read(cls, fields: Fields) -> SpentMoves:
+        return cls(
+            at=fields.integer("at"),
+            cause=fields.text("cause"),
+            moves=fields.integer("moves"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCooldown:
+    """Cooldown of a group after its plan, so that a restarted daemon keeps to it.
+
+    Times are milliseconds since the epoch of the planner's clock.
+    """
+
+    until: int
+    """End of the cooldown."""
+    pause_ms: int
+    """Length of the cooldown."""
+    skew_before: float | None
+    """The skew before the plan; None unless its gain is still to be evaluated."""
+    skew_after: float | None
+    """The skew that the plan is expected to bring; None with `skew_before`."""
+    spent: tuple[SpentMoves, ...]
+    """Moves of the last hour."""
+
+    def value(self) -> dict[str, object]:
+        return {
+            "until": self.until,
+            "pause_ms": self.pause_ms,
+            "skew_before": self.skew_before,
+            "skew_after": self.skew_after,
+            "spent": [
+                {"at": spent.at, "cause": spent.cause, "moves": spent.moves} for spent in self.spent
+            ],
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedCooldown:
+        return cls(
+            until=fields.integer("until"),
+            pause_ms=fields.integer("pause_ms"),
+            skew_before=fields.optional_number("skew_before"),
+            skew_after=fields.optional_number("skew_after"),
+            spent=tuple(map(SpentMoves.read, fields.sections("spent"))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedObjective:
+    """Value of a plan in one objective, with a bound that no plan can beat; less is better."""
+
+    value: float
+    bound: float
+    bound_kind: str
+    """Argument that proves the bound."""
+    partitions: tuple[str, ...]
+    """Partitions that alone force the bound, as topic-number."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> CertifiedObjective:
+        return cls(
+            value=fields.number("value"),
+            bound=fields.number("bound"),
+            bound_kind=fields.text("bound_kind"),
+            partitions=fields.texts("partitions"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCertificate:
+    """Proof of how good a plan is."""
+
+    complete: bool
+    """Whether the search was not cut short."""
+    cut_by: tuple[str, ...]
+    """Limits that cut the search short: "time", "moves"."""
+    objectives: Mapping[str, CertifiedObjective]
+    """Objectives by name."""
+    summary: tuple[str, ...]
+    """The certificate in sentences for operators."""
+
+    def value(self) -> dict[str, object]:
+        return {
+            "complete": self.complete,
+            "cut_by": list(self.cut_by),
+            "objectives": {
+                name: {
+                    "value": objective.value,
+                    "bound": objective.bound,
+                    "bound_kind": objective.bound_kind,
+                    "partitions": list(objective.partitions),
+                }
+                for name, objective in self.objectives.items()
+            },
+            "summary": list(self.summary),
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlanCertificate:
+        return cls(
+            complete=fields.flag("complete"),
+            cut_by=fields.texts("cut_by"),
+            objectives=fields.by_name("objectives", CertifiedObjective.read),
+            summary=fields.texts("summary"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecord:
+    """A group's plan: its cause, its inputs and its scores."""
+
+    KIND: ClassVar = "group"
+    V: ClassVar = 2
+
+    group: str
+    mode: Mode
+    planner_epoch: int
+    """Epoch of the planner that made the plan."""
+    group_epoch: int
+    """Epoch of the plan; with `planner_epoch` it strictly increases."""
+    plan_id: str
+    strategy: str
+    cause: str
+    """Why the plan was made: membership, topics, operator, racks or skew."""
+    lag_at: int | None
+    """Time of the oldest lag in the plan's input, in milliseconds since the epoch."""
+    metadata_at: int | None
+    """Time of the newest topic layout in the plan's input, in milliseconds since the epoch."""
+    topics: Mapping[str, PlannedTopic]
+    members: tuple[PlannedMember, ...]
+    before: Score | None
+    """Scores of the assignment before the plan, by name."""
+    after: Score | None
+    """Scores of the planned assignment, by name."""
+    computed_at: int
+    """When the plan was made, in milliseconds since the epoch."""
+    digest: str
+    """Hash of group, epoch and assignment."""
+    certificate: PlanCertificate | None = None
+    """Proof of how good the plan is; None if the strategy gives none."""
+    cooldown: PlannedCooldown | None = None
+    """The group's cooldown; None if the record does not say it."""
+    last_epoch: int | None = None
+    """The highest epoch that any record of the group had, where no other record that is left says
+    it; None: the group's records say it."""
+
+    @property
+    def key(self) -> Key:
+        return ("g", self.group)
+
+    @property
+    def newest_epoch(self) -> int:
+        """The highest group epoch that the record proves to be used."""
+        return max(self.group_epoch, self.last_epoch or 0)
+
+    def value(self) -> dict[str, object]:
+        sets = sorted({member.topics for member in self.members if member.topics is not None})
+        subscriptions = {topics: index for index, topics in enumerate(sets)}
+        return {
+            "v": self.V,
+            "mode": self.mode,
+            "planner_epoch": self.planner_epoch,
+            "group_epoch": self.group_epoch,
+            "plan_id": self.plan_id,
+            "strategy": self.strategy,
+            "cause": self.cause,
+            "inputs": {"lag_at": self.lag_at, "metadata_at": self.metadata_at},
+            "topics": {name: topic.value() for name, topic in self.topics.items()},
+            "subscriptions": sets,
+            "members": [member.value(subscriptions) for member in self.members],
+            "score": {
+                "before": None if self.before is None else dict(self.before),
+                "after": None if self.after is None else dict(self.after),
+            },
+            "computed_at": self.computed_at,
+            "digest": self.digest,
+            "certificate": None if self.certificate is None else self.certificate.value(),
+            "cooldown": None if self.cooldown is None else self.cooldown.value(),
+            "last_epoch": self.last_epoch,
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> GroupRecord:
+        _, group = key
+        inputs = fields.section("inputs")
+        score = fields.section("score")
+        subscriptions = fields.text_lists("subscriptions") if fields.has("subscriptions") else None
+        return cls(
+            group=str(group),
+            mode=fields.one_of("mode", ("managed", "published", "advisory")),
+            planner_epoch=fields.integer("planner_epoch"),
+            group_epoch=fields.integer("group_epoch"),
+            plan_id=fields.text("plan_id"),
+            strategy=fields.text("strategy"),
+            cause=fields.text("cause", empty=True),
+            lag_at=inputs.optional_integer("lag_at"),
+            metadata_at=inputs.optional_integer("metadata_at"),
+            topics=fields.by_name("topics", _read_topic),
+            members=tuple(
+                PlannedMember.read(member, subscriptions) for member in fields.sections("members")
+            ),
+            before=score.figures("before"),
+            after=score.figures("after"),
+            computed_at=fields.integer("computed_at"),
+            digest=fields.text("digest", empty=True),
+            certificate=_read_later(fields, "certificate", PlanCertificate.read),
+            cooldown=_read_later(fields, "cooldown", PlannedCooldown.read),
+            last_epoch=(
+                fields.optional_integer("last_epoch") if fields.has("last_epoch") else None
+            ),
+        )
+
+
+def _read_later(fields: Fields, name: str, read: Callable[[Fields], Item]) -> Item | None:
+    """A section that older writers leave out."""
+    inner = fields.optional_section(name) if fields.has(name) else None
+    return None if inner is None else read(inner)
+
+
+def _read_topic(fields: Fields) -> PlannedTopic:
+    return PlannedTopic(
+        id=fields.text("id"),
+        partitions=fields.integer("partitions"),
+        racks=_read_later(fields, "racks", PlannedRacks.read),
+    )
