@@ -135,6 +135,8 @@ class LagRecord:
     @classmethod
     def read(cls, key: Key, fields: Fields) -> LagRecord:
         _, group, topic = key
+        # Neither says anything without the other.
+        owner = fields.optional_integers("owner", low=-1) if fields.has("members") else None
         record = cls(
             group=str(group),
             topic=str(topic),
@@ -156,8 +158,8 @@ class LagRecord:
             seconds_lower_bound=fields.optional_integers("seconds_lower_bound") or (),
             end_read_at=fields.optional_integers("end_read_at", low=-1),
             data_end=fields.optional_integers("data_end", low=-1),
-            members=fields.optional_texts("members") or (),
-            owner=fields.optional_integers("owner", low=-1) if fields.has("members") else None,
+            members=() if owner is None else (fields.optional_texts("members") or ()),
+            owner=owner,
             local=fields.optional_flags("local"),
         )
         if max(record.owner or (), default=-1) >= len(record.members):
