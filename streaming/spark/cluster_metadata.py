@@ -70,6 +70,10 @@ def describe(
         raise PipelineError(
             f"the Kafka client refuses its settings: {_root_cause(error)}"
         ) from error
+    except TypeError as error:  # py4j takes the name of a class that does not exist for a package
+        raise PipelineError(
+            "the Kafka client is not on Spark's class path: install levelwind's jars anew"
+        ) from error
     try:
         cluster_id = _result(admin.describeCluster().clusterId())
         deadline = time.monotonic() + timeout / 1000

@@ -1,9 +1,12 @@
 """Diagnosis of a query's death from Spark's error text: its cause, and a line for an operator.
 
 Guarantees: a checkpoint is given up only for its own damage. Trouble of the machine or the cluster
-(a full disk, an absent broker, a missing right) passes, and the checkpoint is continued afterwards.
-The texts are those that Spark 4.2 was seen to die with on damaged files. An unknown text does not
-blame the checkpoint; the caller does, if queries die again and again before their first batch.
+(a full disk, a missing jar, module or interpreter, a killed process, a lost executor, an absent
+broker, a missing right) passes, and the checkpoint is continued afterwards, however often it
+happens. So the rules of the machine come first: a query without its classes or its workers fails to
+load its state as well. The texts are those that Spark 4.2 was seen to die with. An unknown text
+does not blame the checkpoint; the caller does, if queries die again and again before their first
+batch.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ class FailureCause(Enum):
     """The cause of a query's end."""
 
     MACHINE = "machine"
-    """The disk or the memory; the same checkpoint serves once there is room again."""
+    """The disk, the memory, the installation or Spark's processes; the same checkpoint serves once
+    they are in order again."""
     CLUSTER = "cluster"
     """Kafka does not answer, or refuses a request."""
     CHECKPOINT = "checkpoint"
@@ -45,6 +49,29 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.MACHINE,
+        "the Python interpreter of Spark's workers is missing or broken: install levelwind anew",
+        re.compile(
+            r"Cannot run program \"|PYTHON_VERSION_MISMATCH|Python in worker has different version"
+            r"|(EOFException|Exception) occurred while reading the port number from"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "a Python module is missing: install levelwind anew",
+        re.compile(r"\b(ModuleNotFoundError|ImportError): .*"),
+    ),
+    (
+        FailureCause.MACHINE,
+        "a class is missing, or of another version: install levelwind's jars anew",
+        re.compile(
+            r"ClassNotFoundException|NoClassDefFoundError|NoSuch(Method|Field)Error|LinkageError"
+            r"|AbstractMethodError|IncompatibleClassChangeError|UnsatisfiedLinkError|VerifyError"
+            r"|UnsupportedClassVersionError|ExceptionInInitializerError"
+            r"|DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
         "the files of the checkpoint cannot be written: check its file system and permissions",
         re.compile(
             r"Read-only file system|Permission denied|Too many open files|Input/output error"
@@ -53,7 +80,38 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     (
         FailureCause.MACHINE,
         "there is not enough memory",
-        re.compile(r"OutOfMemoryError|Cannot allocate memory|unable to create native thread"),
+        re.compile(
+            r"OutOfMemoryError|\bMemoryError\b|Cannot allocate memory|UNABLE_TO_ACQUIRE_MEMORY"
+            r"|unable to create (new )?native thread|Resource temporarily unavailable"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "a Python worker was killed, as the kernel does when memory runs out",
+        re.compile(
+            r"Python worker (exited unexpectedly|failed to connect back)|PYTHON_WORKER_\w*EXITED"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "Spark's JVM ended, or did not start: see the lines before",
+        re.compile(
+            r"JAVA_GATEWAY_EXITED|Answer from Java side is empty|Py4JNetworkError"
+            r"|Error while (sending|receiving|sending or receiving)\b"
+            r"|An error occurred while trying to connect to the Java server"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "Spark lost its executors, or was refused resources",
+        re.compile(
+            r"ExecutorLostFailure|Lost executor|Remote RPC client disassociated"
+            r"|SparkContext (was|has been) shut down|stopped SparkContext"
+            r"|Master removed our application|All masters are unresponsive"
+            r"|Initial job has not accepted any resources|Container killed|OOMKilled"
+            r"|FetchFailed(Exception)?\b|MetadataFetchFailedException|RpcTimeoutException"
+            r"|java\.net\.BindException|Address already in use"
+        ),
     ),
     (
         FailureCause.CHECKPOINT,
@@ -63,7 +121,10 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     (
         FailureCause.CLUSTER,
         "the Kafka cluster does not answer, or refuses a request",
-        re.compile(r"org\.apache\.kafka\.common\.(errors\.|KafkaException)"),
+        re.compile(
+            r"org\.apache\.kafka\.common\.(errors\.|KafkaException|config\.ConfigException)"
+            r"|UnknownHostException"
+        ),
     ),
     (
         FailureCause.CHECKPOINT,
@@ -92,8 +153,10 @@ def diagnose(error: str) -> Failure:
     """Diagnose why a query ended; `error` is the text that Spark gives."""
     line = innermost_cause(error)
     for cause, meaning, pattern in _RULES:
-        if pattern.search(error):
-            return Failure(cause=cause, summary=f"{meaning} ({line})")
+        if found := pattern.search(error):
+            # A Python worker's error has no cause below it; it names the module that is missing.
+            shown = found[0] if "Error: " in found[0] else line
+            return Failure(cause=cause, summary=f"{meaning} ({shown})")
     return Failure(cause=FailureCause.UNKNOWN, summary=line)
 
 

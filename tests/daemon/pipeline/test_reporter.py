@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import structlog
@@ -29,6 +30,12 @@ DAMAGED = Terminated(
 )
 FULL = Terminated(error="Caused by: java.io.IOException: No space left on device")
 UNKNOWN = Terminated(error="java.lang.NullPointerException")
+DEATHS = Path(__file__).parents[2] / "data" / "spark_deaths.jsonl"
+OF_THE_MACHINE = [
+    death
+    for death in map(json.loads, DEATHS.read_text().splitlines())
+    if death["cause"] == "machine"
+]
 
 
 @pytest.fixture
@@ -97,6 +104,16 @@ def test_a_full_disk_costs_no_checkpoint_however_often(reporter, tmp_path):
     given_up(tmp_path)
     for _ in range(5):
         event = events_of(reporter, FULL)["pipeline.failed"]
+        assert (event["cause"], event["rebuild"]) == ("machine", False)
+    assert given_up(tmp_path) is None
+
+
+@pytest.mark.parametrize("death", OF_THE_MACHINE, ids=lambda death: death["how"])
+def test_a_fault_of_the_environment_costs_no_checkpoint_however_often(death, tmp_path):
+    given_up(tmp_path)
+    for _ in range(5):
+        starts = ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+        event = events_of(starts, Terminated(error=death["text"]))["pipeline.failed"]
         assert (event["cause"], event["rebuild"]) == ("machine", False)
     assert given_up(tmp_path) is None
 

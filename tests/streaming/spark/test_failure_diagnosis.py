@@ -1,8 +1,15 @@
 """Diagnosis of the texts with which Spark 4.2 died, as of damaged files or a full disk."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from streaming.spark.failure_diagnosis import FailureCause, diagnose
+
+DEATHS = Path(__file__).parents[2] / "data" / "spark_deaths.jsonl"
+"""Texts of deaths that were provoked, most of their frames left out; `how` says by what."""
+PROVOKED = [json.loads(line) for line in DEATHS.read_text().splitlines()]
 
 CAUSES = [
     (
@@ -52,6 +59,44 @@ CAUSES = [
         FailureCause.CLUSTER,
         "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
     ),
+    (
+        FailureCause.CLUSTER,
+        (
+            "Caused by: org.apache.kafka.common.config.ConfigException: "
+            "No resolvable bootstrap urls given in bootstrap.servers"
+        ),
+    ),
+    # As Spark's sources have them.
+    (
+        FailureCause.MACHINE,
+        (
+            "Lost task 1.0 in stage 3.0 (TID 5) (10.0.0.7 executor 2): ExecutorLostFailure "
+            "(executor 2 exited caused by one of the running tasks) Reason: Container killed"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n"
+            "Caused by: java.lang.UnsatisfiedLinkError: librocksdbjni.so: cannot open shared object"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "Job 7 cancelled because SparkContext was shut down",
+    ),
+    (
+        FailureCause.MACHINE,
+        "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
+    ),
+    (
+        FailureCause.MACHINE,
+        "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+    ),
+    (
+        FailureCause.MACHINE,
+        "An error occurred while calling o76.start: Answer from Java side is empty",
+    ),
     (FailureCause.UNKNOWN, "java.lang.NullPointerException"),
 ]
 
@@ -59,6 +104,20 @@ CAUSES = [
 @pytest.mark.parametrize(("cause", "text"), CAUSES)
 def test_a_death_has_its_cause(cause: FailureCause, text: str) -> None:
     assert diagnose(text).cause is cause
+
+
+@pytest.mark.parametrize("death", PROVOKED, ids=lambda death: death["how"])
+def test_a_death_that_was_provoked_has_its_cause(death: dict[str, str]) -> None:
+    failure = diagnose(death["text"])
+    assert failure.cause.value == death["cause"]
+    assert "\n" not in failure.summary
+
+
+def test_a_missing_module_is_named() -> None:
+    (death,) = [death for death in PROVOKED if "not installed" in death["how"]]
+    assert (
+        "ModuleNotFoundError: No module named 'no_such_module'" in diagnose(death["text"]).summary
+    )
 
 
 def test_the_summary_is_one_line_with_the_innermost_cause() -> None:
