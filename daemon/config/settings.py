@@ -87,6 +87,13 @@ class PipelineSection:
     daemon gives up with exit code 5."""
     restart_window: Seconds = 600.0
     """The window of `restarts`, in seconds."""
+    answer_timeout: Annotated[float, Field(ge=10)] = 60.0
+    """Seconds without an answer of Spark's JVM after which the pipeline counts as dead and is
+    started again; at least 10. An end of the JVM is noticed at once, and a start has three
+    minutes."""
+    progress_timeout: Annotated[float, Field(ge=10)] = 300.0
+    """Seconds without progress after which the pipeline counts as dead although its JVM answers; at
+    least 10. A batch may take any time while the JVM or its Python workers use the CPU."""
     kafka: ClientSettings = field(default_factory=dict)
     """Settings of the Java client that Spark uses. Not all have librdkafka's names; `[kafka]` is
     not copied to it."""

@@ -1,8 +1,8 @@
 """The pipeline's process: a Spark session, the query, and its health as log events.
 
 The daemon starts this process as its child, passes the settings in a file, restarts it when it
-dies and ends it with SIGTERM. The process handles no signal: its end is harmless at any moment,
-since the checkpoint continues from the last batch, and the JVM ends with it.
+dies or falls silent, and ends it with SIGTERM. The process handles no signal: its end is harmless
+at any moment, since the checkpoint continues from the last batch, and the JVM ends with it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,28 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from daemon.errors import LevelwindError, NotFoundError
 from daemon.pipeline import stale_output
+from daemon.pipeline.heartbeat import Heartbeat
 from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.reporter import ProgressReporter
+from daemon.pipeline.reporter import ProgressReporter, emit
 from daemon.telemetry import log_config
 from daemon.telemetry.logger import Logger
 from deploy.errors import SetupError
 from deploy.java import home as java_home
 from streaming.errors import PipelineError
 from streaming.spark import checkpoint
+from streaming.spark.failure_diagnosis import FailureCause
 from streaming.spark.progress import Terminated
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from daemon.config.settings import Settings
 
@@ -47,9 +52,17 @@ def main(file: Path) -> int:
     log_config.configure(level=order.settings.log.level, form="json")
     try:
         _run(order)
+    except ImportError as error:
+        _blame_machine(f"a Python module is missing: install levelwind anew ({error})")
+    except OSError as error:
+        _blame_machine(f"a process or a file was refused: {error}")
     except (PipelineError, SetupError, LevelwindError) as error:
         log.error("pipeline.failed", error=str(error))  # noqa: TRY400 - the text says it all
     return 1
+
+
+def _blame_machine(reason: str) -> None:
+    log.error("pipeline.failed", error=reason, cause=FailureCause.MACHINE.value, rebuild=False)
 
 
 def _run(order: PipelineOrder) -> None:
@@ -63,19 +76,23 @@ def _run(order: PipelineOrder) -> None:
     from streaming.spark import session  # noqa: PLC0415
 
     settings = order.settings.pipeline_settings(order.jars)
-    spark = session.create(settings.jars, parallelism=settings.parallelism, spark=settings.spark)
     reporter = ProgressReporter(settings.checkpoint, begun=begun)
     try:
-        pipeline.start(
+        spark = session.create(
+            settings.jars, parallelism=settings.parallelism, spark=settings.spark
+        )
+        probe = SparkProbe(spark, reporter)
+        Heartbeat(session.jvm(spark), probe, emit, end_at_once).start()
+        probe.query = pipeline.start(
             spark,
             settings,
             reporter.on_progress,
             reporter.on_set_aside,
             _published_ends(order.settings),
         )
-    except (Py4JError, PySparkException) as error:  # Spark refuses the content of the checkpoint
+    except (Py4JError, PySparkException) as error:  # Spark refuses its settings or the checkpoint
         reporter.on_progress(Terminated(error=str(error)))
-        return
+        end_at_once()
     log.info("pipeline.started", seconds=round(time.monotonic() - begun, 1))
     reporter.caught_up.wait()
     verify_stale_output(
@@ -84,8 +101,33 @@ def _run(order: PipelineOrder) -> None:
         reporter.ended,
     )
     reporter.ended.wait()
-    # A regular exit may hang while Spark closes the remains of the failed query.
+    end_at_once()
+
+
+def end_at_once() -> NoReturn:
+    """End this process: a regular exit may hang while Spark closes the remains of a query."""
+    sys.stdout.flush()
     os._exit(1)
+
+
+class SparkProbe:
+    """Questions to Spark about its query; implements `daemon.pipeline.heartbeat.QueryProbe`."""
+
+    def __init__(self, spark: SparkSession, reporter: ProgressReporter) -> None:
+        self._spark = spark
+        self._reporter = reporter
+        self.query: StreamingQuery | None = None
+        """The query once it has been started."""
+
+    def batches_done(self) -> int:
+        """The number of batches that the query has reported."""
+        return self._reporter.batches
+
+    def is_working(self) -> bool:
+        """Whether the query works on a batch; asks the JVM even before there is a query."""
+        from streaming.spark import session  # noqa: PLC0415 - as in `_run`
+
+        return session.is_working(self._spark, self.query)
 
 
 def _published_ends(settings: Settings) -> Mapping[str, int]:

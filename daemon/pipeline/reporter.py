@@ -57,7 +57,8 @@ class ProgressReporter:
         self._next_progress_at = float("-inf")
         self._next_catch_up_at = float("-inf")
         self._rebuilt = False
-        self._batches = 0
+        self.batches = 0
+        """Number of batches that were reported."""
         self.caught_up = threading.Event()
         self.ended = threading.Event()
         """Set when the query has ended; `caught_up` is set with it, to end every wait."""
@@ -85,7 +86,7 @@ class ProgressReporter:
         if failure.cause is FailureCause.CHECKPOINT:
             checkpoint.quarantine(self._checkpoint, failure.summary)
             quarantined = True
-        elif failure.cause is FailureCause.UNKNOWN and not self._batches:
+        elif failure.cause is FailureCause.UNKNOWN and not self.batches:
             quarantined = checkpoint.record_failed_start(self._checkpoint, failure.summary)
         log.debug("pipeline.trace", error=error)
         log.error(
@@ -93,9 +94,9 @@ class ProgressReporter:
         )
 
     def _on_batch(self, batch: Progress) -> None:
-        if not self._batches:
+        if not self.batches:
             checkpoint.clear_failures(self._checkpoint)
-        self._batches += 1
+        self.batches += 1
         now = self._clock()
         if batch.rejected:
             log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))

@@ -1,7 +1,8 @@
 """Supervisor of the pipeline's process: restarts it with back-off, and fails after too many deaths.
 
-The process is a child under a guard, so that it never outlives the daemon. The caller passes the
-time, in monotonic seconds.
+The process is a child under a guard, so that it never outlives the daemon. A process that falls
+silent is killed, and its end is a death like any other. The caller passes the time, in monotonic
+seconds.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.errors import PipelineFailedError
+from daemon.pipeline.heartbeat import HEARTBEAT
 from daemon.pipeline.order import PipelineOrder
+from daemon.pipeline.signs_of_life import SignsOfLife
 from daemon.telemetry.logger import Logger
 from deploy import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from daemon.config.settings import Settings
@@ -35,6 +38,8 @@ SPARK_NOISE = (
     "To adjust logging level",
 )
 """Beginnings of lines that Spark and its workers print at each start, at any log level."""
+
+COMMAND = (sys.executable, "-m", "daemon.pipeline.process")
 
 STOP_SECONDS = 5.0
 """Time that the process has to end its batch; its checkpoint makes an earlier end harmless."""
@@ -68,6 +73,42 @@ class Attempts:
         return min(2.0 ** (len(self.died) - 1), self.longest_pause) if self.died else 0.0
 
 
+@dataclass(slots=True)
+class SignCounts:
+    """Signs of life since the last look; written by the thread that reads the process's output."""
+
+    answers: int = 0
+    """Events and heartbeats."""
+    progress: int = 0
+    """Events, and heartbeats of a query that gets on."""
+
+    def add(self, *, progress: bool) -> None:
+        """Count a sign."""
+        self.answers += 1
+        self.progress += progress
+
+
+@dataclass(slots=True)
+class RunningChild:
+    """One start of the process, with its signs of life."""
+
+    child: guard.Guarded
+    signs: SignsOfLife
+    counts: SignCounts = field(default_factory=SignCounts)
+    seen: SignCounts = field(default_factory=SignCounts)
+    """The counts at the last look."""
+    killed: bool = False
+
+    def look(self, now: float) -> str | None:
+        """Why the process counts as dead although it runs, the first time; None otherwise."""
+        answers, progress = self.counts.answers, self.counts.progress
+        self.signs = self.signs.look(
+            now, answered=answers > self.seen.answers, progressed=progress > self.seen.progress
+        )
+        self.seen = SignCounts(answers, progress)
+        return None if self.killed else self.signs.silence
+
+
 class PipelineChild:
     """The pipeline's process; the daemon's loop calls `watch`."""
 
@@ -77,6 +118,7 @@ class PipelineChild:
         jars: tuple[Path, ...],
         attempts: Attempts,
         on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         """Write the parameters of the process to a file; `watch` starts the process.
 
@@ -85,11 +127,15 @@ class PipelineChild:
             jars: the jars of Spark's class path.
             attempts: limits and back-off of the restarts.
             on_event: called with each event of the process, in a thread of its own.
+            command: the command of the process, without the file of its parameters.
         """
+        self._command = command
         self._on_event = on_event
         self._file = settings.state_dir / "pipeline-settings.json"
         self._attempts = attempts
-        self._child: guard.Guarded | None = None
+        self._answer_timeout = settings.pipeline.answer_timeout
+        self._progress_timeout = settings.pipeline.progress_timeout
+        self._running: RunningChild | None = None
         self._start_at = float("-inf")
         # Settings of clients may hold secrets, so nobody else may read the file.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -98,19 +144,23 @@ class PipelineChild:
             file.write(PipelineOrder(settings=settings, jars=jars).model_dump_json())
 
     def watch(self, now: float) -> None:
-        """Start the process when a start is due, and take note of its death.
+        """Start the process when a start is due, kill it when it is silent, note its death.
 
         Raises:
             PipelineFailedError: the process died more often than the settings allow.
         """
-        if self._child is None:
+        if self._running is None:
             if now >= self._start_at:
-                self._start()
+                self._start(now)
             return
-        code = self._child.poll()
+        code = self._running.child.poll()
         if code is None:
+            if (reason := self._running.look(now)) is not None:
+                log.error("pipeline.silent", reason=reason)
+                self._running.killed = True
+                self._running.child.ask_to_kill()
             return
-        self._child = None
+        self._running = None
         self._attempts = self._attempts.after_death(now)
         attempt = len(self._attempts.died)
         if self._attempts.exhausted:
@@ -124,38 +174,56 @@ class PipelineChild:
         self._on_event({"event": "pipeline.died"})
         log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
 
-    def _start(self) -> None:
+    def _start(self, now: float) -> None:
         log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
-        command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
-        self._child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
+        command = [*self._command, str(self._file)]
+        child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
+        signs = SignsOfLife.of_start(
+            now, answer_timeout=self._answer_timeout, progress_timeout=self._progress_timeout
+        )
+        self._running = RunningChild(child, signs)
         threading.Thread(
             target=relay,
-            args=(self._child.process.stdout, self._on_event),
+            args=(child.process.stdout, self._on_event, self._running.counts.add),
             name="pipeline-log",
             daemon=True,
         ).start()
 
     def ask_to_stop(self) -> None:
         """Ask the process to end; returns at once."""
-        if self._child is not None:
-            self._child.ask_to_stop()
+        if self._running is not None:
+            self._running.child.ask_to_stop()
 
     def stop(self) -> None:
         """End the process and wait until it is gone."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
+        if self._running is not None:
+            self._running.child.stop()
+            self._running = None
+
+
+class OnSign(Protocol):
+    """A function that is called with each sign of life of the child."""
+
+    def __call__(self, *, progress: bool) -> None:
+        """Take note of a sign of life."""
+
+
+def _ignore_sign(*, progress: bool) -> None:
+    """Take no note of a sign of life."""
 
 
 def relay(
-    lines: Iterable[bytes] | None, on_event: Callable[[Mapping[str, Any]], None] = lambda _: None
+    lines: Iterable[bytes] | None,
+    on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    on_sign: OnSign = _ignore_sign,
 ) -> None:
     """Relay the child's JSON events; any other line is output of Spark or of a crashing runtime.
 
     Args:
         lines: the standard output of the child.
-        on_event: called with each event. An exception of it is logged and does not end the relay:
-            a child whose output nobody reads would block.
+        on_event: called with each event but heartbeats. An exception of it is logged and does not
+            end the relay: a child whose output nobody reads would block.
+        on_sign: called for each event and heartbeat.
     """
     for line in lines or ():
         text = line.decode(errors="replace").strip()
@@ -168,6 +236,9 @@ def relay(
             if text and not text.startswith(SPARK_NOISE):
                 log.info("library.log", library="spark", text=text)
         else:
+            on_sign(progress=name != HEARTBEAT or bool(event.get("progress")))
+            if name == HEARTBEAT:
+                continue
             write(name, **event)
             try:
                 on_event({"event": name, **event})

@@ -466,6 +466,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "The pipeline's process ended; it is restarted after `restart_in` seconds.",
     ),
     _event(
+        "pipeline.silent",
+        "error",
+        "reason",
+        "The pipeline's process runs and does nothing: `reason` says what is missing. It is "
+        "killed, and started again.",
+    ),
+    _event(
         "pipeline.gave_up",
         "error",
         "attempts window",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from pyspark.sql.streaming.query import StreamingQuery
 
 STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
@@ -85,3 +89,33 @@ def create(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
+
+
+def jvm(session: SparkSession) -> subprocess.Popen[bytes]:
+    """The process of a session's JVM, a child of this process."""
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - pyspark has no other access
+    process: subprocess.Popen[bytes] = gateway.proc
+    return process
+
+
+WORKING = "Processing new data"
+"""Spark's message in the status of a query that works on a batch."""
+
+
+def is_working(session: SparkSession, query: StreamingQuery | None) -> bool:
+    """Ask the JVM whether a query works on a batch.
+
+    Args:
+        session: the session of the query.
+        query: the query; None where it has not been started, which needs an answer as well.
+
+    Raises:
+        Py4JError: the JVM does not answer any more.
+    """
+    if query is None:
+        java: Any = session._jvm  # noqa: SLF001 - pyspark has no other access to its JVM
+        java.java.lang.System.nanoTime()
+        return False
+    # One call: pyspark's own `status` makes one for each of its figures.
+    status = json.loads(query._jsq.status().json())  # noqa: SLF001 - as above
+    return bool(status["isTriggerActive"]) and status["message"] == WORKING

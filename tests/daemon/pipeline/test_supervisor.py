@@ -1,7 +1,12 @@
+import sys
+import time
+
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline.supervisor import Attempts, relay
+from daemon.config.settings import PipelineSection, Settings
+from daemon.pipeline.supervisor import Attempts, PipelineChild, relay
 
 ALLOWED = Attempts(allowed=2, window=60.0)
 
@@ -64,3 +69,81 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
         "library.log",
     ]
     assert "KeyError('percent')" in events[1]["text"]
+
+
+# A real process under the real guard, with the supervisor's clock.
+
+CHILD = """
+import time
+kind = {kind!r}
+progress = "false" if kind == "idle" else "true"
+while True:
+    print('{{"event": "pipeline.heartbeat", "level": "debug", "progress": %s}}' % progress,
+          flush=True)
+    time.sleep(60 if kind == "mute" else 0.005)
+"""
+LIMITS = PipelineSection(answer_timeout=60.0, progress_timeout=300.0)
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    """Starts a process of a kind under supervision."""
+    started = []
+
+    def start(kind):
+        settings = Settings(state_dir=tmp_path, pipeline=LIMITS)
+        command = (sys.executable, "-c", CHILD.format(kind=kind))
+        child = PipelineChild(settings, (), Attempts(allowed=9, window=600.0), command=command)
+        started.append(child)
+        return child
+
+    structlog.reset_defaults()
+    yield start
+    for child in started:
+        child.stop()
+
+
+def watched(child, kind, since, seconds):
+    """Look at the process every four seconds of the supervisor's clock; return the time after."""
+    for now in range(int(since), int(since + seconds), 4):
+        if child._running and (kind != "mute" or child._running.seen.answers == 0):
+            await_sign(child._running)
+        child.watch(now)
+    return since + seconds
+
+
+def await_sign(running):
+    """Wait for the next sign of life, however busy the machine is."""
+    signs, until = running.seen.answers, time.monotonic() + 60
+    while running.counts.answers == signs:
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def test_a_heartbeat_keeps_a_process_alive_and_is_not_logged(supervised):
+    child = supervised("busy")
+    with capture_logs() as events:
+        watched(child, "busy", 0, 600)
+    assert [event["event"] for event in events] == ["pipeline.starting"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "reason"),
+    [("mute", 64, "the JVM has not answered"), ("idle", 420, "no progress")],
+)
+def test_a_silent_process_is_killed_and_the_next_attempt_starts_within_seconds(
+    supervised, kind, after, reason
+):
+    child = supervised(kind)
+    with capture_logs() as events:
+        watched(child, kind, 0, after)
+        assert [event["event"] for event in events] == ["pipeline.starting"]
+        child.watch(after)
+        assert [event["event"] for event in events] == ["pipeline.starting", "pipeline.silent"]
+        child._running.child.process.wait(30)
+        child.watch(after + 1)
+        child.watch(after + 2)
+    names = [event["event"] for event in events]
+    assert names == ["pipeline.starting", "pipeline.silent", "pipeline.died", "pipeline.starting"]
+    assert reason in events[1]["reason"]
+    assert events[2]["exit_code"] == 137

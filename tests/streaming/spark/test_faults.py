@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -27,12 +27,12 @@ from assignors.protocol.topics import partition_for
 from daemon.config.settings import PipelineSection, Settings
 from daemon.errors import PipelineFailedError
 from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.supervisor import Attempts, PipelineChild
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import PARTITIONS, Installation, now
+from levelwind_testing.processes.supervised_pipeline import Supervised
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
@@ -122,36 +122,6 @@ class Driver:
         self.start()
         self.wait_for("pipeline.caught_up")
         self.kill()
-
-
-class Supervised:
-    """The pipeline under the daemon's own supervision."""
-
-    def __init__(self, lw: Installation, state: Path, *, allowed: int = 9) -> None:
-        self.events: list[Mapping[str, Any]] = []
-        self.child = PipelineChild(
-            settings(lw, state),
-            classpath("spark"),
-            Attempts(allowed=allowed, window=600.0, longest_pause=4.0),
-            self.events.append,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.stop()
-
-    def named(self, name: str) -> list[Mapping[str, Any]]:
-        return [event for event in list(self.events) if event["event"] == name]
-
-    def wait_for(self, question: Callable[[], Any], within: float = 300.0) -> Any:
-        until = time.monotonic() + within
-        while not (answer := question()):
-            assert time.monotonic() < until, self.events[-20:]
-            self.child.watch(time.monotonic())
-            time.sleep(0.1)
-        return answer
 
 
 def outcome(lw: Installation, since: Mapping[tuple[str, int], int] | None = None) -> dict[str, Any]:
@@ -271,7 +241,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_state_rebuilt(
         lw.publish(BrokerRecord(broker=1, at=now(), rack="a", online=True))
     stale_keys = publish_stale_records(lw)
     before = ends(lw)
-    with Supervised(lw, tmp_path) as supervised:
+    with Supervised(settings(lw, tmp_path)) as supervised:
         caught_up = supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))[0]
         assert supervised.wait_for(lambda: not stale_keys & outcome(lw).keys()), (
             "records that the rebuilt state does not confirm end"
@@ -295,19 +265,19 @@ def test_a_full_disk_costs_time_and_nothing_else(
         pytest.skip("only root can mount a small disk")
     ballast = small / "ballast"
     try:
-        with Supervised(lw, tmp_path) as supervised:
+        with Supervised(settings(lw, tmp_path)) as supervised:
             supervised.wait_for(lambda: supervised.named("pipeline.batch"))
             fill(ballast)
             supervised.wait_for(lambda: supervised.named("pipeline.died"))
             assert {event["cause"] for event in supervised.named("pipeline.failed")} == {"machine"}
             assert supervised.named("pipeline.caught_up") == []
         with (
-            Supervised(lw, tmp_path, allowed=0) as impatient,
+            Supervised(settings(lw, tmp_path), allowed=0) as impatient,
             pytest.raises(PipelineFailedError, match="pipeline\\.restarts"),
         ):
             impatient.wait_for(lambda: False)
         ballast.unlink()
-        with Supervised(lw, tmp_path) as supervised:
+        with Supervised(settings(lw, tmp_path)) as supervised:
             supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
             assert supervised.named("pipeline.checkpoint_set_aside") == []
     finally:
@@ -347,7 +317,7 @@ def fill(file: Path) -> None:
 def test_a_broker_that_restarts_is_waited_for(
     own: Cluster, lw: Installation, tmp_path: Path
 ) -> None:
-    with Supervised(lw, tmp_path) as supervised:
+    with Supervised(settings(lw, tmp_path)) as supervised:
         supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
         own.stop_broker(1)
         time.sleep(3)

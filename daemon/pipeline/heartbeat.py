@@ -1,0 +1,174 @@
+"""Heartbeat of the pipeline's process: proof that the JVM answers and that the query gets on.
+
+The parent reads each heartbeat from the process's output. Python alone proves nothing: the process
+waits for Spark's callbacks, and would wait for ever after the death of its JVM.
+
+The query gets on if it has done a batch, or waits for input, for Kafka or for its next batch. While
+it works on a batch, which may take minutes for a backlog, the CPU time of the JVM and of its Python
+workers tells work from a standstill. Where /proc does not exist, the answer of the JVM suffices.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from daemon.telemetry.logger import Logger
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Mapping
+
+log = Logger()
+
+HEARTBEAT = "pipeline.heartbeat"
+"""Name of the event; the parent does not log it."""
+INTERVAL_SECONDS = 1.0
+CPU_WINDOW_SECONDS = 10.0
+"""Span over which the use of the CPU is measured."""
+BUSY_SHARE = 0.02
+"""Least share of a core that counts as work on a batch; the heartbeat takes a tenth of it."""
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class QueryProbe(Protocol):
+    """Questions to the JVM; each raises an exception where the JVM does not answer any more."""
+
+    def batches_done(self) -> int:
+        """The number of batches that the query has done."""
+
+    def is_working(self) -> bool:
+        """Whether the query works on a batch; asks the JVM."""
+
+
+@dataclass(slots=True)
+class Standstill:
+    """Whether a query gets on, by its batches and by the CPU time that it uses."""
+
+    cpu_seconds: Callable[[], float | None]
+    """CPU time of the JVM and its workers; None: unknown."""
+    _batches: int = -1
+    _since: float = 0.0
+    """Begin of the span that the CPU time is measured over; monotonic seconds."""
+    _cpu: float | None = None
+    """CPU time at its begin; None: no span has begun."""
+
+    def progressed(self, now: float, *, batches: int, working: bool) -> bool:
+        """Whether the query got on since the last call.
+
+        Args:
+            now: monotonic seconds.
+            batches: number of batches that the query has done.
+            working: whether the query works on a batch.
+        """
+        if not working or batches != self._batches:
+            self._batches, self._cpu = batches, None
+            return True
+        if self._cpu is None:
+            self._since, self._cpu = now, self.cpu_seconds()
+            return self._cpu is None
+        span = now - self._since
+        if span < CPU_WINDOW_SECONDS:
+            return False
+        before, self._since, self._cpu = self._cpu, now, self.cpu_seconds()
+        return self._cpu is None or self._cpu - before >= BUSY_SHARE * span
+
+
+class Heartbeat:
+    """A thread that writes heartbeats, and ends the process when the JVM has died."""
+
+    def __init__(
+        self,
+        jvm: subprocess.Popen[bytes],
+        probe: QueryProbe,
+        emit: Callable[[Mapping[str, Any]], None],
+        end: Callable[[], None],
+    ) -> None:
+        """Prepare the thread.
+
+        Args:
+            jvm: Spark's JVM.
+            probe: asks the JVM about the query.
+            emit: writes an event for the parent.
+            end: ends the process at once; called after the death has been logged.
+        """
+        self._jvm = jvm
+        self._probe = probe
+        self._emit = emit
+        self._end = end
+        self._standstill = Standstill(lambda: cpu_seconds(jvm.pid))
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
+
+    def _run(self) -> None:
+        while self._beat():
+            time.sleep(INTERVAL_SECONDS)
+
+    def _beat(self) -> bool:
+        """Write one heartbeat; return whether the JVM lives."""
+        try:
+            working = self._probe.is_working()
+        except Exception as error:  # noqa: BLE001 - a dead JVM shows itself in many ways
+            if (code := self._exit_code()) is None:
+                # It lives and could not answer; if that lasts, the parent notices the silence.
+                log.debug("pipeline.trace", error=repr(error))
+                return True
+            log.error(  # noqa: TRY400 - the trace of a lost connection says nothing
+                "pipeline.failed", error=death_of_jvm(code), cause="machine", rebuild=False
+            )
+            self._end()
+            return False
+        progress = self._standstill.progressed(
+            time.monotonic(), batches=self._probe.batches_done(), working=working
+        )
+        self._emit({"event": HEARTBEAT, "level": "debug", "progress": progress})
+        return True
+
+    def _exit_code(self) -> int | None:
+        """Exit code of the JVM, whose connections close a moment before it has ended."""
+        until = time.monotonic() + INTERVAL_SECONDS
+        while (code := self._jvm.poll()) is None and time.monotonic() < until:
+            time.sleep(0.05)
+        return code
+
+
+def death_of_jvm(code: int) -> str:
+    """Say how the JVM ended, by its exit code; negative codes are signals."""
+    if code == -signal.SIGKILL:
+        return (
+            "Spark's JVM was killed (signal 9), as the kernel does when memory runs out: see its"
+            " log, and give the machine more memory or the JVM less"
+            " (pipeline.spark: spark.driver.memory); the query continues from its last batch"
+        )
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"Spark's JVM {how}; the query continues from its last batch"
+
+
+def cpu_seconds(root: int) -> float | None:
+    """CPU time of a process and its descendants that run; None where there is no /proc."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        pid = int(entry.name)
+        parents[pid] = int(fields[1])
+        used[pid] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    if root not in used:
+        return None
+    return sum(cpu for pid, cpu in used.items() if _descends(pid, root, parents))
+
+
+def _descends(pid: int, root: int, parents: Mapping[int, int]) -> bool:
+    while pid in parents and pid != root:
+        pid = parents[pid]
+    return pid == root

@@ -1,0 +1,53 @@
+import pytest
+
+from daemon.pipeline.signs_of_life import FIRST_SIGN_SECONDS, LATEST_WATCH_SECONDS, SignsOfLife
+
+
+def started(now=0.0):
+    return SignsOfLife.of_start(now, answer_timeout=60.0, progress_timeout=300.0)
+
+
+def looked_at(signs, until, *, answered=False, progressed=False, since=None):
+    """The signs after a look in every second up to a time."""
+    now = signs.watched_at if since is None else since
+    while now < until:
+        now += 1.0
+        signs = signs.look(now, answered=answered, progressed=progressed)
+    return signs
+
+
+def test_a_process_whose_jvm_answers_and_gets_on_lives():
+    assert looked_at(started(), 10_000, answered=True, progressed=True).silence is None
+
+
+def test_a_start_may_take_minutes_before_its_first_sign():
+    assert looked_at(started(), FIRST_SIGN_SECONDS - 1).silence is None
+    assert "not answered" in looked_at(started(), FIRST_SIGN_SECONDS).silence
+
+
+def test_a_jvm_that_stops_answering_is_dead_after_the_timeout():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    assert looked_at(signs, 79).silence is None
+    assert looked_at(signs, 80).silence == "the JVM has not answered for 60 s"
+
+
+def test_a_query_that_stands_still_is_dead_although_its_jvm_answers():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    assert looked_at(signs, 319, answered=True).silence is None
+    assert (
+        looked_at(signs, 320, answered=True).silence == "the query has made no progress for 300 s"
+    )
+
+
+def test_a_single_heartbeat_in_between_makes_it_live():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    signs = looked_at(signs, 79).look(79.5, answered=True, progressed=False)
+    assert looked_at(signs, 138).silence is None
+
+
+@pytest.mark.parametrize("pause", [LATEST_WATCH_SECONDS + 1, 1_000.0])
+def test_a_watcher_that_was_held_up_blames_itself_first(pause):
+    signs = looked_at(started(), 200, answered=True, progressed=True)
+    woken = signs.look(200 + pause, answered=False, progressed=False)
+    assert woken.silence is None
+    assert looked_at(woken, 200 + pause + 60).silence is not None
