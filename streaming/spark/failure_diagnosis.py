@@ -90,6 +90,9 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         "a Python worker was killed, as the kernel does when memory runs out",
         re.compile(
             r"Python worker (exited unexpectedly|failed to connect back)|PYTHON_WORKER_\w*EXITED"
+            # Input or output that failed between the JVM and a worker, not below an operator.
+            r"|(IO|EOF|Socket)Exception[^\n]*\n(\s*at java\.[^\n]*\n)+"
+            r"\s*at org\.apache\.spark\.api\.python\.(PythonWorkerFactory|BasePythonRunner)"
         ),
     ),
     (
