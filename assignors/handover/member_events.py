@@ -105,6 +105,11 @@ class PollOverdue:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitsEnded:
+    """The brokers refuse this life's commits for good, or nobody knows what became of the last."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveRequested:
     """The application closes the consumer."""
 
@@ -122,6 +127,7 @@ Event: TypeAlias = (
     | GrantFailed
     | LoseFinished
     | PollOverdue
+    | CommitsEnded
     | LeaveRequested
 )
 

@@ -23,6 +23,7 @@ from assignors.handover.member_events import (
     AssignmentDeleted,
     AssignmentReceived,
     AssignmentRejected,
+    CommitsEnded,
     Event,
     Grant,
     GrantFailed,
@@ -91,6 +92,8 @@ def step(  # noqa: C901, PLR0912 - one arm for each event
             return _rejoin(member, incarnation, now, no_commit_in_flight=no_commit_in_flight)
         case PollOverdue():
             return _lose(member, "poll_overdue")
+        case CommitsEnded():
+            return _lose(member, "fenced")
         case LeaveRequested():
             return _take_up_next(replace(member, leaving=True), now)
 

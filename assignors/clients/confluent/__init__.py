@@ -3,6 +3,7 @@
 The package follows published assignments; it knows the hand-over protocol and no strategy.
 
 - `ManagedConsumer`: a consumer whose partitions levelwind assigns.
+- `FencingToken`: proof of ownership for a store that refuses writes of former owners.
 - `OwnershipChange`: one entry of the journal that a consumer can keep of what it owned.
 - `Phase`: the state of a consumer in the hand-over, as `ManagedConsumer.phase` gives it.
 - `NotOwnedError`: a call names a partition that the consumer does not own.
@@ -14,6 +15,7 @@ on); the same fields are in the log record's attribute `levelwind`.
 """
 
 from assignors.clients.confluent.consumer import (
+    FencingToken,
     ManagedConsumer,
     NotOwnedError,
     OwnershipChange,
@@ -23,6 +25,7 @@ from assignors.clients.confluent.consumer import (
 from assignors.handover.member_state import Phase
 
 __all__ = [
+    "FencingToken",
     "ManagedConsumer",
     "NotOwnedError",
     "OwnershipChange",

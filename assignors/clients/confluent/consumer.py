@@ -7,20 +7,29 @@ grants; both happen inside `poll`, so callbacks run in the caller's thread.
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import uuid4
 
-from confluent_kafka import Consumer, libversion
+from confluent_kafka import Consumer
 
-from assignors.boot_clock import boot_seconds as clock
-from assignors.clients.confluent.follower import AssignmentFollower, log_event
-from assignors.clients.confluent.offsets import CommitTracker, NotOwnedError, StraySubscriberError
-from assignors.clients.confluent.owned_partitions import OwnedPartitions, OwnershipChange
-from assignors.clients.confluent.settings import SettingError, client_settings
-from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
+from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
+from assignors.clients.confluent.committing.offsets import CommitTracker, StraySubscriberError
+from assignors.clients.confluent.committing.transactions import TransactionalCommits
+from assignors.clients.confluent.delivery import Delivery
+from assignors.clients.confluent.follower import AssignmentFollower
+from assignors.clients.confluent.owned_partitions import (
+    FencingToken,
+    OwnedPartitions,
+    OwnershipChange,
+)
+from assignors.clients.confluent.settings import (
+    Fencing,
+    SettingError,
+    client_settings,
+    member_profile,
+)
+from assignors.handover.member_state import MemberMachine, Phase
 from assignors.handover.timers import Timers
 
 if TYPE_CHECKING:
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "FencingToken",
     "ManagedConsumer",
     "NotOwnedError",
     "OwnershipChange",
@@ -36,8 +46,6 @@ __all__ = [
     "StraySubscriberError",
 ]
 
-POLL_SLICE_SECONDS = 0.05
-"""The longest time that an order of the planner waits for a running poll to return."""
 Callback: TypeAlias = "Callable[[ManagedConsumer, list[Any]], object] | None"
 
 
@@ -80,6 +88,11 @@ class ManagedConsumer:
             partitions are removed.
         on_lost: Called with (consumer, partitions) when partitions may already have another
             owner: their offsets can no longer be committed.
+        fencing: "broker" sends each commit in a transaction, under one transactional id for the
+            group and the instance. The brokers then refuse commits of a life that was followed by
+            another or that the planner evicted, however late they arrive. Every commit then waits
+            for the brokers, an asynchronous one too. With "none" a commit that was sent in time
+            may arrive late and put the group's offset back, never beyond what was processed.
         prefix: Prefix of levelwind's topics, as in the daemon's settings.
         timers: Timers of the hand-over, in seconds; they must equal the planner's.
         journal: Called with an `OwnershipChange` before the first record of a gained partition is
@@ -103,27 +116,40 @@ class ManagedConsumer:
         on_assign: Callback = None,
         on_revoke: Callback = None,
         on_lost: Callback = None,
+        fencing: Fencing = "none",
         prefix: str = "levelwind.",
         timers: Timers | None = None,
         journal: Callable[[OwnershipChange], object] | None = None,
     ) -> None:
-        self._timers = timers or Timers()
-        self._profile = _profile(
+        timers = timers or Timers()
+        profile = member_profile(
+            config,
             group=group,
             topics=topics,
             instance=instance,
             rack=rack,
             priority=priority,
             capacity=capacity,
+            fencing=fencing,
+            prefix=prefix,
         )
-        self._settings = client_settings(config, group=group, rack=rack, timers=self._timers)
+        self._profile = profile
+        self._settings = client_settings(config, profile=profile, timers=timers)
+        self._leave_seconds = 2 * timers.commit
         self._closed = False
-        member = MemberMachine.create(
-            profile=self._profile, timers=self._timers, incarnation=uuid4().hex
+        transactions = (
+            None
+            if self._settings.transactions is None
+            else TransactionalCommits(self._settings.transactions)
         )
-        self._follower = AssignmentFollower(member=member, settings=self._settings, prefix=prefix)
+        self._follower = AssignmentFollower(
+            member=MemberMachine.create(profile=profile, timers=timers, incarnation=uuid4().hex),
+            settings=self._settings,
+            prefix=prefix,
+            transactions=transactions,
+        )
         self._commits = CommitTracker(
-            self._settings, timers=self._timers, identity=self._follower.identity
+            self._settings, timers=timers, follower=self._follower, transactions=transactions
         )
         self._consumer: Any = Consumer(
             {**self._settings.consumer, "on_commit": self._commits.on_answer}
@@ -134,10 +160,12 @@ class ManagedConsumer:
             consumer=self._consumer,
             follower=self._follower,
             commits=self._commits,
+            start_timeout=timers.start_timeout,
             pins_latest=self._settings.from_latest and self._settings.auto_commit,
             callbacks={name: self._bind(callback) for name, callback in callbacks.items()},
             journal=journal,
         )
+        self._delivery = Delivery(follower=self._follower, owned=self._owned, commits=self._commits)
         self._follower.start()
 
     @property
@@ -160,6 +188,22 @@ class ManagedConsumer:
         """State of this member in the hand-over."""
         return self._follower.phase
 
+    def lease_remaining(self) -> float:
+        """Seconds for which this member may still use its partitions, 0 without a lease.
+
+        The lease is renewed every few seconds while the brokers answer. Records and commits stop
+        `timers.guard` before its end, so a handler that may take longer than that should ask.
+        """
+        return self._follower.lease.remaining(boot_seconds())
+
+    def fencing_token(self, partition: Any) -> FencingToken:
+        """The token of an owned `TopicPartition`, for a store that refuses former owners.
+
+        Raises:
+            NotOwnedError: This consumer does not own the partition (any more).
+        """
+        return self._owned.fencing_token((partition.topic, partition.partition))
+
     def assignment(self) -> list[Any]:
         """The owned partitions, as `confluent_kafka.TopicPartition` without offsets."""
         return self._owned.topic_partitions()
@@ -174,7 +218,8 @@ class ManagedConsumer:
             RuntimeError: The consumer is closed, or its background thread died (the cause is
                 attached).
         """
-        messages = self._collect(1, timeout)
+        self._refuse_if_closed()
+        messages = self._delivery.collect(1, timeout)
         return messages[0] if messages else None
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
@@ -185,7 +230,8 @@ class ManagedConsumer:
         Raises:
             RuntimeError: As for `poll`.
         """
-        return self._collect(num_messages, timeout)
+        self._refuse_if_closed()
+        return self._delivery.collect(num_messages, timeout)
 
     def commit(
         self,
@@ -199,7 +245,8 @@ class ManagedConsumer:
         Args:
             message: Commits the offset behind this message.
             offsets: Commits these `TopicPartition` offsets: the next offsets to read.
-            asynchronous: Return at once; the outcome goes to the `on_commit` setting.
+            asynchronous: Return at once; the outcome goes to the `on_commit` setting. With broker
+                fencing the call waits all the same, and only the way of the outcome differs.
 
         Returns:
             The committed partitions, or None for an asynchronous commit.
@@ -212,7 +259,7 @@ class ManagedConsumer:
         """
         self._refuse_if_closed()
         to_commit = self._commits.offsets_to_commit(message, offsets)
-        self._owned.require_owned(to_commit)
+        self._owned.require_committable(to_commit)
         return self._commits.commit(to_commit, asynchronous=asynchronous)
 
     def store_offsets(self, message: Any = None, offsets: Iterable[Any] | None = None) -> None:
@@ -250,8 +297,8 @@ class ManagedConsumer:
         """
         pair = (partition.topic, partition.partition)
         self._owned.require_owned([pair])
-        self._owned.drop_fetched(pair)
-        self._commits.forget([pair])
+        self._owned.fetched.drop(pair)
+        self._commits.seek(pair, partition.offset)
         self._consumer.seek(partition)
 
     def position(self, partitions: list[Any]) -> list[Any]:
@@ -271,24 +318,7 @@ class ManagedConsumer:
         if self._closed:
             return
         self._closed = True
-        deadline = clock() + (2 * self._timers.commit if timeout is None else timeout)
-        self._follower.set_polling(polling=True)
-        self._follower.leave()
-        failure: Exception | None = None
-        while self._follower.is_alive() and clock() < deadline:
-            try:
-                self._perform_orders()
-                self._owned.serve(POLL_SLICE_SECONDS)
-            except Exception as error:  # noqa: BLE001 - a callback's: raised after leaving
-                failure = failure or error
-        if self._follower.is_alive():
-            self._follower.abandon()
-            hint = (
-                "the member could not leave in time: the planner evicts it, then moves partitions"
-            )
-            log_event(
-                logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
-            )
+        failure = self._delivery.close(self._leave_seconds if timeout is None else timeout)
         self._consumer.close()
         self._owned.close()
         if failure is not None:
@@ -308,37 +338,6 @@ class ManagedConsumer:
             self._commits.count_handed_out()
         self.close()
 
-    def _collect(self, number: int, timeout: float) -> list[Any]:
-        self._refuse_if_closed()
-        deadline = None if timeout is None or timeout < 0 else clock() + timeout
-        self._follower.set_polling(polling=True)
-        try:
-            self._commits.count_handed_out()
-            messages: list[Any] = []
-            while True:
-                self._perform_orders()
-                self._commits.commit_in_time()
-                left = (
-                    POLL_SLICE_SECONDS
-                    if deadline is None
-                    else max(min(POLL_SLICE_SECONDS, deadline - clock()), 0.0)
-                )
-                messages += self._owned.fetch(number - len(messages), left)
-                if len(messages) >= number or (deadline is not None and clock() >= deadline):
-                    # An order may have taken partitions away while the batch was filled.
-                    messages = self._owned.still_owned(messages)
-                    self._commits.hand_out(messages)
-                    return messages
-        finally:
-            self._follower.set_polling(polling=False)
-
-    def _perform_orders(self) -> None:
-        if self._follower.failure is not None:
-            raise RuntimeError(
-                "the background thread of this consumer died"
-            ) from self._follower.failure
-        self._owned.perform_orders()
-
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise RuntimeError("the consumer is closed")
@@ -348,30 +347,3 @@ class ManagedConsumer:
             return None if callback is None else callback(self, partitions)
 
         return call
-
-
-def _profile(
-    *,
-    group: str,
-    topics: Sequence[str],
-    instance: str | None,
-    rack: str | None,
-    priority: int,
-    capacity: float,
-) -> MemberProfile:
-    if isinstance(topics, str) or not topics or not all(topics):
-        raise SettingError(f"topics: expected a list of names, got {topics!r}")
-    if not group or not capacity > 0:
-        raise SettingError(
-            f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
-        )
-    return MemberProfile(
-        group=group,
-        instance=instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}",
-        topics=tuple(sorted(set(topics))),
-        rack=rack,
-        priority=priority,
-        capacity=float(capacity),
-        client="confluent-kafka",
-        client_version=libversion()[0],
-    )

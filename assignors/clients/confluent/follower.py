@@ -1,69 +1,88 @@
-"""Background thread of a managed consumer: reads assignments and announces the member.
+"""Background thread of a managed consumer: owns the member's state, and announces it.
 
-The thread owns the member's state. Events reach it through one mailbox, and what the application's
-thread has to do leaves as orders. So heartbeats continue while the application is busy, and only
-the application's thread calls the application's consumer.
+Events reach the thread through one mailbox, and what the application's thread has to do leaves as
+orders. So heartbeats continue while the application is busy, and only the application's thread
+calls the application's consumer. The lease is a value that the application's thread reads.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException
 
-from assignors.boot_clock import boot_seconds as clock
+from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.announcer import Announcer
+from assignors.clients.confluent.committing.deadline import Deadline
+from assignors.clients.confluent.event_log import log, log_event
+from assignors.clients.confluent.poll_watch import PollWatch
+from assignors.clients.confluent.reading.assignments_reader import (
+    AssignmentsReader,
+    EndReached,
+    MissingTopicsError,
+    ReaderFailed,
+    RecordRead,
+    StableOffsetAnswered,
+)
+from assignors.clients.confluent.reading.read_proof import ReadProof
+from assignors.clients.confluent.reading.received_assignment import event_of_assignment
 from assignors.handover import member_events as ev
 from assignors.handover.member_machine import step
 from assignors.handover.member_state import MemberMachine, Phase
-from assignors.protocol.records import (
-    MemberAssignment,
-    Rejection,
-    Tombstone,
-    WireError,
-    decode,
-    encode,
-    encode_key,
-    headers,
-)
-from assignors.protocol.topics import Topics, partition_for
+from assignors.protocol.records import encode_key
+from assignors.protocol.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from assignors.clients.confluent.committing.transactions import TransactionalCommits
     from assignors.clients.confluent.settings import ClientSettings
-    from assignors.protocol.records import MemberRecord
+    from assignors.handover.lease import Lease
 
-log = logging.getLogger("assignors.clients.confluent")
-
-POLL_SECONDS = 0.05
-"""The longest time that an event waits in the mailbox."""
+WAIT_SECONDS = 0.25
+"""Longest time between two ticks of the member."""
+ACK_WAIT_SECONDS = 0.02
+"""The same, while an announcement waits for its acknowledgement."""
+INITIALISE_SECONDS = 1.0
+"""Longest time of one attempt to initialise the transactional id."""
 REMINDER_SECONDS = 15.0
 """Time between two log lines about the same wait."""
 
 
-def log_event(level: int, event: str, **fields: object) -> None:
-    """Log one event as a line: its name, then key=value pairs.
+class Order(NamedTuple):
+    """Something that the application's thread has to do."""
 
-    The same fields are in `extra["levelwind"]`, for applications that format records themselves.
-    """
-    text = " ".join(f"{name}={value}" for name, value in fields.items())
-    log.log(level, "%s %s", event, text, extra={"levelwind": {"event": event, **fields}})
+    effect: ev.Grant | ev.Revoke | ev.Lose
+    epochs: tuple[int, int]
+    """(planner_epoch, member_epoch) of the record that is being applied."""
+
+
+class _Held(NamedTuple):
+    """An event that the member gets once a commit can no longer arrive."""
+
+    event: ev.RevokeFinished
+    incarnation: str
+    until: Deadline
 
 
 class AssignmentFollower(Thread):
     """Follows the planner for one consumer until the member has left."""
 
-    def __init__(self, *, member: MemberMachine, settings: ClientSettings, prefix: str) -> None:
+    def __init__(
+        self,
+        *,
+        member: MemberMachine,
+        settings: ClientSettings,
+        prefix: str,
+        transactions: TransactionalCommits | None = None,
+    ) -> None:
         super().__init__(
             name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True
         )
-        self.orders: deque[ev.Grant | ev.Revoke | ev.Lose] = deque()
+        self.orders: deque[Order] = deque()
         """Orders for the application's thread, oldest first."""
         self.lost = Flag()
         """Set while the member's partitions may have another owner.
@@ -71,29 +90,48 @@ class AssignmentFollower(Thread):
         That lasts until the application's thread has dropped them.
         """
         self.failure: Exception | None = None
-        self._mailbox: SimpleQueue[ev.Event] = SimpleQueue()
         self.profile = member.profile
+        self.poll_watch = PollWatch(settings.max_poll_interval)
+        self._mailbox: SimpleQueue[Any] = SimpleQueue()
         self._machine = member
         self._settings = settings
         self._topics = Topics(prefix)
+        self._transactions = transactions
+        self._rejoin: ev.LoseFinished | None = None
+        self._held: list[_Held] = []
         self._closing = Flag()
         self._abandoned = Flag()
-        self._left_poll_at: float | None = clock()
-        self._reminded_at = clock()
-        self._poll_seconds = min(POLL_SECONDS, member.timers.heartbeat / 10)
-        self._partition = 0  # the group's, in levelwind.members
-        self._producer: Any = None
-        self._end_asked_at = float("-inf")
-        self._unconfirmed: tuple[float, int] | None = None
-        """When the end of the assignments was asked for, and that end, until it is read."""
-        self._read_to = 0
-        """The offset in the assignments below which everything was read."""
+        self._reminded_at = boot_seconds()
+        self._asked_at = float("-inf")
+        self._wait_seconds = min(WAIT_SECONDS, member.timers.heartbeat / 10)
+        self._proof = ReadProof(0)
+        self._reader = AssignmentsReader(
+            settings, topics=self._topics, group=self.profile.group, post=self._mailbox.put
+        )
+        self._announcer = Announcer(
+            settings,
+            topic=self._topics.members,
+            on_acked=self._take_acknowledgement,
+            on_failed=lambda error: self._remind("member.announce_failed", error=error),
+            on_replaced=lambda error: self._log(
+                logging.WARNING, "member.producer_replaced", error=error
+            ),
+        )
 
     # Called by the application's thread.
 
     def post(self, event: ev.Event) -> None:
         """Put an event into the member's mailbox."""
         self._mailbox.put(event)
+
+    def post_undecided(self) -> None:
+        """Report a revocation whose commit may still arrive for `timers.commit`.
+
+        The member hears of it when that has passed on both clocks, and takes it as decided.
+        """
+        # A loss in between makes another incarnation, which has no part in this revocation.
+        until = Deadline.after(self._machine.timers.commit)
+        self._mailbox.put(_Held(ev.RevokeFinished("refused"), self.incarnation, until))
 
     def leave(self) -> None:
         """Ask the member to leave; the thread ends once it has left."""
@@ -108,10 +146,6 @@ class AssignmentFollower(Thread):
         self._abandoned.set()
         self._closing.set()
 
-    def set_polling(self, *, polling: bool) -> None:
-        """Note that the application entered (`polling`) or left `poll`."""
-        self._left_poll_at = None if polling else clock()
-
     @property
     def incarnation(self) -> str:
         """Identifier of the member's current life."""
@@ -120,216 +154,190 @@ class AssignmentFollower(Thread):
     @property
     def phase(self) -> Phase:
         """State of the member in the hand-over."""
-        return self._machine.phase
+        return self._machine.phase_at(boot_seconds())
+
+    @property
+    def lease(self) -> Lease:
+        """How long the member may use its partitions."""
+        return self._machine.lease
+
+    @property
+    def may_deliver(self) -> bool:
+        """Whether records may be handed out, stored and committed now."""
+        return not self.lost.is_set() and self.lease.deliverable(boot_seconds())
+
+    @property
+    def lease_is_valid(self) -> bool:
+        """Whether the member's partitions are still its own; if so, the lease may be renewed."""
+        return not self.lost.is_set() and self.lease.valid(boot_seconds())
+
+    @property
+    def grant_superseded(self) -> bool:
+        """Whether a newer record takes back what is just being started."""
+        return self._machine.grant_superseded
 
     # The thread.
 
     def run(self) -> None:
         """Follow the assignments until the member has left; the body of the thread."""
-        reader = None
         try:
-            reader = Consumer(self._settings.reader)
-            self._producer = Producer(self._settings.producer)
-            if self._find_topics(reader):
+            if self._begin():
+                self._reader.start()
                 self._handle(ev.Started())
-                self._log(
-                    logging.INFO, "member.joining", topics=",".join(self._machine.profile.topics)
-                )
+                self._log(logging.INFO, "member.joining", topics=",".join(self.profile.topics))
                 while self._machine.phase is not Phase.LEFT and not self._abandoned.is_set():
-                    self._poll_once(reader)
+                    self._run_once()
                 if self._machine.phase is Phase.LEFT:
                     self._log(logging.INFO, "member.left")
-            self._producer.flush(self._machine.timers.dead_after)
-        except Exception as error:  # raised again in the application's thread
+            self._announcer.flush(self._machine.timers.dead_after)
+        except Exception as error:  # noqa: BLE001 - raised again in the application's thread
             self.failure = error
             self.lost.set()
             log.exception("member.failed %s", self.identity())
         finally:
-            if reader is not None:
-                reader.close()
+            self._reader.stop()
 
-    def _find_topics(self, reader: Any) -> bool:
-        """Wait for levelwind's topics and position the reader; return False if closed meanwhile.
+    def _begin(self) -> bool:
+        """Wait for levelwind's topics, and for the transactional id where commits need one.
 
-        Reading starts behind the newest assignment: older ones are about earlier lives.
+        Returns:
+            False if the consumer was closed meanwhile.
         """
         while not self._closing.is_set():
-            missing = [
-                name
-                for name in (self._topics.members, self._topics.assignments)
-                if not self._partition_count(reader, name)
-            ]
-            if not missing:
-                try:
-                    self._read_from_end(reader)
-                except KafkaException as error:
-                    self._remind("member.waiting_for_broker", error=error.args[0].str())
-                else:
-                    return True
-            else:
+            try:
+                self._announcer.partition, start = self._reader.place()
+            except MissingTopicsError as error:
                 self._remind(
                     "member.waiting_for_topics",
-                    missing=",".join(missing),
+                    missing=",".join(error.args),
                     hint="start the levelwind daemon, or check `prefix`",
                 )
-            self._closing.wait(min(1.0, self._machine.timers.heartbeat))
-        return False
-
-    def _partition_count(self, reader: Any, topic: str) -> int:
-        try:
-            found = reader.list_topics(topic, timeout=5.0).topics.get(topic)
-        except KafkaException as error:
-            self._remind("member.waiting_for_broker", error=error.args[0].str())
-            return 0
-        return 0 if found is None or found.error is not None else len(found.partitions)
-
-    def _read_from_end(self, reader: Any) -> None:
-        group = self._machine.profile.group
-        self._partition = partition_for(
-            group, self._partition_count(reader, self._topics.members) or 1
-        )
-        number = partition_for(group, self._partition_count(reader, self._topics.assignments) or 1)
-        position = TopicPartition(self._topics.assignments, number)
-        _, position.offset = reader.get_watermark_offsets(position, timeout=5.0)
-        reader.assign([position])
-        self._assignments = position
-
-    def _confirm_read(self, reader: Any) -> None:
-        """Renew the lease: ask for the end of the assignments, and read up to it."""
-        now = clock()
-        if now - self._end_asked_at >= self._machine.timers.heartbeat:
-            self._end_asked_at = now
-            try:
-                _, end = reader.get_watermark_offsets(self._assignments, timeout=1.0)
             except KafkaException as error:
                 self._remind("member.waiting_for_broker", error=error.args[0].str())
             else:
-                self._unconfirmed = (now, end)
-        if self._unconfirmed is not None and self._read_to >= self._unconfirmed[1]:
-            self._handle(ev.ReadConfirmed(self._unconfirmed[0]))
-            self._unconfirmed = None
+                self._proof = ReadProof(start)
+                while not self._closing.is_set():
+                    if self._may_join():
+                        return True
+                return False
+            self._closing.wait(min(1.0, self._machine.timers.heartbeat))
+        return False
 
-    def _poll_once(self, reader: Any) -> None:
-        self._confirm_read(reader)
-        message = reader.poll(self._poll_seconds)
-        if message is not None:
-            self._handle_message(message)
+    def _may_join(self) -> bool:
+        """Whether the next life may be announced: its transactional id is initialised.
+
+        That comes before the first announcement. So whoever evicts this life, and has the brokers
+        refuse its commits, does so after it.
+        """
+        if self._transactions is None:
+            return True
         try:
+            self._transactions.initialise(min(INITIALISE_SECONDS, self._machine.timers.heartbeat))
+        except KafkaException as error:
+            self._remind("member.waiting_for_broker", error=error.args[0].str())
+            return False
+        return True
+
+    def _run_once(self) -> None:
+        """Wait for something in the mailbox or the next tick, and take in what there is."""
+        try:
+            waits_for_ack = self._announcer.undelivered
+            wait = ACK_WAIT_SECONDS if waits_for_ack else self._wait_seconds
+            self._take(self._mailbox.get(timeout=wait))
             while True:
-                self._handle(self._mailbox.get_nowait())
+                self._take(self._mailbox.get_nowait())
         except Empty:
             pass
+        self._take_held()
         self._check_poll_interval()
         self._handle(ev.Tick())
+        if self._rejoin is not None and (self._closing.is_set() or self._may_join()):
+            event, self._rejoin = self._rejoin, None
+            self._handle(event)
+        now = boot_seconds()
+        if now - self._asked_at >= self._machine.timers.heartbeat:
+            self._asked_at = now
+            self._reader.ask(self._proof.read_to)
         if self._machine.phase is Phase.JOINING and self._machine.newest_epochs == (0, 0):
             self._remind(
                 "member.waiting_for_planner",
                 hint="no assignment yet; check that the daemon runs and manages this group",
             )
-        self._producer.poll(0)
+        self._announcer.serve()
 
-    def _handle_message(self, message: Any) -> None:
+    def _take(self, message: Any) -> None:
+        match message:
+            case RecordRead(record):
+                self._take_record(record)
+            case EndReached(offset):
+                self._confirm(self._proof.read(offset))
+            case StableOffsetAnswered():
+                self._confirm(self._proof.answered(*message))
+            case ReaderFailed(error):
+                raise error
+            case _Held():
+                self._held.append(message)
+            case ev.LoseFinished():
+                self._rejoin = message
+            case _:
+                self._handle(message)
+
+    def _take_record(self, message: Any) -> None:
         if message.error() is not None:
-            if message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its own name
-                self._read_to = message.offset()
-            else:
-                self._remind("member.read_failed", error=message.error().str())
-        elif message.key() == encode_key(self._machine.key):
-            match decode("assignments", message.key(), message.value()):
-                case MemberAssignment() as record:
-                    self._log(
-                        logging.INFO,
-                        "member.assignment_received",
-                        epoch=record.member_epoch,
-                        state=record.state,
-                        assigned=sum(map(len, record.assigned.values())),
-                        pending=sum(map(len, record.pending.values())),
-                    )
-                    self._handle(ev.AssignmentReceived(record))
-                case Tombstone():
-                    self._handle(ev.AssignmentDeleted())
-                case Rejection() as rejection:
-                    self._log(
-                        logging.ERROR,
-                        "member.assignment_rejected",
-                        reason=rejection.reason,
-                        offset=message.offset(),
-                    )
-                    code = "unknown-v" if rejection.other_version else "malformed"
-                    self._handle(ev.AssignmentRejected(_epoch(message), code))
+            self._remind("member.read_failed", error=message.error().str())
+            return
+        if message.key() == encode_key(self._machine.key):
+            event = event_of_assignment(message, self.identity())
+            if event is not None:
+                self._handle(event)
+        # Only now: everything below has been applied.
+        self._confirm(self._proof.read(message.offset() + 1))
+
+    def _confirm(self, asked_at: float | None) -> None:
+        if asked_at is not None:
+            self._handle(ev.ReadConfirmed(asked_at))
+
+    def _take_acknowledgement(self, incarnation: str, sent_at: float) -> None:
+        if incarnation == self._machine.incarnation:
+            self._handle(ev.AnnouncementAcked(sent_at))
+
+    def _take_held(self) -> None:
+        due = [held for held in self._held if held.until.passed]
+        self._held = [held for held in self._held if held not in due]
+        for held in due:
+            if held.incarnation == self._machine.incarnation:
+                self._handle(held.event)
 
     def _check_poll_interval(self) -> None:
-        left_at, limit = self._left_poll_at, self._settings.max_poll_interval
-        if (
-            left_at is not None
-            and clock() - left_at > limit
-            and not self.lost.is_set()
-            and not self._closing.is_set()
-        ):
+        if self.poll_watch.overdue and not self.lost.is_set() and not self._closing.is_set():
             self._log(
                 logging.ERROR,
                 "member.poll_overdue",
                 hint=(
-                    f"poll was not called for {limit} s (max.poll.interval.ms): this consumer "
-                    "loses its partitions and joins again at the next poll"
+                    f"poll was not called for {self.poll_watch.limit} s (max.poll.interval.ms): "
+                    "this consumer loses its partitions and joins again at the next poll"
                 ),
             )
             self._handle(ev.PollOverdue())
 
     def _handle(self, event: ev.Event) -> None:
-        self._machine, effects = step(self._machine, event, clock())
+        self._machine, effects = step(self._machine, event, boot_seconds())
         for effect in effects:
             match effect:
                 case ev.Announce(record):
-                    self._announce(record)
+                    self._announcer.announce(record)
                 case ev.Retire(key):
-                    self._write(encode_key(key), None, {})
+                    self._announcer.retire(key)
                 case ev.Lose():
                     self.lost.set()
-                    self.orders.append(effect)
+                    self.orders.append(Order(effect, self._machine.acked_epochs))
                 case ev.Grant() | ev.Revoke():
-                    self.orders.append(effect)
-
-    def _announce(self, record: MemberRecord) -> None:
-        try:
-            key, value = encode(record)
-        except WireError as error:
-            raise ValueError(f"the member's settings cannot be announced: {error}") from error
-        self._write(key, value, dict(headers(record, epoch=record.acked_epoch)))
-
-    def _write(self, key: bytes, value: bytes | None, fields: Mapping[str, bytes]) -> None:
-        try:
-            self._producer.produce(
-                self._topics.members,
-                key=key,
-                value=value,
-                partition=self._partition,
-                headers=list(fields.items()),
-                on_delivery=partial(self._delivered, clock(), self._machine.incarnation),
-            )
-        except BufferError:  # brokers unreachable for long; the next heartbeat repeats it all
-            self._remind("member.announce_failed", error="queue full")
-        except KafkaException as error:
-            self._replace_producer(error.args[0])
-
-    def _delivered(self, sent_at: float, incarnation: str, error: Any, _message: Any) -> None:
-        if error is None:
-            if incarnation == self._machine.incarnation:
-                self.post(ev.AnnouncementAcked(sent_at))
-        else:
-            self._remind("member.announce_failed", error=error.str())
-            if error.fatal():
-                self._replace_producer(error)
-
-    def _replace_producer(self, error: Any) -> None:
-        # An idempotent producer cannot continue after a fatal error; a new one can, since each
-        # announcement is a whole state.
-        self._log(logging.WARNING, "member.producer_replaced", error=error.str())
-        self._producer = Producer(self._settings.producer)
+                    self.orders.append(Order(effect, self._machine.acked_epochs))
 
     def _remind(self, event: str, **fields: object) -> None:
-        if clock() - self._reminded_at >= min(REMINDER_SECONDS, 5 * self._machine.timers.heartbeat):
-            self._reminded_at = clock()
+        now = boot_seconds()
+        if now - self._reminded_at >= min(REMINDER_SECONDS, 5 * self._machine.timers.heartbeat):
+            self._reminded_at = now
             self._log(logging.WARNING, event, **fields)
 
     def _log(self, level: int, event: str, **fields: object) -> None:
@@ -343,10 +351,3 @@ class AssignmentFollower(Thread):
             "instance": profile.instance,
             "incarnation": self._machine.incarnation,
         }
-
-
-def _epoch(message: Any) -> int:
-    for name, value in message.headers() or ():
-        if name == "epoch" and isinstance(value, bytes) and value.isdigit() and len(value) < 16:
-            return int(value)
-    return 0

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from assignors.boot_clock import boot_seconds as clock
-from assignors.clients.confluent.follower import log_event
-from assignors.clients.confluent.offsets import NotOwnedError, raise_error_of
+from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
+from assignors.clients.confluent.committing.offsets import raise_error_of
+from assignors.clients.confluent.event_log import log_event
+from assignors.clients.confluent.fetched_records import FetchedRecords
 from assignors.handover import member_events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from assignors.clients.confluent.follower import AssignmentFollower
-    from assignors.clients.confluent.offsets import CommitTracker
+    from assignors.clients.confluent.committing.offsets import CommitTracker
+    from assignors.clients.confluent.follower import AssignmentFollower, Order
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5
@@ -47,6 +48,20 @@ class OwnershipChange:
     partition: int
 
 
+class FencingToken(NamedTuple):
+    """Proof of ownership that a store downstream can compare: a later owner's `epoch` is higher.
+
+    A store that keeps the highest epoch it has seen of each partition, and refuses writes with a
+    lower one, is safe from a handler that outlives its lease.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    epoch: tuple[int, int]
+    """(planner_epoch, member_epoch) of the record that granted the partition."""
+
+
 class OwnedPartitions:
     """Partitions of one consumer, and the messages fetched but not yet handed out.
 
@@ -59,64 +74,63 @@ class OwnedPartitions:
         consumer: Any,
         follower: AssignmentFollower,
         commits: CommitTracker,
+        start_timeout: float,
         pins_latest: bool,
         callbacks: Mapping[str, Callable[[list[Any]], object]],
         journal: Callable[[OwnershipChange], object] | None,
     ) -> None:
-        self.owned: set[Pair] = set()
+        self.fetched = FetchedRecords(consumer, commits.grants)
         self._consumer = consumer
         self._follower = follower
         self._commits = commits
+        self._grants = commits.grants
+        self._tokens: dict[Pair, FencingToken] = {}
+        self._start_timeout = start_timeout
         self._pins_latest = pins_latest
         self._callbacks = callbacks
         self._journal = journal
-        self._buffer: deque[Any] = deque()
-        self._retry_at = 0.0
+        self._last_grant = 0
+        self._tries: _Tries | None = None
+
+    @property
+    def owned(self) -> frozenset[Pair]:
+        """The partitions that this consumer reads."""
+        return frozenset(self._grants)
 
     def topic_partitions(self) -> list[Any]:
         """The owned partitions as confluent-kafka's `TopicPartition`, sorted."""
         return _as_topic_partitions(self.owned)
 
-    def require_owned(self, pairs: Iterable[Pair]) -> None:
-        """Raise `NotOwnedError` unless this consumer owns all of these partitions."""
-        if self._follower.lost.is_set():
-            raise NotOwnedError(
-                "this member is lost, its partitions may have another owner: poll to join again"
-            )
-        if not_owned := sorted(set(pairs) - self.owned):
-            shown = ", ".join(f"{topic}[{number}]" for topic, number in not_owned[:5])
-            raise NotOwnedError(f"not owned by this consumer: {shown}; see assignment()")
+    def require_owned(self, pairs: Collection[Pair]) -> None:
+        """Raise `NotOwnedError` unless this consumer owns all of these partitions now."""
+        if not self._follower.lost.is_set():
+            if not_owned := sorted(set(pairs) - self.owned):
+                shown = ", ".join(f"{topic}[{number}]" for topic, number in not_owned[:5])
+                raise NotOwnedError(f"not owned by this consumer: {shown}; see assignment()")
+            if not pairs or self._follower.lease_is_valid:
+                return
+        raise NotOwnedError(
+            "this member is lost, its partitions may have another owner: poll to join again"
+        )
 
-    # Messages.
+    def require_committable(self, pairs: Collection[Pair]) -> None:
+        """Raise `NotOwnedError` unless this consumer may commit these partitions now.
 
-    def fetch(self, number: int, timeout: float) -> list[Any]:
-        """Return up to `number` messages of any partition; buffered ones first."""
-        if self._buffer:
-            return [self._buffer.popleft() for _ in range(min(number, len(self._buffer)))]
-        if number == 1:
-            message = self._consumer.poll(timeout)
-            return [] if message is None else [message]
-        return list(self._consumer.consume(number, timeout))
+        Near the end of the lease this waits for a renewal.
+        """
+        self.require_owned(pairs)
+        while pairs and not self._follower.may_deliver:
+            self.serve()
+            self.require_owned(pairs)
 
-    def still_owned(self, messages: Iterable[Any]) -> list[Any]:
-        """The messages whose partition is still owned, and errors."""
-        return [
-            message
-            for message in messages
-            if message.error() is not None or (message.topic(), message.partition()) in self.owned
-        ]
+    def fencing_token(self, pair: Pair) -> FencingToken:
+        """The token of an owned partition; raises `NotOwnedError`."""
+        self.require_owned([pair])
+        return self._tokens[pair]
 
     def serve(self, timeout: float = SERVE_SECONDS) -> None:
         """Let librdkafka run its callbacks; a message that arrives is buffered."""
-        message = self._consumer.poll(timeout)
-        if message is not None:
-            self._buffer.append(message)
-
-    def drop_fetched(self, pair: Pair) -> None:
-        """Drop the buffered messages of a partition that continues at another offset."""
-        self._buffer = deque(
-            message for message in self._buffer if (message.topic(), message.partition()) != pair
-        )
+        self.fetched.fetch(1, timeout)
 
     # Orders.
 
@@ -126,91 +140,133 @@ class OwnedPartitions:
         while orders:
             order = orders[0]
             # A loss voids the orders before it: only the loss itself is carried out.
-            if self._follower.lost.is_set() and not isinstance(order, ev.Lose):
+            if self._follower.lost.is_set() and not isinstance(order.effect, ev.Lose):
                 orders.popleft()
                 continue
-            match order:
-                case ev.Grant():
-                    if not self._grant(order.partitions):
+            match order.effect:
+                case ev.Grant(partitions):
+                    if not self._grant(order, partitions):
                         return
-                case ev.Revoke():
+                case ev.Revoke(partitions):
                     orders.popleft()
-                    self._revoke(order.partitions)
-                case ev.Lose():
+                    self._revoke(partitions)
+                case ev.Lose(_, reason):
                     orders.popleft()
-                    self._lose(order.reason)
+                    self._lose(reason)
 
-    def _grant(self, partitions: frozenset[Pair]) -> bool:
+    def _grant(self, order: Order, partitions: frozenset[Pair]) -> bool:
         """Start partitions at the group's committed offsets; return False to try again later."""
-        starts = self._start_offsets(partitions) if clock() >= self._retry_at else None
-        if starts is None or self._follower.lost.is_set():
+        now = boot_seconds()
+        if self._tries is None or self._tries.order is not order:
+            self._tries = _Tries(order, since=now, next_at=now)
+        if now < self._tries.next_at:
             return False
+        starts = self._start_reading(partitions)
+        if starts is None:
+            return self._give_up_grant(self._tries, partitions)
         self._follower.orders.popleft()
-        self._journal_changes("gained", partitions)
-        self.owned |= partitions
-        self._commits.start(starts)
-        self._consumer.incremental_assign(starts)
-        # librdkafka remembers that the partition was paused when it was last given up.
-        self._consumer.resume(starts)
-        self._log(logging.INFO, "member.granted", partitions=len(starts), owned=len(self.owned))
+        for pair in partitions:
+            self._last_grant += 1
+            self._grants[pair] = self._last_grant
+            self._tokens[pair] = FencingToken(self._follower.profile.group, *pair, order.epochs)
+        self._log(logging.INFO, "member.granted", partitions=len(starts), owned=len(self._grants))
         try:
-            self._callbacks["assign"](starts)
+            self._call("assign", starts)
         finally:
             self._follower.post(ev.GrantFinished())
         return True
 
-    def _start_offsets(self, partitions: frozenset[Pair]) -> list[Any] | None:
+    def _give_up_grant(self, tries: _Tries, partitions: frozenset[Pair]) -> bool:
+        """Report a grant that fails for too long, or that a newer record takes back."""
+        now, superseded = boot_seconds(), self._follower.grant_superseded
+        if self._follower.lost.is_set():
+            return False
+        if not superseded and now - tries.since < self._start_timeout:
+            self._tries = tries._replace(next_at=now + RETRY_SECONDS)
+            return False
+        self._follower.orders.popleft()
+        self._log(
+            logging.WARNING,
+            "member.grant_failed",
+            partitions=len(partitions),
+            superseded=superseded,
+            seconds=round(now - tries.since, 3),
+        )
+        self._follower.post(ev.GrantFailed(partitions))
+        return True
+
+    def _start_reading(self, partitions: frozenset[Pair]) -> list[Any] | None:
+        """Fetch the committed offsets and read from there; None where that failed."""
         try:
             starts: list[Any] = self._consumer.committed(
                 _as_topic_partitions(partitions), timeout=FETCH_TIMEOUT_SECONDS
             )
             raise_error_of(starts)
-            if self._pins_latest:
-                self._pin_latest([start for start in starts if start.offset < 0])
+            pinned = self._pin_latest(starts) if self._pins_latest else {}
+            # The answers may have taken longer than the lease: nothing starts without one.
+            if not self._follower.may_deliver:
+                return None
+            self._journal_changes("gained", partitions)
+            try:
+                self._consumer.incremental_assign(starts)
+                # librdkafka remembers that the partition was paused when it was last given up.
+                self._consumer.resume(starts)
+            except KafkaException:
+                self._journal_changes("released", partitions)
+                raise
         except KafkaException as error:
             self._log(logging.WARNING, "member.grant_retried", error=error.args[0].str())
-            self._retry_at = clock() + RETRY_SECONDS
             return None
+        self._commits.start(starts, pinned)
         return starts
 
-    def _pin_latest(self, starts: Iterable[Any]) -> None:
-        # Without a commit, "latest" is another offset for each owner, and records that arrive
-        # between two owners would be skipped.
+    def _pin_latest(self, starts: Iterable[Any]) -> dict[Pair, int]:
+        """Start partitions without a commit at their ends; return these offsets, to be committed.
+
+        Otherwise "latest" were another offset for each owner, and records that arrive between two
+        owners would be skipped.
+        """
+        pinned: dict[Pair, int] = {}
         for start in starts:
-            pair = (start.topic, start.partition)
-            _, start.offset = self._consumer.get_watermark_offsets(
-                TopicPartition(*pair), timeout=FETCH_TIMEOUT_SECONDS
-            )
-            self._commits.processed[pair] = start.offset
+            if start.offset < 0:
+                pair = (start.topic, start.partition)
+                _, start.offset = self._consumer.get_watermark_offsets(
+                    TopicPartition(*pair), timeout=FETCH_TIMEOUT_SECONDS
+                )
+                pinned[pair] = start.offset
+        return pinned
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
-        started = clock()
+        started = boot_seconds()
         revoked = _as_topic_partitions(partitions)
         self._log(logging.INFO, "member.revoking", partitions=len(revoked))
         self._consumer.pause(revoked)
         try:
-            self._callbacks["revoke"](revoked)
+            self._call("revoke", revoked)
         finally:
             outcome = self._commits.finish(partitions, self.serve)
             self._release(partitions)
-            self._follower.post(ev.RevokeFinished(outcome))
-            took = round(clock() - started, 3)
+            if outcome == "unknown":
+                self._follower.post_undecided()
+            else:
+                self._follower.post(ev.RevokeFinished(outcome))
+            took = round(boot_seconds() - started, 3)
             self._log(
                 logging.INFO,
                 "member.revoked",
                 partitions=len(revoked),
-                owned=len(self.owned),
+                owned=len(self._grants),
                 commit=outcome,
                 seconds=took,
             )
 
     def _lose(self, reason: str) -> None:
-        lost = frozenset(self.owned)
+        lost = self.owned
         self._log(logging.WARNING, "member.lost", reason=reason, partitions=len(lost))
         self._release(lost)
         try:
             if lost:
-                self._callbacks["lost"](_as_topic_partitions(lost))
+                self._call("lost", _as_topic_partitions(lost))
         finally:
             no_commit_in_flight = self._commits.no_commit_in_flight
             self._follower.lost.clear()
@@ -220,15 +276,25 @@ class OwnedPartitions:
 
     def _release(self, partitions: frozenset[Pair]) -> None:
         self._consumer.incremental_unassign(_as_topic_partitions(partitions & self.owned))
-        self.owned -= partitions
-        self._buffer = deque(self.still_owned(self._buffer))
         self._commits.forget(partitions)
+        self.fetched.drop_outdated()
+        for pair in partitions:
+            self._tokens.pop(pair, None)
         self._journal_changes("released", partitions)
+
+    def _call(self, callback: str, partitions: list[Any]) -> None:
+        # The application works in its callback as in any handler, and for no longer either.
+        self._follower.poll_watch.set_polling(polling=False)
+        try:
+            self._callbacks[callback](partitions)
+        finally:
+            self._follower.poll_watch.set_polling(polling=True)
 
     def close(self) -> None:
         """Release what is still owned, after the consumer was closed."""
         self._journal_changes("released", self.owned)
-        self.owned.clear()
+        self._grants.clear()
+        self._tokens.clear()
 
     def _journal_changes(self, event: Literal["gained", "released"], pairs: Iterable[Pair]) -> None:
         if self._journal is None:
@@ -237,7 +303,7 @@ class OwnedPartitions:
         for topic, number in sorted(pairs):
             self._journal(
                 OwnershipChange(
-                    at=clock(),
+                    at=boot_seconds(),
                     event=event,
                     group=profile.group,
                     instance=profile.instance,
@@ -249,6 +315,14 @@ class OwnedPartitions:
 
     def _log(self, level: int, event: str, **fields: object) -> None:
         log_event(level, event, **self._follower.identity(), **fields)
+
+
+class _Tries(NamedTuple):
+    """Attempts to carry out one grant."""
+
+    order: Order
+    since: float
+    next_at: float
 
 
 def _as_topic_partitions(pairs: Iterable[Pair]) -> list[Any]:

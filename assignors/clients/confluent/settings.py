@@ -1,14 +1,24 @@
-"""Settings of the three librdkafka clients: the user's, and those of the hand-over."""
+"""Settings of the librdkafka clients: the user's, and those of the hand-over."""
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import uuid4
+
+from confluent_kafka import libversion
+
+from assignors.handover.member_state import MemberProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from assignors.handover.timers import Timers
+
+Fencing: TypeAlias = Literal["none", "broker"]
+"""Who refuses the commits of a former owner: nobody, or the brokers."""
 
 # Settings that the user may not give, and what to do instead.
 RESERVED_SETTINGS: Mapping[str, str] = {
@@ -21,8 +31,9 @@ RESERVED_SETTINGS: Mapping[str, str] = {
     "session.timeout.ms": "it bounds how late a commit can arrive: give `timers`",
     "socket.timeout.ms": "it bounds how late a commit can arrive: give `timers`",
     "heartbeat.interval.ms": "give `timers`",
+    "transactional.id": "give `fencing`",
 }
-# Prefixes of connection settings, which the two clients of the hand-over get as well.
+# Prefixes of connection settings, which the clients of the hand-over get as well.
 CONNECTION_PREFIXES = (
     "bootstrap.servers",
     "metadata.broker.list",
@@ -52,11 +63,16 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Settings of the three clients, and of what `ManagedConsumer` does itself."""
+    """Settings of the clients, and of what `ManagedConsumer` does itself."""
 
     consumer: dict[str, Any]
     reader: dict[str, Any]
+    admin: dict[str, Any]
     producer: dict[str, Any]
+    transactions: dict[str, Any] | None
+    """Settings of the producer that commits; None without broker fencing."""
+    question_timeout: float
+    """Seconds after which an unanswered question for the log's end has failed."""
     auto_commit: bool
     """Whether processed offsets are committed without the application's `commit`."""
     auto_store: bool
@@ -71,10 +87,56 @@ class ClientSettings:
     """The user's callback for the outcome of commits."""
 
 
+def member_profile(
+    config: Mapping[str, Any],
+    *,
+    group: str,
+    topics: Sequence[str],
+    instance: str | None,
+    rack: str | None,
+    priority: int,
+    capacity: float,
+    fencing: Fencing,
+    prefix: str,
+) -> MemberProfile:
+    """What the member announces in each of its lives.
+
+    Raises:
+        SettingError: An argument makes no sense.
+    """
+    if isinstance(topics, str) or not topics or not all(topics):
+        raise SettingError(f"topics: expected a list of names, got {topics!r}")
+    if not group or not capacity > 0:
+        raise SettingError(
+            f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
+        )
+    if fencing not in ("none", "broker"):
+        raise SettingError(f'fencing: expected "none" or "broker", got {fencing!r}')
+    isolation = str(config.get("isolation.level", "read_committed"))
+    if fencing == "broker" and isolation != "read_committed":
+        raise SettingError(
+            "isolation.level: broker fencing needs read_committed, or a new owner starts below "
+            "a commit that is being carried out"
+        )
+    instance = instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"
+    return MemberProfile(
+        group=group,
+        instance=instance,
+        topics=tuple(sorted(set(topics))),
+        rack=rack,
+        priority=priority,
+        capacity=float(capacity),
+        client="confluent-kafka",
+        client_version=libversion()[0],
+        max_poll_interval=_poll_interval(config) / 1000,
+        transactional_id=f"{prefix}{group}/{instance}" if fencing == "broker" else None,
+    )
+
+
 def client_settings(
-    config: Mapping[str, Any], *, group: str, rack: str | None, timers: Timers
+    config: Mapping[str, Any], *, profile: MemberProfile, timers: Timers
 ) -> ClientSettings:
-    """Divide the user's settings among the three clients.
+    """Divide the user's settings among the clients.
 
     Raises:
         SettingError: A setting belongs to the hand-over, or its value makes no sense.
@@ -91,15 +153,18 @@ def client_settings(
     commit_interval = _milliseconds(
         given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms"
     )
-    poll_interval = _milliseconds(
-        given.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms"
-    )
+    poll_interval = _poll_interval(given)
     reset = str(given.get("auto.offset.reset", "latest")).lower()
     on_commit = given.pop("on_commit", None)
+    # A connection on which nothing comes back is given up while the lease lasts.
+    patience = max(int(timers.hold * 1000 / 4), 10)
     return ClientSettings(
-        consumer=_consumer(given, poll_interval, group=group, rack=rack, timers=timers),
-        reader=_reader(connection, group),
-        producer=_producer(connection, timers),
+        consumer=_consumer(given, poll_interval, profile=profile, timers=timers),
+        reader=_reader(connection, patience, group=profile.group),
+        admin={**connection, "socket.timeout.ms": patience},
+        producer=_producer(connection, patience, timers),
+        transactions=_transactions(connection, profile, timers),
+        question_timeout=patience / 1000,
         auto_commit=auto_commit,
         auto_store=auto_store,
         commit_interval=commit_interval / 1000,
@@ -110,47 +175,69 @@ def client_settings(
 
 
 def _consumer(
-    given: Mapping[str, Any], poll_interval: int, *, group: str, rack: str | None, timers: Timers
+    given: Mapping[str, Any], poll_interval: int, *, profile: MemberProfile, timers: Timers
 ) -> dict[str, Any]:
     # librdkafka holds a commit back while it has no coordinator, up to the session timeout, and
     # retries it once: two of each take `timers.commit`.
     bound = max(int(timers.commit * 1000 / 4), 10)
     fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
     return {
-        **({"client.rack": rack} if rack is not None else {}),
+        **({"client.rack": profile.rack} if profile.rack is not None else {}),
         **given,
         "session.timeout.ms": bound,
         "socket.timeout.ms": bound,
         "heartbeat.interval.ms": max(bound // 3, 1),
         "fetch.wait.max.ms": min(fetch_wait, bound // 2),
-        "group.id": group,
+        "group.id": profile.group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "max.poll.interval.ms": max(poll_interval, bound),
     }
 
 
-def _reader(connection: Mapping[str, Any], group: str) -> dict[str, Any]:
+def _reader(connection: Mapping[str, Any], patience: int, *, group: str) -> dict[str, Any]:
     return {
         **connection,
         # librdkafka requires a group, and the user has the right to this one; nothing is committed.
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         "isolation.level": "read_committed",
         "auto.offset.reset": "earliest",
-        # The end of a partition is not the last record's offset + 1: transaction markers follow.
-        "enable.partition.eof": True,
+        "socket.timeout.ms": patience,
+        # The end of the log shows when a fetch comes back empty.
+        "fetch.wait.max.ms": min(patience // 4, 500),
     }
 
 
-def _producer(connection: Mapping[str, Any], timers: Timers) -> dict[str, Any]:
+def _producer(connection: Mapping[str, Any], patience: int, timers: Timers) -> dict[str, Any]:
     return {
         **connection,
         "enable.idempotence": True,
         "linger.ms": 0,
+        "socket.timeout.ms": patience,
         "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
     }
+
+
+def _transactions(
+    connection: Mapping[str, Any], profile: MemberProfile, timers: Timers
+) -> dict[str, Any] | None:
+    if profile.transactional_id is None:
+        return None
+    return {
+        **connection,
+        "transactional.id": profile.transactional_id,
+        # A transaction lasts for a commit. One that its producer left open keeps the next owner
+        # from reading the group's offsets, so the brokers end it soon.
+        "transaction.timeout.ms": max(int(timers.commit * 1000), 1000),
+        "socket.timeout.ms": max(int(timers.commit * 1000 / 4), 10),
+    }
+
+
+def _poll_interval(config: Mapping[str, Any]) -> int:
+    return _milliseconds(config.get("max.poll.interval.ms", 300_000), "max.poll.interval.ms")
 
 
 def _flag(value: object, name: str) -> bool:

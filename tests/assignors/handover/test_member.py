@@ -176,6 +176,7 @@ def test_heartbeats_count_and_come_in_time(transcript):
 LOSSES = [
     ev.AssignmentDeleted(),
     ev.PollOverdue(),
+    ev.CommitsEnded(),
     ev.AssignmentReceived(record(9, {}, state="evicted")),
 ]
 

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.boot_clock import boot_seconds as clock
+from assignors.clients.confluent import ManagedConsumer
 from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.timers import Timers
 from assignors.protocol.records import (
@@ -47,6 +48,42 @@ def _make_topics(bootstrap, sizes, config):
     ):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+@pytest.fixture
+def topic(cluster, fresh, make_topics):
+    name = fresh("work")
+    make_topics({name: 6})
+    return name
+
+
+@pytest.fixture
+def make_consumer(cluster, topic):
+    """Make a consumer for a planner: `make_consumer(planner, "i0", **settings)`."""
+    consumers = []
+
+    def make(planner, instance, config=None, **options):
+        consumers.append(
+            ManagedConsumer(
+                {
+                    "bootstrap.servers": cluster.bootstrap,
+                    "auto.offset.reset": "earliest",
+                    "log_level": 2,
+                    **(config or {}),
+                },
+                group=planner.group,
+                topics=[topic],
+                instance=instance,
+                prefix=planner.topics.prefix,
+                timers=TIMERS,
+                **options,
+            )
+        )
+        return consumers[-1]
+
+    yield make
+    for consumer in consumers:
+        consumer.close()
 
 
 class ScriptedPlanner(Thread):

@@ -12,85 +12,21 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from assignors.clients.confluent import ManagedConsumer, NotOwnedError, Phase, StraySubscriberError
+from assignors.clients.confluent import NotOwnedError, Phase, StraySubscriberError
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberRecord
 from assignors.protocol.topics import Topics, partition_for
+from levelwind_testing.kafka.managed_consumers import (
+    PollingApplication,
+    committed,
+    eventually,
+    poll_until,
+    produce,
+    spread,
+)
 
 pytestmark = pytest.mark.integration
 TIMERS = Timers().scaled(0.25)
-
-
-@pytest.fixture
-def topic(cluster, fresh, make_topics):
-    name = fresh("work")
-    make_topics({name: 6})
-    return name
-
-
-@pytest.fixture
-def make_consumer(cluster, topic):
-    """Make a consumer for a planner: `make_consumer(planner, "i0", **settings)`."""
-    consumers = []
-
-    def make(planner, instance, config=None, **options):
-        consumers.append(
-            ManagedConsumer(
-                {
-                    "bootstrap.servers": cluster.bootstrap,
-                    "auto.offset.reset": "earliest",
-                    "log_level": 2,
-                    **(config or {}),
-                },
-                group=planner.group,
-                topics=[topic],
-                instance=instance,
-                prefix=planner.topics.prefix,
-                timers=TIMERS,
-                **options,
-            )
-        )
-        return consumers[-1]
-
-    yield make
-    for consumer in consumers:
-        consumer.close()
-
-
-def produce(cluster, topic, records):
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
-    for partition, value in records:
-        producer.produce(topic, partition=partition, value=str(value))
-    assert producer.flush(30) == 0
-
-
-def committed(cluster, group, topic, partitions=6):
-    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    try:
-        topic_partitions = reader.committed(
-            [TopicPartition(topic, p) for p in range(partitions)], timeout=10
-        )
-        return {
-            topic_partition.partition: topic_partition.offset
-            for topic_partition in topic_partitions
-            if topic_partition.offset >= 0
-        }
-    finally:
-        reader.close()
-
-
-def poll_until(consumer, condition, seconds=40):
-    """Poll, and collect what comes, until the condition holds."""
-    values, deadline = [], time.monotonic() + seconds
-    while not condition(values):
-        assert time.monotonic() < deadline, (
-            f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
-        )
-        message = consumer.poll(0.1)
-        if message is not None:
-            assert message.error() is None, message.error()
-            values.append(message.value().decode())
-    return values
 
 
 @pytest.fixture
@@ -107,43 +43,6 @@ def work():
         worker.stop()
 
 
-class PollingApplication(Thread):
-    """An application that polls and notes what it got, until `stop`."""
-
-    def __init__(self, consumer):
-        super().__init__(daemon=True)
-        self.consumer = consumer
-        self.seen = []
-        self.stopping = Event()
-        self.failure = None
-        self.start()
-
-    def run(self):
-        try:
-            with self.consumer as consumer:
-                while not self.stopping.is_set():
-                    message = consumer.poll(0.2)
-                    if message is not None:
-                        assert message.error() is None, message.error()
-                        self.seen.append((message.partition(), message.value().decode()))
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def stop(self):
-        self.stopping.set()
-        self.join(40)
-        assert not self.is_alive()
-        assert self.failure is None
-
-
-def eventually(condition, seconds=40):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def check_one_owner_at_a_time(journal):
     owner = {}
     for line in journal:
@@ -156,12 +55,6 @@ def check_one_owner_at_a_time(journal):
         else:
             assert owner.pop(topic_partition) == line.instance
     return {topic_partition: instance for (_, topic_partition), instance in owner.items()}
-
-
-def spread(topic, partitions=6):
-    return lambda live: {
-        i: {(topic, p) for p in range(partitions)[at :: len(live)]} for at, i in enumerate(live)
-    }
 
 
 def test_partitions_move_between_three_members_without_a_record_lost_or_a_second_owner(

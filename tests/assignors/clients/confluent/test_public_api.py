@@ -8,6 +8,7 @@ import pytest
 
 from assignors.clients import confluent
 from assignors.clients.confluent import (
+    FencingToken,
     ManagedConsumer,
     NotOwnedError,
     OwnershipChange,
@@ -18,6 +19,7 @@ from assignors.clients.confluent import (
 
 EVENT = re.compile(r'"(member\.[a-z_]+)[ "]')
 PUBLIC = (
+    FencingToken,
     ManagedConsumer,
     NotOwnedError,
     OwnershipChange,
@@ -47,7 +49,7 @@ def test_each_argument_of_a_consumer_is_documented():
 def test_each_public_method_of_a_consumer_is_documented():
     members = inspect.getmembers(ManagedConsumer)
     public = [(name, member) for name, member in members if not name.startswith("_")]
-    assert len(public) >= 14
+    assert len(public) >= 16
     assert [name for name, member in public if not inspect.getdoc(member)] == []
 
 
@@ -69,7 +71,7 @@ def test_the_errors_are_of_the_kinds_that_applications_catch():
 
 
 def test_the_log_events_are_those_that_operators_may_alert_on():
-    sources = Path(confluent.__file__).parent.glob("*.py")
+    sources = Path(confluent.__file__).parent.rglob("*.py")
     found = {event for path in sources for event in EVENT.findall(path.read_text())}
     assert sorted(found) == [
         "member.announce_failed",
@@ -79,6 +81,8 @@ def test_the_log_events_are_those_that_operators_may_alert_on():
         "member.commit_failed",
         "member.commit_refused",
         "member.failed",
+        "member.fenced",
+        "member.grant_failed",
         "member.grant_retried",
         "member.granted",
         "member.joining",

@@ -6,13 +6,20 @@ import sys
 import pytest
 
 from assignors.clients.confluent import ManagedConsumer, SettingError
-from assignors.clients.confluent import follower as confluent_follower
-from assignors.clients.confluent.settings import RESERVED_SETTINGS, client_settings
+from assignors.clients.confluent.event_log import log
+from assignors.clients.confluent.settings import RESERVED_SETTINGS, client_settings, member_profile
 from assignors.handover.timers import Timers
 
 
+def profile_of(config, **options):
+    given = {"rack": None, "instance": "i", "fencing": "none", **options}
+    return member_profile(
+        config, group="g", topics=["t"], priority=0, capacity=1.0, prefix="lw.", **given
+    )
+
+
 def settings_of(config, **options):
-    return client_settings(config, group="g", timers=Timers(), **{"rack": None, **options})
+    return client_settings(config, profile=profile_of(config, **options), timers=Timers())
 
 
 @pytest.mark.parametrize("name", RESERVED_SETTINGS)
@@ -61,7 +68,7 @@ def test_a_value_that_makes_no_sense_is_refused(name, value):
         settings_of({name: value})
 
 
-def test_connection_settings_hold_for_all_three_clients():
+def test_connection_settings_hold_for_all_clients():
     connection = {
         "bootstrap.servers": "h:1",
         "security.protocol": "SASL_SSL",
@@ -69,10 +76,36 @@ def test_connection_settings_hold_for_all_three_clients():
         "ssl.ca.location": "/ca",
         "client.id": "me",
     }
-    settings = settings_of({**connection, "fetch.min.bytes": 7})
-    for config in (settings.consumer, settings.reader, settings.producer):
+    settings = settings_of({**connection, "fetch.min.bytes": 7}, fencing="broker")
+    ours = (settings.reader, settings.admin, settings.producer, settings.transactions)
+    for config in (settings.consumer, *ours):
         assert connection.items() <= config.items()
-    assert "fetch.min.bytes" not in settings.reader | settings.producer
+    assert all("fetch.min.bytes" not in config for config in ours)
+
+
+def test_a_member_announces_how_long_its_handlers_may_take():
+    assert profile_of({}).max_poll_interval == 300
+    assert profile_of({"max.poll.interval.ms": "1500"}).max_poll_interval == 1.5
+
+
+def test_broker_fencing_has_one_transactional_id_for_a_group_and_an_instance():
+    settings = settings_of({}, fencing="broker")
+    assert settings.transactions["transactional.id"] == "lw.g/i"
+    assert profile_of({}, fencing="broker").transactional_id == "lw.g/i"
+    assert settings_of({}).transactions is None
+    assert profile_of({}).transactional_id is None
+
+
+@pytest.mark.parametrize(
+    ("config", "fencing", "word"),
+    [
+        ({}, "brokers", "fencing"),
+        ({"isolation.level": "read_uncommitted"}, "broker", "isolation.level"),
+    ],
+)
+def test_fencing_that_cannot_be_had_is_refused(config, fencing, word):
+    with pytest.raises(SettingError, match=word):
+        profile_of(config, fencing=fencing)
 
 
 def test_the_rack_is_used_for_fetching_too_unless_the_user_says_otherwise():
@@ -110,4 +143,4 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 
 
 def test_the_logger_has_the_documented_name():
-    assert confluent_follower.log.name == "assignors.clients.confluent"
+    assert log.name == "assignors.clients.confluent"

@@ -8,16 +8,22 @@ announce that it released the partition.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from assignors.boot_clock import boot_seconds as clock
-from assignors.clients.confluent.follower import log_event
+from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.committing.deadline import PASSED, Deadline
+from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
+from assignors.clients.confluent.committing.transactions import CommitsEndedError
+from assignors.clients.confluent.event_log import log_event
+from assignors.handover import member_events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from assignors.clients.confluent.committing.transactions import TransactionalCommits
+    from assignors.clients.confluent.follower import AssignmentFollower
     from assignors.clients.confluent.settings import ClientSettings
     from assignors.handover.member_events import CommitOutcome
     from assignors.handover.timers import Timers
@@ -41,13 +47,6 @@ REFUSED_ERRORS = SUBSCRIBER_ERRORS | {
 """Errors with which the broker has refused a commit: the commit will not arrive later."""
 
 
-class NotOwnedError(RuntimeError):
-    """A commit, stored offset or seek of a partition that the consumer does not own.
-
-    Also raised for every partition while the consumer is lost, until it polls again.
-    """
-
-
 class StraySubscriberError(RuntimeError):
     """A consumer subscribes under a managed group id, so the broker refuses managed commits.
 
@@ -55,45 +54,66 @@ class StraySubscriberError(RuntimeError):
     """
 
 
+class _InFlight(NamedTuple):
+    """An asynchronous commit that the broker has not answered."""
+
+    offsets: dict[Pair, int]
+    grants: dict[Pair, int]
+    """Number of the grant under which each partition was committed."""
+
+
 class CommitTracker:
     """Offsets of one consumer; only the application's thread calls its methods."""
 
     def __init__(
-        self, settings: ClientSettings, *, timers: Timers, identity: Callable[[], dict[str, object]]
+        self,
+        settings: ClientSettings,
+        *,
+        timers: Timers,
+        follower: AssignmentFollower,
+        transactions: TransactionalCommits | None,
     ) -> None:
         self.consumer: Any = None
         """The application's consumer, set once it exists."""
+        self.grants: dict[Pair, int] = {}
+        """Number of the present grant of each owned partition, counted over all partitions."""
         self.processed: dict[Pair, int] = {}
         """Offsets below which the application has processed everything."""
+        self._granted = GrantedOffsets()
         self._handed_out: dict[Pair, int] = {}
         """Offsets behind the messages that the application got and may still work on."""
         self._committed: dict[Pair, int] = {}
         """Offsets of the last commits that the broker confirmed."""
         self._settings = settings
         self._timers = timers
-        self._identity = identity
-        self._in_flight: list[dict[Pair, int]] = []
+        self._follower = follower
+        self._transactions = transactions
+        self._in_flight: list[_InFlight] = []
         """Asynchronous commits that the broker has not answered, oldest first."""
-        self._undecided_until = 0.0
+        self._undecided_until: Deadline = PASSED
         """Time until which a commit of unknown outcome may still arrive."""
-        self._due_at = clock() + settings.commit_interval
+        self._due_at = boot_seconds() + settings.commit_interval
 
     @property
     def no_commit_in_flight(self) -> bool:
         """Whether no commit of this consumer can arrive any more."""
-        return not self._in_flight and clock() >= self._undecided_until
+        return not self._in_flight and self._undecided_until.passed
 
-    def start(self, partitions: Iterable[Any]) -> None:
-        """Take in granted partitions, with their committed offsets."""
+    def start(self, partitions: Iterable[Any], pinned: Mapping[Pair, int]) -> None:
+        """Take in granted partitions with their first offsets: committed ones, or `pinned` ones."""
+        self.processed.update(pinned)
         for pair, offset in _offsets_of(partitions).items():
-            if offset >= 0 and pair not in self.processed:
+            self._granted.start(pair, offset)
+            if offset >= 0 and pair not in pinned:
                 self._committed[pair] = offset
 
     def hand_out(self, messages: Iterable[Any]) -> None:
         """Note messages that the application gets."""
         for message in messages:
             if message.error() is None:
-                self._handed_out[message.topic(), message.partition()] = message.offset() + 1
+                pair = (message.topic(), message.partition())
+                self._handed_out[pair] = message.offset() + 1
+                self._granted.hand_out(pair, message.offset())
 
     def count_handed_out(self) -> None:
         """Count what was handed out as processed: the application asked for more.
@@ -104,18 +124,34 @@ class CommitTracker:
             self.processed.update(self._handed_out)
             self._handed_out.clear()
 
+    def seek(self, pair: Pair, offset: int) -> None:
+        """Continue a partition at another offset."""
+        self._granted.seek(pair, offset)
+        for offsets in (self.processed, self._handed_out, self._committed):
+            offsets.pop(pair, None)
+
     def forget(self, partitions: Iterable[Pair]) -> None:
         """Drop the offsets of partitions that were given up."""
         for pair in partitions:
-            for offsets in (self.processed, self._handed_out, self._committed):
+            self._granted.forget(pair)
+            for offsets in (self.grants, self.processed, self._handed_out, self._committed):
                 offsets.pop(pair, None)
 
     def offsets_to_commit(self, message: Any, offsets: Iterable[Any] | None) -> dict[Pair, int]:
-        """The next offsets that a call of the application's `commit` means."""
+        """The next offsets that a call of the application's `commit` means.
+
+        Raises:
+            NotOwnedError: The message or an offset belongs to an earlier grant of its partition.
+        """
         if message is not None:
-            return {(message.topic(), message.partition()): message.offset() + 1}
+            pair = (message.topic(), message.partition())
+            self._granted.require_handed_out(pair, message.offset())
+            return {pair: message.offset() + 1}
         if offsets is not None:
-            return _offsets_of(offsets)
+            given = _offsets_of(offsets)
+            for pair, offset in given.items():
+                self._granted.require_not_below_start(pair, offset)
+            return given
         handed_out = self._handed_out if self._settings.auto_store else {}
         return self._uncommitted({**self.processed, **handed_out})
 
@@ -135,9 +171,11 @@ class CommitTracker:
 
     def commit_in_time(self) -> None:
         """Commit processed offsets when `auto.commit.interval.ms` has passed."""
-        if not self._settings.auto_commit or clock() < self._due_at:
+        if not self._settings.auto_commit or boot_seconds() < self._due_at:
             return
-        self._due_at = clock() + self._settings.commit_interval
+        if not self._follower.may_deliver:
+            return
+        self._due_at = boot_seconds() + self._settings.commit_interval
         if not self._in_flight and (uncommitted := self._uncommitted(self.processed)):
             try:
                 self._send(uncommitted)
@@ -147,36 +185,44 @@ class CommitTracker:
     def finish(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
         """Commit the processed offsets of partitions that are given up.
 
-        Waits up to a quarter of `timers.commit` for asynchronous commits and calls `serve`.
+        Waits up to a quarter of `timers.commit` for asynchronous commits and calls `serve`. Near
+        the end of the lease it waits for a renewal; without one nothing is committed.
 
         Returns:
             The outcome of all commits of these partitions: "unknown" while one may still arrive.
         """
-        give_up_at = clock() + self._timers.commit / 4
-        while self._in_flight and clock() < give_up_at:
+        give_up_at = boot_seconds() + self._timers.commit / 4
+        while self._in_flight and boot_seconds() < give_up_at:
             serve()
         uncommitted = self._uncommitted(
             {pair: offset for pair, offset in self.processed.items() if pair in partitions}
         )
         if uncommitted and self._settings.auto_commit:
+            while not self._follower.may_deliver and self._follower.lease_is_valid:
+                serve()
             try:
-                self._commit(uncommitted)
+                if self._follower.may_deliver:
+                    self._commit(uncommitted)
             except KafkaException as error:
-                code = error.args[0].code()
                 self._log_failure(error.args[0])
-                if code in REFUSED_ERRORS and self.no_commit_in_flight:
+                if not self._may_arrive_after(error.args[0]) and self.no_commit_in_flight:
                     return "refused"
+            except NotOwnedError:  # fenced: the brokers refuse what is still on its way
+                return "refused"
         return "committed" if self.no_commit_in_flight else "unknown"
 
     def on_answer(self, error: Any, partitions: list[Any]) -> None:
         """Take in the answer to a commit; confluent-kafka calls this from within poll."""
         # Synchronous commits are reported here too; their offsets tell the two kinds apart.
-        offsets = _offsets_of(partitions)
-        if offsets in self._in_flight:
-            self._in_flight.remove(offsets)
+        offsets, grants = _offsets_of(partitions), self.grants
+        for commit in self._in_flight:
+            if commit.offsets == offsets:
+                self._in_flight.remove(commit)
+                grants = commit.grants
+                break
         error = error or _error_of(partitions)
         if error is None:
-            self._note_committed(partitions)
+            self._note_committed(partitions, grants)
         else:
             self._note_outcome_of(error)
             self._log_failure(error)
@@ -189,44 +235,84 @@ class CommitTracker:
         }
 
     def _send(self, offsets: dict[Pair, int]) -> None:
-        self.consumer.commit(offsets=_as_topic_partitions(offsets), asynchronous=True)
-        self._in_flight.append(offsets)
+        if self._transactions is None:
+            self.consumer.commit(offsets=_as_topic_partitions(offsets), asynchronous=True)
+            self._in_flight.append(_InFlight(offsets, dict(self.grants)))
+            return
+        # A transaction is not left open while records are handed out, so this waits all the same.
+        partitions = _as_topic_partitions(offsets)
+        try:
+            self._commit_transaction(self._transactions, partitions)
+        except KafkaException as error:
+            self.on_answer(error.args[0], partitions)
+        else:
+            self.on_answer(None, partitions)
 
     def _commit(self, offsets: dict[Pair, int]) -> list[Any]:
+        partitions: list[Any] = _as_topic_partitions(offsets)
+        if self._transactions is not None:
+            self._commit_transaction(self._transactions, partitions)
+            self._note_committed(partitions, self.grants)
+            return partitions
         try:
-            partitions: list[Any] = self.consumer.commit(
-                offsets=_as_topic_partitions(offsets), asynchronous=False
-            )
+            partitions = self.consumer.commit(offsets=partitions, asynchronous=False)
             raise_error_of(partitions)
         except KafkaException as error:
             self._note_outcome_of(error.args[0])
             raise
-        self._note_committed(partitions)
+        self._note_committed(partitions, self.grants)
         return partitions
 
-    def _note_committed(self, partitions: Iterable[Any]) -> None:
-        self._committed.update(_offsets_of(partitions))
+    def _commit_transaction(
+        self, transactions: TransactionalCommits, partitions: list[Any]
+    ) -> None:
+        try:
+            transactions.commit(
+                partitions,
+                group_metadata=self.consumer.consumer_group_metadata(),
+                timeout=self._timers.commit / 4,
+            )
+        except CommitsEndedError as error:
+            log_event(logging.ERROR, "member.fenced", **self._follower.identity(), error=str(error))
+            self._follower.post(ev.CommitsEnded())
+            raise NotOwnedError(
+                "the brokers refuse the commits of this life, and its partitions may have another "
+                "owner: poll to join again"
+            ) from error
+
+    def _note_committed(self, partitions: Iterable[Any], grants: Mapping[Pair, int]) -> None:
+        for pair, offset in _offsets_of(partitions).items():
+            # An answer may come after its partition went away and came back.
+            if pair in self.grants and self.grants[pair] == grants.get(pair):
+                self._committed[pair] = offset
+
+    def _may_arrive_after(self, error: Any) -> bool:
+        """Whether a commit that failed with `error` may be carried out all the same."""
+        return self._transactions is None and error.code() not in REFUSED_ERRORS
 
     def _note_outcome_of(self, error: Any) -> None:
-        if error.code() not in REFUSED_ERRORS:
-            self._undecided_until = clock() + self._timers.commit
+        if self._may_arrive_after(error):
+            self._undecided_until = Deadline.after(self._timers.commit)
 
     def _log_failure(self, error: Any) -> None:
         if error.code() in SUBSCRIBER_ERRORS:
             log_event(
                 logging.ERROR,
                 "member.commit_refused",
-                **self._identity(),
+                **self._follower.identity(),
                 error=error.str(),
                 hint=self._stray_hint(),
             )
         else:
             log_event(
-                logging.WARNING, "member.commit_failed", **self._identity(), error=error.str()
+                logging.WARNING,
+                "member.commit_failed",
+                **self._follower.identity(),
+                error=error.str(),
             )
 
     def _stray_hint(self) -> str:
-        group = self._identity()["group"]
+        group = self._follower.identity()["group"]
         return (
             f"a consumer subscribes under the managed group {group!r}, so the broker refuses the "
             "commits of the managed members: stop it, or give it a group of its own "

@@ -1,0 +1,93 @@
+"""Delivery of records to the application, as far as orders and the lease allow.
+
+Every way out asks the lease: near its end nothing leaves and what was fetched is kept; past its end
+everything is dropped, by the order that the follower gives then.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.event_log import log_event
+
+if TYPE_CHECKING:
+    from assignors.clients.confluent.committing.offsets import CommitTracker
+    from assignors.clients.confluent.follower import AssignmentFollower
+    from assignors.clients.confluent.owned_partitions import OwnedPartitions
+
+POLL_SLICE_SECONDS = 0.05
+"""The longest time that an order of the planner waits for a running poll to return."""
+
+
+class Delivery:
+    """Loop of `poll`, `consume` and `close`; only the application's thread calls its methods."""
+
+    def __init__(
+        self, *, follower: AssignmentFollower, owned: OwnedPartitions, commits: CommitTracker
+    ) -> None:
+        self._follower = follower
+        self._owned = owned
+        self._commits = commits
+
+    def collect(self, number: int, timeout: float | None) -> list[Any]:
+        """Return up to `number` messages, fewer when `timeout` seconds have passed."""
+        deadline = None if timeout is None or timeout < 0 else boot_seconds() + timeout
+        fetched = self._owned.fetched
+        self._follower.poll_watch.set_polling(polling=True)
+        try:
+            self._commits.count_handed_out()
+            while True:
+                self._perform_orders()
+                self._commits.commit_in_time()
+                left = POLL_SLICE_SECONDS
+                if deadline is not None:
+                    left = max(min(left, deadline - boot_seconds()), 0.0)
+                if len(fetched) < number:
+                    fetched.fetch(number - len(fetched), left)
+                elif not self._follower.may_deliver:
+                    time.sleep(left)
+                over = deadline is not None and boot_seconds() >= deadline
+                if over or (len(fetched) >= number and self._follower.may_deliver):
+                    return self._hand_out(number)
+        finally:
+            self._follower.poll_watch.set_polling(polling=False)
+
+    def close(self, timeout: float) -> Exception | None:
+        """Leave the group; return the first error of a callback."""
+        deadline = boot_seconds() + timeout
+        self._follower.poll_watch.set_polling(polling=True)
+        self._follower.leave()
+        failure: Exception | None = None
+        while self._follower.is_alive() and boot_seconds() < deadline:
+            try:
+                self._perform_orders()
+                self._owned.serve(POLL_SLICE_SECONDS)
+            except Exception as error:  # noqa: BLE001 - a callback's: raised after leaving
+                failure = failure or error
+        if self._follower.is_alive():
+            self._follower.abandon()
+            hint = (
+                "the member could not leave in time: the planner evicts it, then moves partitions"
+            )
+            log_event(
+                logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
+            )
+        return failure
+
+    def _hand_out(self, number: int) -> list[Any]:
+        # The clock is asked last of all: the process may have been stopped anywhere above.
+        if not self._follower.may_deliver:
+            return []
+        messages = self._owned.fetched.take(number)
+        self._commits.hand_out(messages)
+        return messages
+
+    def _perform_orders(self) -> None:
+        if self._follower.failure is not None:
+            raise RuntimeError(
+                "the background thread of this consumer died"
+            ) from self._follower.failure
+        self._owned.perform_orders()

@@ -1,0 +1,59 @@
+"""Which messages and offsets belong to the present grant of a partition."""
+
+import pytest
+
+from assignors.clients.confluent import NotOwnedError
+from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets
+
+ORDERS = ("orders", 0)
+
+
+@pytest.fixture
+def granted():
+    granted = GrantedOffsets()
+    granted.start(ORDERS, 20)
+    for offset in (20, 21, 22):
+        granted.hand_out(ORDERS, offset)
+    return granted
+
+
+def test_what_was_handed_out_may_be_committed_in_any_order(granted):
+    for offset in (22, 20, 21):
+        granted.require_handed_out(ORDERS, offset)
+
+
+@pytest.mark.parametrize(("offset", "reason"), [(19, "begins at offset 20"), (23, "was away")])
+def test_a_message_of_an_earlier_grant_is_refused(granted, offset, reason):
+    with pytest.raises(NotOwnedError, match=reason):
+        granted.require_handed_out(ORDERS, offset)
+
+
+def test_an_offset_may_lie_anywhere_but_before_the_grant(granted):
+    granted.require_not_below_start(ORDERS, 20)
+    granted.require_not_below_start(ORDERS, 1000)
+    with pytest.raises(NotOwnedError, match="`seek`"):
+        granted.require_not_below_start(ORDERS, 5)
+
+
+def test_without_a_commit_the_first_record_shows_where_the_grant_begins():
+    granted = GrantedOffsets()
+    granted.start(ORDERS, -1001)
+    granted.require_not_below_start(ORDERS, 0)
+    granted.hand_out(ORDERS, 7)
+    granted.require_handed_out(ORDERS, 7)
+    with pytest.raises(NotOwnedError):
+        granted.require_handed_out(ORDERS, 6)
+
+
+@pytest.mark.parametrize(("target", "allowed"), [(5, 5), (-2, 0), (40, 20)])
+def test_an_application_that_seeks_may_commit_from_there(granted, target, allowed):
+    granted.seek(ORDERS, target)
+    granted.require_not_below_start(ORDERS, allowed)
+    granted.require_handed_out(ORDERS, 22)
+
+
+def test_another_grant_begins_anew(granted):
+    granted.forget(ORDERS)
+    granted.start(ORDERS, 21)
+    with pytest.raises(NotOwnedError, match="was away"):
+        granted.require_handed_out(ORDERS, 22)

@@ -1,0 +1,177 @@
+"""Grants of one consumer with real brokers: what was fetched belongs to the present one."""
+
+from __future__ import annotations
+
+import time
+from threading import Thread
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from assignors.clients.confluent import NotOwnedError
+from assignors.clients.confluent.reading import assignments_reader
+from assignors.handover.timers import Timers
+from assignors.protocol.records import MemberRecord
+from assignors.protocol.topics import partition_for
+from levelwind_testing.kafka.managed_consumers import (
+    committed,
+    eventually,
+    poll_until,
+    produce,
+    spread,
+)
+
+pytestmark = pytest.mark.integration
+TIMERS = Timers().scaled(0.25)
+
+
+class FailingConsumer(Consumer):
+    """A consumer whose question for a topic's partitions fails at the given call."""
+
+    fails_at: int
+    calls = 0
+
+    def list_topics(self, *args, **options):
+        FailingConsumer.calls += 1
+        if FailingConsumer.calls == FailingConsumer.fails_at:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return super().list_topics(*args, **options)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_metadata_request_that_fails_is_no_topic_of_one_partition(
+    call, topic, plan, make_consumer, fresh, monkeypatch
+):
+    FailingConsumer.fails_at, FailingConsumer.calls = call, 0
+    monkeypatch.setattr(assignments_reader, "Consumer", FailingConsumer)
+    group = fresh("group")
+    while partition_for(group, 2) != 1:
+        group = fresh("group")
+    consumer = make_consumer(plan(spread(topic), group=group), "i0")
+    poll_until(consumer, lambda _: consumer.assignment(), 20)
+
+
+@pytest.fixture
+def moving(topic, plan):
+    """A planner that gives partition 0 to one of two instances: `moving.to("i1")`."""
+
+    class Moving:
+        owner = "i0"
+
+        def share(self, live):
+            return {i: {(topic, 0)} if i == self.owner else set() for i in live}
+
+        def to(self, instance):
+            self.owner = instance
+
+    moving = Moving()
+    moving.planner = plan(moving.share)
+    return moving
+
+
+def test_a_batch_holds_no_records_of_an_earlier_grant(cluster, topic, moving, make_consumer):
+    first, second = (make_consumer(moving.planner, instance) for instance in ("i0", "i1"))
+    produce(cluster, topic, [(0, n) for n in range(5)])
+    batches = []
+    worker = Thread(target=lambda: batches.append(first.consume(1000, 15)))
+    worker.start()
+    eventually(first.assignment)
+    eventually(lambda: len(first._owned.fetched) == 5)
+    moving.to("i1")
+    eventually(lambda: not first.assignment())
+    produce(cluster, topic, [(0, n) for n in range(5, 20)])
+    poll_until(second, lambda values: len(values) == 20)
+    second.commit(asynchronous=False)
+    moving.to("i0")
+    poll_until(second, lambda _: not second.assignment() and first.assignment())
+    assert committed(cluster, moving.planner.group, topic) == {0: 20}
+    worker.join(40)
+    first.consume(1, 0)
+    first.close()
+    assert committed(cluster, moving.planner.group, topic) == {0: 20}
+    assert batches == [[]]
+
+
+def test_a_message_of_an_earlier_grant_can_be_neither_committed_nor_stored(
+    cluster, topic, moving, make_consumer
+):
+    by_hand = {"enable.auto.commit": False, "enable.auto.offset.store": False}
+    first, second = (make_consumer(moving.planner, i, by_hand) for i in ("i0", "i1"))
+    produce(cluster, topic, [(0, n) for n in range(20)])
+    old = []
+    eventually(lambda: old.extend(first.consume(1, 0.1)) or len(old) == 18)
+    moving.to("i1")
+    polling = Thread(target=poll_until, args=(first, lambda _: second.assignment()))
+    polling.start()
+    poll_until(second, lambda values: len(values) >= 15)
+    polling.join(40)
+    second.commit(offsets=[TopicPartition(topic, 0, 15)], asynchronous=False)
+    moving.to("i0")
+    polling = Thread(target=poll_until, args=(second, lambda _: first.assignment()))
+    polling.start()
+    assert poll_until(first, len) == ["15"]
+    polling.join(40)
+    for message, reason in ((old[4], "begins at offset 15"), (old[17], "handed out before that")):
+        with pytest.raises(NotOwnedError, match=reason):
+            first.commit(message=message, asynchronous=False)
+        with pytest.raises(NotOwnedError, match=reason):
+            first.store_offsets(message=message)
+    with pytest.raises(NotOwnedError, match="begins at offset 15"):
+        first.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    assert committed(cluster, moving.planner.group, topic) == {0: 15}
+    first.commit(message=old[15], asynchronous=False)
+    assert committed(cluster, moving.planner.group, topic) == {0: 16}
+
+
+def test_librdkafka_drops_what_it_fetched_before_a_partition_was_unassigned(cluster, topic, fresh):
+    produce(cluster, topic, [(0, n) for n in range(100)])
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": fresh("group"),
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        for start in range(10):
+            consumer.incremental_assign([TopicPartition(topic, 0, start)])
+            offsets = [message.offset() for message in consumer.consume(3, 10)]
+            assert offsets == [start, start + 1, start + 2]
+            time.sleep(0.01 * (start % 3))
+            consumer.incremental_unassign([TopicPartition(topic, 0)])
+            assert consumer.poll(0) is None
+    finally:
+        consumer.close()
+
+
+def test_a_grant_that_cannot_be_started_is_reported(topic, plan, make_consumer, monkeypatch):
+    planner = plan(spread(topic))
+    consumer = make_consumer(planner, "i0")
+
+    monkeypatch.setattr(consumer._owned, "_consumer", Refusing(consumer._consumer))
+    began = time.monotonic()
+
+    def nacks(_):
+        records = [r for r in planner.records if isinstance(r, MemberRecord)]
+        return [r.nack.code for r in records if r.nack is not None]
+
+    poll_until(consumer, nacks, 30)
+    assert nacks(0)[0] == "start-failed"
+    assert time.monotonic() - began >= TIMERS.start_timeout
+    starting = [r for r in planner.records if isinstance(r, MemberRecord) and r.starting]
+    assert starting
+    assert starting[0].starting == starting[0].owned
+    assert consumer.assignment() == []
+
+
+class Refusing:
+    """A real consumer, but the brokers refuse to tell the group's commits."""
+
+    def __init__(self, consumer):
+        self._consumer = consumer
+
+    def committed(self, *_args, **_options):
+        raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+    def __getattr__(self, name):
+        return getattr(self._consumer, name)

@@ -1,0 +1,87 @@
+"""Managed consumers in tests: records to read, what a group has committed, and applications."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Thread
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+
+def produce(cluster, topic, records):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
+    for partition, value in records:
+        producer.produce(topic, partition=partition, value=str(value))
+    assert producer.flush(30) == 0
+
+
+def committed(cluster, group, topic, partitions=6):
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    try:
+        topic_partitions = reader.committed(
+            [TopicPartition(topic, p) for p in range(partitions)], timeout=10
+        )
+        return {
+            topic_partition.partition: topic_partition.offset
+            for topic_partition in topic_partitions
+            if topic_partition.offset >= 0
+        }
+    finally:
+        reader.close()
+
+
+def poll_until(consumer, condition, seconds=40):
+    """Poll, and collect what comes, until the condition holds."""
+    values, deadline = [], time.monotonic() + seconds
+    while not condition(values):
+        assert time.monotonic() < deadline, (
+            f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
+        )
+        message = consumer.poll(0.1)
+        if message is not None:
+            assert message.error() is None, message.error()
+            values.append(message.value().decode())
+    return values
+
+
+class PollingApplication(Thread):
+    """An application that polls and notes what it got, until `stop`."""
+
+    def __init__(self, consumer):
+        super().__init__(daemon=True)
+        self.consumer = consumer
+        self.seen = []
+        self.stopping = Event()
+        self.failure = None
+        self.start()
+
+    def run(self):
+        try:
+            with self.consumer as consumer:
+                while not self.stopping.is_set():
+                    message = consumer.poll(0.2)
+                    if message is not None:
+                        assert message.error() is None, message.error()
+                        self.seen.append((message.partition(), message.value().decode()))
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def stop(self):
+        self.stopping.set()
+        self.join(40)
+        assert not self.is_alive()
+        assert self.failure is None
+
+
+def eventually(condition, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def spread(topic, partitions=6):
+    return lambda live: {
+        i: {(topic, p) for p in range(partitions)[at :: len(live)]} for at, i in enumerate(live)
+    }
