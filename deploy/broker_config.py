@@ -30,6 +30,8 @@ SETTINGS = {
     "num.network.threads": "1",
     "num.partitions": "1",
     "offsets.topic.num.partitions": "4",
+    # A consumer with a rack fetches from a replica there (KIP-392).
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "share.coordinator.state.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "4",
 }

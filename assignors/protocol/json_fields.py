@@ -123,6 +123,10 @@ class Fields:
             raise self._fail(name, "true or false", value)
         return value
 
+    def optional_flag(self, name: str) -> bool | None:
+        """True or false; None if the field is null or missing."""
+        return None if self._document.get(name) is None else self.flag(name)
+
     def integer(self, name: str, *, low: int = 0, high: int = MAX_INT64) -> int:
         value = self._get(name)
         if type(value) is not int or not low <= value <= high:

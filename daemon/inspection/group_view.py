@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
+    BrokerRecord,
     GroupRecord,
     LagRecord,
     MemberAssignment,
@@ -46,6 +47,8 @@ class GroupView:
     """Layouts of all topics, by name; shared by all groups, updated by `GroupViews`."""
     deleted_topics: Collection[str] = ()
     """Names of the topics that are known to be deleted; shared by all groups."""
+    brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
+    """All brokers by id; shared by all groups."""
     plan: GroupRecord | None = None
     lags: dict[str, LagRecord] = field(default_factory=dict)
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
@@ -63,6 +66,19 @@ class GroupView:
     def lag(self) -> int:
         """Records that the group still has to read, over all partitions."""
         return self.measured().total
+
+    @property
+    def leader_only_brokers(self) -> list[int]:
+        """Online brokers with a rack that let consumers fetch from leaders alone.
+
+        With any of them, a cross-rack share is nominal: a member in the rack of a replica may fetch
+        from another rack all the same.
+        """
+        return [
+            number
+            for number, broker in sorted(self.brokers.items())
+            if broker.online and broker.rack is not None and broker.follower_fetching is False
+        ]
 
     def current_lags(self) -> dict[str, LagRecord]:
         """The lag that counts, by topic: without topics deleted or recreated since the sample."""
@@ -119,6 +135,7 @@ class GroupView:
         lags = self.member_lags()
         return {
             **self.summary(),
+            "leader_only_brokers": self.leader_only_brokers,
             "plan": self.plan.value() if self.plan else None,
             "trigger": {kind: record.value() for kind, record in self.triggers.items()},
             "member": [
@@ -166,11 +183,14 @@ class GroupViews:
     def __init__(self) -> None:
         self.groups: dict[str, GroupView] = {}
         self.topics: dict[str, TopicRecord] = {}
+        self._brokers: dict[int, BrokerRecord] = {}
         self._deleted_topics: set[str] = set()
 
     def apply(self, kind: TopicKind, record: Record | Tombstone) -> None:
         """Apply one record; records that concern no group or topic are skipped."""
         match record:
+            case BrokerRecord(broker=broker):
+                self._brokers[broker] = record
             case TopicRecord(topic=topic):
                 self.topics[topic] = record
                 self._deleted_topics.discard(topic)
@@ -213,7 +233,10 @@ class GroupViews:
     def _view(self, group: str) -> GroupView:
         if group not in self.groups:
             self.groups[group] = GroupView(
-                group, topics=self.topics, deleted_topics=self._deleted_topics
+                group,
+                topics=self.topics,
+                deleted_topics=self._deleted_topics,
+                brokers=self._brokers,
             )
         return self.groups[group]
 

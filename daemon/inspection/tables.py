@@ -90,6 +90,13 @@ def print_group(view: GroupView, now: int) -> None:
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
             console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
+        if view.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
+            brokers = ", ".join(map(str, view.leader_only_brokers))
+            console.print(
+                "  cross_rack is nominal: consumers fetch from leaders alone, since brokers"
+                f" {brokers} have no replica.selector.class",
+                soft_wrap=True,
+            )
         for line in plan.certificate.summary if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
     for kind, trigger in sorted(view.triggers.items()):

@@ -1,13 +1,13 @@
 """Cluster probe: the answers of the brokers as plain values.
 
-The cost of a probe is fixed: three requests for brokers and topics, whatever their number, and for
-each kind of offset one request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions
-or fewer. An idle cluster costs little, because the probe asks only for what can have changed: it
-describes a topic if the topic list, which costs a tenth of a description, shows another layout than
-the last one, and it reads a stable offset if the high watermark has moved or was above that offset.
-librdkafka groups partitions by leader itself; while it waits for a dead broker it reconnects
-without pause, so the probe asks nothing about partitions without a leader and keeps its time-outs
-short.
+The cost of a probe is fixed: three requests for brokers and topics, whatever their number, one
+request to each broker for its settings when every topic is described, and for each kind of offset
+one request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. An idle
+cluster costs little, because the probe asks only for what can have changed: it describes a topic if
+the topic list, which costs a tenth of a description, shows another layout than the last one, and it
+reads a stable offset if the high watermark has moved or was above that offset. librdkafka groups
+partitions by leader itself; while it waits for a dead broker it reconnects without pause, so the
+probe asks nothing about partitions without a leader and keeps its time-outs short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from daemon.kafka import clients
 from daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
@@ -39,6 +39,8 @@ Partition = tuple[str, int]
 """A topic name and a partition number."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+REPLICA_SELECTOR = "replica.selector.class"
+"""Setting of a broker without which consumers fetch from leaders alone (KIP-392)."""
 
 
 class UnansweredError(Exception):
@@ -122,10 +124,33 @@ def probe_cluster(
         at=at,
         brokers=brokers,
         topics=topics,
+        follower_fetching=_follower_fetching(client, brokers, timeout) if full else {},
         removed=frozenset(removed),
         unreadable=unreadable,
         commit_partitions=len(listed[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in listed else 0,
     )
+
+
+def _follower_fetching(
+    client: AdminClient, brokers: Iterable[int], timeout: float
+) -> dict[int, bool | None]:
+    """Whether each broker lets consumers of its rack fetch from its replicas.
+
+    Costs one request to each broker. A broker that does not answer is left out; one that refuses to
+    show its settings is unknown (None).
+    """
+    asked = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)}
+    read: dict[int, bool | None] = {}
+    for number, resource in asked.items():
+        (answer,) = client.describe_configs([resource], request_timeout=timeout).values()
+        try:
+            entry = answer.result().get(REPLICA_SELECTOR)
+        except KafkaException as exception:
+            if clients.kafka_error(exception).code() in clients.AUTHORIZATION_ERRORS:
+                read[number] = None
+        else:
+            read[number] = entry is not None and bool(entry.value)
+    return read
 
 
 def _listed(client: AdminClient, timeout: float) -> tuple[Mapping[str, Any], Any]:

@@ -50,6 +50,9 @@ class ClusterSnapshot:
     brokers: Mapping[int, str | None]
     """Racks of the online brokers, by broker id; None for a broker without a rack."""
     topics: Mapping[str, ObservedTopic]
+    follower_fetching: Mapping[int, bool | None] = field(default_factory=dict)
+    """Whether each broker serves consumers of its rack from replicas that it does not lead, by
+    broker id; None where that may not be read. A broker that is left out keeps its state."""
     removed: frozenset[str] = frozenset()
     """Topics that do not exist or are no longer selected. A topic that is neither here nor in
     `topics` was not seen and keeps its state."""
@@ -104,7 +107,13 @@ def diff(
     brokers = {
         **{number: replace(broker, online=False) for number, broker in previous.brokers.items()},
         **{
-            number: BrokerRecord(broker=number, at=observed.at, rack=rack, online=True)
+            number: BrokerRecord(
+                broker=number,
+                at=observed.at,
+                rack=rack,
+                online=True,
+                follower_fetching=_follower_fetching(number, previous, observed),
+            )
             for number, rack in observed.brokers.items()
         },
     }
@@ -128,6 +137,15 @@ def diff(
         *(Tombstone((kind, name)) for name in removed for kind in ("topic", "offsets")),
     )
     return ClusterState(brokers=brokers, topics=topics), news
+
+
+def _follower_fetching(
+    number: int, previous: ClusterState, observed: ClusterSnapshot
+) -> bool | None:
+    if number in observed.follower_fetching:
+        return observed.follower_fetching[number]
+    broker = previous.brokers.get(number)
+    return None if broker is None else broker.follower_fetching
 
 
 def _record(
@@ -207,6 +225,18 @@ def unseen_brokers(state: ClusterState) -> frozenset[int]:
         for number in replicas
     }
     return frozenset(holders - state.brokers.keys())
+
+
+def leader_only_brokers(state: ClusterState) -> frozenset[int]:
+    """Online brokers with a rack that serve reads from leaders alone.
+
+    Consumers in their rack fetch from other racks all the same, wherever a plan puts them.
+    """
+    return frozenset(
+        number
+        for number, broker in state.brokers.items()
+        if broker.online and broker.rack is not None and broker.follower_fetching is False
+    )
 
 
 def sample(

@@ -28,6 +28,7 @@ from daemon.observer.cluster_state import (
     changed_samples,
     diff,
     end_offset_regressed,
+    leader_only_brokers,
     partitions_with_moved_racks,
     sample,
     stable_at_high_watermark,
@@ -97,6 +98,7 @@ class Observer:
         self._probes = 0
         self._unreadable: Mapping[str, str] = {}
         self._unseen_brokers: frozenset[int] = frozenset()
+        self._leader_only_brokers: frozenset[int] = frozenset()
         self._commit_partitions = 0
         # Set by the samples' job, cleared by the layout job.
         self._end_regressed = False
@@ -240,6 +242,10 @@ class Observer:
         if new := sorted(unseen - self._unseen_brokers):
             self._log.warning("observer.racks_unknown", brokers=new)
         self._unseen_brokers = unseen
+        leader_only = leader_only_brokers(state)
+        if leader_only - self._leader_only_brokers:
+            self._log.warning("observer.follower_fetching_off", brokers=sorted(leader_only))
+        self._leader_only_brokers = leader_only
 
     def _sample(self) -> None:
         state = self._state or ClusterState()

@@ -262,6 +262,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "unknown.",
     ),
     _event(
+        "observer.follower_fetching_off",
+        "warning",
+        "brokers",
+        "Brokers with a rack have no `replica.selector.class`, so that consumers fetch from "
+        "leaders alone: plans lower the cross-rack share in name only. Set it to "
+        "`org.apache.kafka.common.replica.RackAwareReplicaSelector`.",
+    ),
+    _event(
         "observer.tick_skipped",
         "warning",
         "tick reason suppressed",

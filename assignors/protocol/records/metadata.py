@@ -27,13 +27,22 @@ class BrokerRecord:
     """When the broker was seen, in milliseconds since the epoch."""
     rack: str | None
     online: bool
+    follower_fetching: bool | None = None
+    """Whether a consumer in the broker's rack may fetch from its replicas, whichever broker leads
+    (KIP-392: `replica.selector.class` is set); None if the observer may not read that setting."""
 
     @property
     def key(self) -> Key:
         return ("broker", self.broker)
 
     def value(self) -> dict[str, object]:
-        return {"v": self.V, "at": self.at, "rack": self.rack, "online": self.online}
+        return {
+            "v": self.V,
+            "at": self.at,
+            "rack": self.rack,
+            "online": self.online,
+            "follower_fetching": self.follower_fetching,
+        }
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> BrokerRecord:
@@ -43,6 +52,7 @@ class BrokerRecord:
             at=fields.integer("at"),
             rack=fields.optional_text("rack"),
             online=fields.flag("online"),
+            follower_fetching=fields.optional_flag("follower_fetching"),
         )
 
 

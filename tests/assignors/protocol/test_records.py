@@ -131,7 +131,12 @@ evidence = st.builds(
 
 RECORDS = {
     ("metadata", r.BrokerRecord): st.builds(
-        r.BrokerRecord, broker=whole, at=whole, rack=rack, online=st.booleans()
+        r.BrokerRecord,
+        broker=whole,
+        at=whole,
+        rack=rack,
+        online=st.booleans(),
+        follower_fetching=st.none() | st.booleans(),
     ),
     ("metadata", r.TopicRecord): topic_records(),
     ("metadata", r.OffsetsRecord): offsets_records(),
@@ -298,6 +303,7 @@ OPTIONAL = {
         "local",
     ),
     r.OffsetsRecord: ("data_end", "offsets_topic_ends"),
+    r.BrokerRecord: ("follower_fetching",),
     r.GroupRecord: ("certificate", "cooldown", "last_epoch", "subscriptions"),
 }
 """Fields that a record may lack."""

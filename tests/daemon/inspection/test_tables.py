@@ -4,6 +4,7 @@ import pytest
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
+    BrokerRecord,
     RackChange,
     RacksEvidence,
     SkewEvidence,
@@ -90,6 +91,23 @@ def test_an_active_trigger_is_shown_with_its_age(capsys):
         "trigger skew, active for 1 min: skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"
         in capsys.readouterr().out
     )
+
+
+def test_a_cross_rack_share_is_called_nominal_where_brokers_serve_reads_from_leaders_alone(capsys):
+    plan = records.plan(after={"cross_rack": 0.0})
+    brokers = [
+        ("metadata", BrokerRecord(broker=n, at=1, rack="a", online=True, follower_fetching=n == 1))
+        for n in (1, 2)
+    ]
+    (real,) = views(brokers[0], ("assignments", plan)).values()
+    print_group(real, now=2_000)
+    assert "nominal" not in capsys.readouterr().out
+    (nominal,) = views(*brokers, ("assignments", plan)).values()
+    print_group(nominal, now=2_000)
+    assert "cross_rack is nominal: consumers fetch from leaders alone, since brokers 2 have" in (
+        capsys.readouterr().out
+    )
+    assert nominal.as_json()["leader_only_brokers"] == [2]
 
 
 def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():

@@ -24,6 +24,7 @@ from daemon.observer.cluster_state import (
     changed_samples,
     diff,
     end_offset_regressed,
+    leader_only_brokers,
     partitions_with_moved_racks,
     recovered,
     sample,
@@ -130,6 +131,21 @@ def test_a_topic_that_was_merely_not_seen_stays_as_it_was(known):
 def test_a_topic_made_anew_is_news_by_its_id_alone(known):
     _, news = diff(known, seen(2, orders=topic((1, 2), (2, 3), topic_id="two")))
     assert [(record.id, record.at) for record in news] == [("two", 2)]
+
+
+def test_brokers_that_serve_reads_from_leaders_alone_are_those_with_a_rack_and_without_selector():
+    observed = replace(
+        seen(1, brokers={1: "a", 2: "b", 3: None, 4: "d"}),
+        follower_fetching={1: True, 2: False, 3: False, 4: None},
+    )
+    state, _ = diff(ClusterState(), observed)
+    assert leader_only_brokers(state) == {2}
+    kept, news = diff(state, seen(2, brokers={1: "a", 2: "b", 3: None, 4: "d"}))
+    assert leader_only_brokers(kept) == {2}, "a probe that does not ask changes nothing"
+    assert news == ()
+    mended, news = diff(kept, replace(observed, follower_fetching={2: True}))
+    assert leader_only_brokers(mended) == frozenset()
+    assert [broker.follower_fetching for broker in news] == [True]
 
 
 def test_an_offline_broker_that_was_never_seen_is_told(known):

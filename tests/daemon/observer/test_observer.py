@@ -82,6 +82,7 @@ def test_brokers_and_topics_are_published_with_their_racks(
         (2, "b", True),
         (3, "c", True),
     }
+    assert {record.follower_fetching for record in brokers} == {True}
     assert topic.topic == own_prefix
     assert topic.replicas == ((1, 2), (3, 1))
     assert topic.isr == ((1, 2), (1, 3))

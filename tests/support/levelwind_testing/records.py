@@ -1,6 +1,7 @@
 """Builders of records: one for each kind, valid, of which a test names only what matters."""
 
 from assignors.protocol.records import (
+    GroupRecord,
     LagRecord,
     MemberAssignment,
     MemberRecord,
@@ -123,6 +124,25 @@ def assignment(
         rack=rack,
         capacity=capacity,
         reason=reason,
+    )
+
+
+def plan(group="g", *, strategy="optimal", cause="skew", before=None, after=None, **more):
+    """A plan of no topics and members; `before`, `after`: its scores."""
+    fields = {"topics": {}, "members": (), "lag_at": None, "metadata_at": None, **more}
+    return GroupRecord(
+        group=group,
+        mode="managed",
+        planner_epoch=1,
+        group_epoch=1,
+        plan_id="1-0",
+        strategy=strategy,
+        cause=cause,
+        before=before,
+        after=after,
+        computed_at=1_000,
+        digest="",
+        **fields,
     )
 
 
