@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from assignors.handover.planner_time import PlannerTime
+    from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import MemberAssignment, Partitions
+    from assignors.protocol.records import MemberAssignment, MemberRecord
+    from assignors.protocol.records.planner import AssignmentState
 
 
 class Traits(NamedTuple):
@@ -27,10 +30,44 @@ class Traits(NamedTuple):
 UNKNOWN_TRAITS = Traits(rack=None, capacity=1.0)
 
 
+class Waits(NamedTuple):
+    """The planner's waits for one incarnation, in seconds."""
+
+    grant: float
+    """From reading back the eviction to freeing the partitions."""
+    patience: float
+    """For giving up what was revoked, and for starting what was granted."""
+    transactional_id: str | None = None
+    """Transactional id of the member's commits, which the brokers can refuse; None without."""
+
+    @classmethod
+    def of(cls, record: MemberRecord, timers: Timers) -> Waits:
+        """The waits that a member's own timers ask for, and at least the planner's."""
+        hold, commit = record.hold_ms / 1000, record.commit_ms / 1000
+        return cls(
+            grant=timers.grant_for(
+                hold=hold, commit=commit, fenced=record.transactional_id is not None
+            ),
+            patience=timers.revoke_patience(record.max_poll_interval_ms / 1000, commit),
+            transactional_id=record.transactional_id,
+        )
+
+    def refusal(self, timers: Timers) -> str:
+        """Why the planner cannot serve the member; empty if it can."""
+        if self.grant <= timers.longest_grant:
+            return ""
+        return f"its hold and commit need a grant wait of {self.grant:g} s: timers.longest_grant"
+
+    @classmethod
+    def default(cls, timers: Timers) -> Waits:
+        """The waits for an incarnation whose announcement is not known."""
+        return cls(grant=timers.grant, patience=timers.revoke_timeout)
+
+
 class Revocation(NamedTuple):
     """A grant that the planner took back and the member has not given up yet.
 
-    `since` is the time of the revocation, in seconds of the planner's monotonic clock.
+    `since` is the time of the revocation, in the readable seconds of `PlannerTime`.
     """
 
     grant_epoch: int
@@ -46,17 +83,40 @@ class Revocation(NamedTuple):
 class Holding:
     """Partitions that one incarnation may be using, and the last record published about it."""
 
-    granted: Mapping[TopicPartition, int]
+    waits: Waits
+    """Waits by the incarnation's own timers."""
+    granted: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Grant epoch of each partition that the incarnation owns by the newest epoch."""
-    revoking: Mapping[TopicPartition, Revocation]
+    starting: Mapping[TopicPartition, float] = field(default_factory=dict)
+    """Readable time of the grant of each granted partition that the incarnation is not known to
+    have started. Invariant: all of them are in `granted`."""
+    revoking: Mapping[TopicPartition, Revocation] = field(default_factory=dict)
     """Partitions that the incarnation must give up. Invariant: none of them is in `granted`."""
+    acked_epoch: int = 0
+    """The highest epoch that the incarnation acknowledged."""
+    progress_at: float = float("-inf")
+    """Readable time of the last announcement that acknowledged more than the ones before."""
     traits: Traits = UNKNOWN_TRAITS
     published: MemberAssignment | None = None
     """The last published record; None before the first, and for a recovered eviction."""
+    refused: str = ""
+    """Why the planner cannot serve the member; empty: it can. Invariant: a refused incarnation
+    is granted nothing."""
     evicted: bool = False
     """Whether the planner took everything back without the member's consent."""
+    evicted_at: float = 0.0
+    """Readable time of the eviction."""
+    read_at: float = float("-inf")
+    """Boot seconds at which anything of an evicted incarnation was last read, and at least the time
+    of its eviction."""
+    holds_on_at: float = float("-inf")
+    """Readable time at which it was last logged that an evicted incarnation goes on."""
     free_at: float | None = None
     """When the wait after a read-back eviction ends; None before it was read back."""
+    fence_asked: bool = False
+    """Whether the brokers were asked to refuse the commits of an evicted incarnation."""
+    fenced: bool = False
+    """Whether the brokers refuse the transactional commits of an evicted incarnation."""
     left: bool = False
     """Whether the incarnation announced that it gave up everything."""
 
@@ -65,26 +125,109 @@ class Holding:
         """Whether only the published record is left, to be ended with a tombstone."""
         return self.left or (self.evicted and not self.granted and not self.revoking)
 
+    @property
+    def state(self) -> AssignmentState:
+        """The state that the published record has."""
+        return "evicted" if self.evicted else "refused" if self.refused else "active"
+
+    def describes(self, record: MemberAssignment) -> bool:
+        """Whether the last published record says the same.
+
+        Epochs and the reason describe a change; alone they are not one.
+        """
+        return self.published is not None and record == replace(
+            self.published,
+            planner_epoch=record.planner_epoch,
+            group_epoch=record.group_epoch,
+            member_epoch=record.member_epoch,
+            reason=record.reason,
+        )
+
+    def waited_out(self, now: float, read_until: float) -> bool:
+        """Whether the wait after an eviction is over, apart from the fencing of commits.
+
+        It takes two conditions: `waits.grant` has passed since the eviction was read back, and
+        `silence_confirmed`.
+        """
+        if self.free_at is None or self.gone:
+            return False
+        return now >= self.free_at and self.silence_confirmed(read_until)
+
+    def silence_confirmed(self, read_until: float) -> bool:
+        """Whether nothing of the incarnation was written for `waits.grant`.
+
+        A member that does not read its eviction renews its lease by nothing but announcements that
+        the planner reads too. The clocks of no other machine come into it.
+        """
+        return read_until >= self.read_at + self.waits.grant
+
+    @property
+    def unfenced(self) -> bool:
+        """Whether commits of the incarnation could still be accepted by the brokers."""
+        return self.waits.transactional_id is not None and not self.fenced
+
     def freed(self) -> Holding:
         """The holding without any partition."""
-        return replace(self, granted={}, revoking={})
+        return replace(self, granted={}, starting={}, revoking={})
 
-    def acknowledged(self, acked_epoch: int, owned: Partitions) -> Holding:
-        """The holding after the incarnation announced what it owns."""
-        still_owned = ranges.pairs(owned)
+    def revoked(self, partitions: Iterable[TopicPartition], epoch: int, since: float) -> Holding:
+        """The holding after granted partitions were taken back at `epoch`."""
+        lost = set(partitions)
+        revocations = {p: Revocation(self.granted[p], epoch, since) for p in lost}
+        return replace(
+            self,
+            granted={p: granted_at for p, granted_at in self.granted.items() if p not in lost},
+            starting={p: at for p, at in self.starting.items() if p not in lost},
+            revoking={**self.revoking, **revocations},
+        )
+
+    def claims(self, record: MemberRecord) -> frozenset[TopicPartition]:
+        """Partitions that the incarnation announces and no record gives to it."""
+        owned = ranges.pairs(record.owned)
+        return owned - self.granted.keys() - self.revoking.keys()
+
+    def claimed(self, partitions: Iterable[TopicPartition], epoch: int, since: float) -> Holding:
+        """The holding with partitions that the incarnation claims, to be given up.
+
+        The record of `epoch`, the next one, tells the member to; acknowledging it frees them.
+        """
+        claims = {p: Revocation(epoch - 1, epoch, since) for p in partitions}
+        return replace(self, revoking={**self.revoking, **claims})
+
+    def acknowledged(self, record: MemberRecord, readable: float) -> Holding:
+        """The holding after the incarnation announced what it owns and what it has started."""
+        owned = ranges.pairs(record.owned)
         revoking = {
             partition: revocation
             for partition, revocation in self.revoking.items()
-            if partition in still_owned or not revocation.ended_by(acked_epoch)
+            if partition in owned or not revocation.ended_by(record.acked_epoch)
         }
-        return self if len(revoking) == len(self.revoking) else replace(self, revoking=revoking)
+        started = (owned - ranges.pairs(record.starting)) if self.starting else frozenset()
+        starting = {
+            partition: since
+            for partition, since in self.starting.items()
+            if partition not in started or record.acked_epoch < self.granted[partition]
+        }
+        if (
+            len(revoking) == len(self.revoking)
+            and len(starting) == len(self.starting)
+            and record.acked_epoch <= self.acked_epoch
+        ):
+            return self
+        return replace(
+            self,
+            revoking=revoking,
+            starting=starting,
+            acked_epoch=max(self.acked_epoch, record.acked_epoch),
+            progress_at=readable,
+        )
 
     def advance_to(
         self,
         share: frozenset[TopicPartition],
         free: frozenset[TopicPartition],
         epoch: int,
-        now: float,
+        readable: float,
     ) -> Holding:
         """The holding as of `epoch`.
 
@@ -94,29 +237,59 @@ class Holding:
         lost = self.granted.keys() - share
         if not lost and not free:
             return self
-        kept = dict.fromkeys(free, epoch)
-        kept.update(
-            (partition, granted_at)
-            for partition, granted_at in self.granted.items()
-            if partition not in lost
+        after = self.revoked(lost, epoch, readable) if lost else self
+        return replace(
+            after,
+            granted={**dict.fromkeys(free, epoch), **after.granted},
+            starting={**dict.fromkeys(free, readable), **after.starting},
         )
-        revoked = {partition: Revocation(self.granted[partition], epoch, now) for partition in lost}
-        return replace(self, granted=kept, revoking={**self.revoking, **revoked})
+
+    def revocation_overdue(self, readable: float) -> bool:
+        """Whether the incarnation keeps for too long what it must give up.
+
+        The patience begins again with each announcement that makes progress: a member that works
+        off its records one after another is not stuck.
+        """
+        since = min((revocation.since for revocation in self.revoking.values()), default=readable)
+        return readable - max(since, self.progress_at) >= self.waits.patience
+
+    def start_overdue(self, readable: float) -> frozenset[TopicPartition]:
+        """Granted partitions that the incarnation has not started for too long."""
+        patience = self.waits.patience
+        return frozenset(
+            partition
+            for partition, since in self.starting.items()
+            if readable - max(since, self.progress_at) >= patience
+        )
+
+    def start_failed(self, record: MemberRecord) -> frozenset[TopicPartition]:
+        """Granted partitions that the incarnation announces that it could not start."""
+        if record.nack is None or record.nack.code != "start-failed":
+            return frozenset()
+        return frozenset(
+            partition
+            for partition in self.starting.keys() - ranges.pairs(record.owned)
+            if record.acked_epoch >= self.granted[partition]
+        )
 
 
-EMPTY = Holding(granted={}, revoking={})
-
-
-def recover_holding(record: MemberAssignment, now: float) -> Holding:
+def recover_holding(record: MemberAssignment, waits: Waits, time: PlannerTime) -> Holding:
     """The holding that a published record describes."""
     # The record has no epochs of single partitions. Its own epoch is at or above each of them, and
     # an acknowledgement of it proves what acknowledgements of theirs would.
     epoch = record.member_epoch
     evicted = record.state == "evicted"
+    granted = ranges.pairs(record.assigned)
+    revocation = Revocation(epoch - 1, epoch, time.readable)
     return Holding(
-        granted=dict.fromkeys(ranges.pairs(record.assigned), epoch),
-        revoking=dict.fromkeys(ranges.pairs(record.revoking), Revocation(epoch - 1, epoch, now)),
+        waits=waits,
+        granted=dict.fromkeys(granted, epoch),
+        starting=dict.fromkeys(granted, time.readable),
+        revoking=dict.fromkeys(ranges.pairs(record.revoking), revocation),
         traits=Traits(record.rack, record.capacity),
         published=None if evicted else record,
+        refused=record.reason if record.state == "refused" else "",
         evicted=evicted,
+        evicted_at=time.readable,
+        read_at=time.now,
     )

@@ -5,29 +5,40 @@ Each partition goes `FREE → GRANTED(incarnation, grant_epoch) → REVOKING(…
 Guarantees: no partition has two owners, whatever the target, the order of acknowledgements and the
 planner's restarts. A partition is granted only while FREE. It becomes FREE only when its
 incarnation announced `acked_epoch ≥ revoke_epoch > grant_epoch` without it, or left, or was evicted
-and the eviction was read back `grant` seconds ago.
+and waited out: the eviction was read back `grant` seconds ago, nothing of the incarnation was
+written for as long, and the brokers refuse its commits where they are transactional.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from assignors.handover.holding import EMPTY, Holding, Revocation, Traits, recover_holding
+from assignors.handover.holding import Holding, Revocation, Traits, Waits
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
+from assignors.protocol.records.member import LAST_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
+    from assignors.handover.planner_time import PlannerTime
+    from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import MemberRecord
 
-__all__ = ["Incarnation", "Ledger", "RecordChange", "Traits"]
+__all__ = ["BELIEVED_EPOCH", "Incarnation", "Ledger", "RecordChange", "Traits"]
 
 RecordChange: TypeAlias = MemberAssignment | Tombstone
+
+BELIEVED_EPOCH = LAST_EPOCH // 2
+"""The highest acknowledged epoch that raises the ledger's: no group gets this far, and an
+announcement that claims more must not push the group's epochs to their end."""
+
+ENDED_LIVES = 1_000
+"""Number of ended incarnations that a ledger remembers."""
 
 
 class Incarnation(NamedTuple):
@@ -46,133 +57,79 @@ class Ledger:
 
     A ledger is a value: each operation returns another ledger, and a step whose transaction failed
     is simply dropped. Everybody else learns of changes from the records of `next_records`, which
-    belong into one transaction: it holds a release beside the grant that it allows. Times are
-    seconds of one monotonic clock.
+    belong into one transaction: it holds a release beside the grant that it allows.
     """
 
     group: str
-    grant: float
-    """Seconds between reading back an eviction and freeing its partitions (`Timers.grant`)."""
+    timers: Timers
+    """The planner's timers; a member's own may ask for longer waits."""
     epoch: int = 0
     """The highest published epoch; the next one must be higher."""
-    holdings: Mapping[Incarnation, Holding]
+    holdings: Mapping[Incarnation, Holding] = field(default_factory=dict)
     """Partitions that each incarnation may be using.
 
-    Invariant: no operation puts a partition into two holdings. Only published records that
-    contradict each other can: then both keep it until one gives it up.
+    Invariant: no grant puts a partition into two holdings. Published records that contradict each
+    other can, and a member that claims what another one holds: then both keep it until one gives it
+    up.
     """
-    target: Mapping[Incarnation, frozenset[TopicPartition]]
+    target: Mapping[Incarnation, frozenset[TopicPartition]] = field(default_factory=dict)
     """Share of each incarnation: the partitions that it is to own.
 
     Invariant: no partition is in two shares.
     """
+    ended: Mapping[Incarnation, None] = field(default_factory=dict)
+    """The last `ENDED_LIVES` incarnations whose records were taken back, the oldest first: none of
+    them becomes a member again, whatever of it is read later."""
 
     @classmethod
-    def empty(cls, *, group: str, grant: float) -> Ledger:
+    def empty(cls, *, group: str, timers: Timers) -> Ledger:
         """The ledger of a group without any plan."""
-        return cls(group=group, grant=grant, holdings={}, target={})
+        return cls(group=group, timers=timers)
 
-    @classmethod
-    def recover(
-        cls,
-        *,
-        group: str,
-        grant: float,
-        group_epoch: int,
-        assignments: Iterable[MemberAssignment],
-        members: Iterable[MemberRecord],
-        now: float,
-    ) -> Ledger:
-        """Rebuild the ledger from the topics; the target stays that of the previous planner.
+    # Members.
 
-        An incarnation whose own record is missing keeps what it was granted until it is evicted: a
-        lost topic must not look like a release. Evictions are published again, since nobody knows
-        when they were read back.
+    def join(self, record: MemberRecord) -> Ledger:
+        """Take in the first announcement of an incarnation that owns nothing.
 
-        Args:
-            group: Records of other groups are ignored.
-            grant: Seconds between reading back an eviction and freeing its partitions.
-            group_epoch: Epoch of the group's own record, which outlives those of its members; 0
-                without a record.
-            assignments: The newest assignment of each incarnation.
-            members: The newest announcement of each incarnation.
-            now: The time of recovery; pending revocations count from it.
+        It may have acknowledged epochs of a planner whose records are lost. Its grants must lie
+        above them, or its old acknowledgement would seem to be one of theirs.
         """
-        holdings: dict[Incarnation, Holding] = {}
-        target: dict[Incarnation, frozenset[TopicPartition]] = {}
-        announced = [record for record in members if record.group == group]
-        epoch = max((group_epoch, *(record.acked_epoch for record in announced)))
-        taken: set[TopicPartition] = set()
-        for record in sorted(
-            (record for record in assignments if record.group == group),
-            key=lambda record: record.key[2:],
-        ):
-            incarnation = Incarnation(record.instance, record.incarnation)
-            holdings[incarnation] = recover_holding(record, now)
-            epoch = max(epoch, record.member_epoch, record.group_epoch)
-            if record.state == "active":
-                target[incarnation] = (
-                    ranges.pairs(record.assigned) | ranges.pairs(record.pending)
-                ) - taken
-                taken |= target[incarnation]
-        ledger = cls(group=group, grant=grant, epoch=epoch, holdings=holdings, target=target)
-        for member in announced:
-            ledger = ledger.acknowledge(member)
-        return ledger
+        incarnation = Incarnation(record.instance, record.incarnation)
+        if incarnation in self.holdings:
+            return self
+        waits = Waits.of(record, self.timers)
+        holding = Holding(waits=waits, refused=waits.refusal(self.timers))
+        epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
+        return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 
-    def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
-        """Aim at another assignment, by incarnation; evicted and departed ones get nothing.
+    def acknowledge(self, record: MemberRecord, time: PlannerTime) -> Ledger:
+        """Take in an announcement of a known incarnation; do nothing about an unknown one.
 
-        Raises:
-            ValueError: The target gives a partition to two incarnations.
+        What it owns and no record gives to it is held for it, and it must give that up.
         """
-        shares = {
-            incarnation: frozenset(share)
-            for incarnation, share in target.items()
-            if not (
-                (holding := self.holdings.get(incarnation)) and (holding.evicted or holding.left)
-            )
-        }
-        duplicates = [
-            partition for partition, count in Counter(chain(*shares.values())).items() if count > 1
-        ]
-        if duplicates:
-            raise ValueError(f"a target gives {min(duplicates)} to two members")
-        return replace(self, target=shares)
-
-    def acknowledge(self, record: MemberRecord) -> Ledger:
-        """Take in a member's announcement."""
         incarnation = Incarnation(record.instance, record.incarnation)
         holding = self.holdings.get(incarnation)
-        # An acknowledged epoch that was never published proves nothing.
-        if holding is None or record.group != self.group or record.acked_epoch > self.epoch:
+        if holding is None or record.group != self.group:
             return self
-        if record.state == "left" and not record.owned:
-            return self.leave(incarnation)
-        after = holding.acknowledged(record.acked_epoch, record.owned)
+        after = replace(holding, read_at=time.now) if holding.evicted else holding
+        # An acknowledged epoch that was never published proves nothing.
+        if record.acked_epoch <= self.epoch:
+            if record.state == "left" and not record.owned:
+                return self.leave(incarnation)
+            after = after.acknowledged(record, time.readable)
+        if claims := after.claims(record):
+            after = after.claimed(claims, self.epoch + 1, time.readable)
+        waits = Waits.of(record, self.timers)
+        if waits != after.waits:
+            after = replace(after, waits=waits)
         return self if after is holding else self._with(incarnation, after)
 
-    def leave(self, incarnation: Incarnation) -> Ledger:
-        """Free everything that the incarnation held: it announced that it left."""
-        holding = self.holdings.get(incarnation)
-        return self._without_target(incarnation, holding and replace(holding.freed(), left=True))
-
-    def evict(self, incarnation: Incarnation) -> Ledger:
-        """Revoke everything from an incarnation that may be unreachable.
-
-        Its partitions become free only after the eviction was read back and `grant` has passed.
-        """
-        holding = self.holdings.get(incarnation)
-        return self._without_target(
-            incarnation, holding and replace(holding, evicted=not holding.left)
-        )
-
-    def claim(self, record: MemberRecord, now: float) -> Ledger:
+    def claim(self, record: MemberRecord, time: PlannerTime) -> Ledger:
         """Take in an unknown incarnation that announces partitions, and evict it.
 
         No known record granted them, but records may have been lost, which must not look like a
-        release. What the incarnation claims and nobody else holds stays its own until the eviction
-        was published, read back and waited out.
+        release. What the incarnation claims stays its own, whoever else holds it, until the
+        eviction was published, read back and waited out.
 
         Raises:
             ValueError: The ledger already has the incarnation.
@@ -180,10 +137,41 @@ class Ledger:
         incarnation = Incarnation(record.instance, record.incarnation)
         if incarnation in self.holdings:
             raise ValueError(f"{incarnation} is in the ledger already")
-        claim = ranges.pairs(record.owned) - self.owners().keys()
         # With equal epochs no acknowledgement can end the revocation.
-        revoking = dict.fromkeys(claim, Revocation(0, 0, now))
-        return self._with(incarnation, Holding(granted={}, revoking=revoking, evicted=True))
+        revocation = Revocation(0, 0, time.readable)
+        holding = Holding(
+            waits=Waits.of(record, self.timers),
+            revoking=dict.fromkeys(ranges.pairs(record.owned), revocation),
+        )
+        return self._with(incarnation, holding).evict(incarnation, time)
+
+    def leave(self, incarnation: Incarnation) -> Ledger:
+        """Free everything that the incarnation held: it announced that it left."""
+        holding = self.holdings.get(incarnation)
+        return self._without_target(incarnation, holding and replace(holding.freed(), left=True))
+
+    def evict(self, incarnation: Incarnation, time: PlannerTime) -> Ledger:
+        """Revoke everything from an incarnation that may be unreachable.
+
+        Its partitions become free only after the eviction was waited out. An incarnation without
+        partitions ends at once, also one that the ledger does not know: its records are taken back.
+        """
+        holding = self.holdings.get(incarnation) or Holding(waits=Waits.default(self.timers))
+        if holding.left or holding.evicted:
+            return self._without_target(incarnation, holding)
+        evicted = replace(
+            holding, evicted=True, evicted_at=time.readable, read_at=time.now, starting={}
+        )
+        return self._without_target(incarnation, evicted)
+
+    def end(self, incarnation: Incarnation) -> Ledger:
+        """Take back the records of an incarnation that holds nothing, known or not."""
+        if incarnation in self.holdings:
+            return self.leave(incarnation)
+        gone = Holding(waits=Waits.default(self.timers), left=True)
+        return self._with(incarnation, gone)
+
+    # Evictions.
 
     def eviction_read_back(self, incarnation: Incarnation, now: float) -> Ledger:
         """Start the wait: the planner's own reader saw the published eviction.
@@ -195,29 +183,87 @@ class Ledger:
             return self
         if holding.published is None or holding.published.state != "evicted":
             return self
-        return self._with(incarnation, replace(holding, free_at=now + self.grant))
+        return self._with(incarnation, replace(holding, free_at=now + holding.waits.grant))
 
-    def tick(self, now: float) -> Ledger:
-        """Free the partitions of evictions whose wait has ended."""
+    def holds_on(self, incarnation: Incarnation, time: PlannerTime) -> Ledger:
+        """Note that it was logged that an evicted incarnation goes on."""
+        holding = replace(self.holdings[incarnation], holds_on_at=time.readable)
+        return self._with(incarnation, holding)
+
+    def fence_asked(self, incarnation: Incarnation) -> Ledger:
+        """Note that the brokers are asked to refuse the commits of an evicted incarnation."""
+        return self._with(incarnation, replace(self.holdings[incarnation], fence_asked=True))
+
+    def commits_fenced(self, incarnation: Incarnation) -> Ledger:
+        """Note that the brokers refuse the commits of an evicted incarnation from now on."""
+        holding = self.holdings.get(incarnation)
+        if holding is None or not holding.evicted or holding.fenced:
+            return self
+        return self._with(incarnation, replace(holding, fenced=True))
+
+    def tick(self, now: float, read_until: float) -> Ledger:
+        """Free the partitions of evictions whose wait has ended.
+
+        Args:
+            now: Boot seconds.
+            read_until: Boot seconds: all announcements written before were handled.
+        """
         due = {
             incarnation: holding.freed()
             for incarnation, holding in self.holdings.items()
-            if holding.free_at is not None and now >= holding.free_at and not holding.gone
+            if holding.waited_out(now, read_until) and not holding.unfenced
         }
         return replace(self, holdings={**self.holdings, **due}) if due else self
+
+    # Plans.
+
+    def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
+        """Aim at another assignment, by incarnation.
+
+        Evicted, refused and departed incarnations get nothing.
+
+        Raises:
+            ValueError: The target gives a partition to two incarnations.
+        """
+        shares = {
+            incarnation: frozenset(share)
+            for incarnation, share in target.items()
+            if not (
+                (holding := self.holdings.get(incarnation))
+                and (holding.evicted or holding.refused or holding.left)
+            )
+        }
+        duplicates = [
+            partition for partition, count in Counter(chain(*shares.values())).items() if count > 1
+        ]
+        if duplicates:
+            raise ValueError(f"a target gives {min(duplicates)} to two members")
+        return replace(self, target=shares)
+
+    def take_back(
+        self, incarnation: Incarnation, partitions: Collection[TopicPartition], time: PlannerTime
+    ) -> Ledger:
+        """Revoke granted partitions that the incarnation does not start; the target stays."""
+        holding = self.holdings.get(incarnation)
+        granted = holding.granted.keys() & set(partitions) if holding else frozenset()
+        if holding is None or not granted:
+            return self
+        return self._with(incarnation, holding.revoked(granted, self.epoch + 1, time.readable))
 
     def next_records(
         self,
         *,
         epoch: int,
         planner_epoch: int,
-        now: float,
+        readable: float,
         reason: str = "",
         traits: Mapping[Incarnation, Traits] | None = None,
     ) -> tuple[Ledger, tuple[RecordChange, ...]]:
         """The records to publish at `epoch`, and the ledger once they are committed.
 
-        Nothing is published here. Without any change the ledger and its epoch stay as they are.
+        Nothing is published here. Without any change the ledger and its epoch stay as they are; the
+        epoch stays also where records are only taken back, so that a later planner sees each epoch
+        that was used.
 
         Raises:
             ValueError: `epoch` is not above the ledger's.
@@ -227,25 +273,47 @@ class Ledger:
         owned = self.owners().keys()
         holdings: dict[Incarnation, Holding] = {}
         changes: list[RecordChange] = []
+        ended: list[Incarnation] = []
         for incarnation in sorted(self.holdings.keys() | self.target.keys()):
-            holding = self.holdings.get(incarnation, EMPTY)
+            holding = self.holdings.get(incarnation) or Holding(waits=Waits.default(self.timers))
             if holding.gone:
                 changes.append(Tombstone(("m", self.group, *incarnation)))
+                ended.append(incarnation)
                 continue
             share = self.target.get(incarnation, frozenset())
-            holding = holding.advance_to(share, share - owned, epoch, now)
+            holding = holding.advance_to(share, share - owned, epoch, readable)
             if traits and incarnation in traits:
                 holding = replace(holding, traits=traits[incarnation])
-            record = self._record(
-                incarnation, holding, share, epoch=epoch, planner_epoch=planner_epoch, reason=reason
+            record = MemberAssignment(
+                group=self.group,
+                instance=incarnation.instance,
+                incarnation=incarnation.incarnation,
+                planner_epoch=planner_epoch,
+                group_epoch=epoch,
+                member_epoch=epoch,
+                state=holding.state,
+                assigned=ranges.by_topic(holding.granted),
+                pending=ranges.by_topic(share - holding.granted.keys()),
+                revoking=ranges.by_topic(holding.revoking),
+                rack=holding.traits.rack,
+                capacity=holding.traits.capacity,
+                reason=holding.refused or reason,
             )
-            if not _same(record, holding.published):
+            if not holding.describes(record):
                 holding = replace(holding, published=record)
                 changes.append(record)
             holdings[incarnation] = holding
         if not changes:
             return self, ()
-        return replace(self, epoch=epoch, holdings=holdings), tuple(changes)
+        ledger = replace(
+            self,
+            epoch=epoch if len(ended) < len(changes) else self.epoch,
+            holdings=holdings,
+            ended=_newest({**self.ended, **dict.fromkeys(ended)}) if ended else self.ended,
+        )
+        return ledger, tuple(changes)
+
+    # Queries.
 
     def owners(self) -> dict[TopicPartition, Incarnation]:
         """The incarnation that may be using each partition that is not FREE."""
@@ -257,62 +325,19 @@ class Ledger:
 
     def granted(self, incarnation: Incarnation) -> frozenset[TopicPartition]:
         """Partitions that the incarnation may own as of the last published epoch."""
-        return frozenset(self.holdings.get(incarnation, EMPTY).granted)
-
-    def overdue(self, now: float, timeout: float) -> frozenset[Incarnation]:
-        """Incarnations, not yet evicted, with a revocation older than `timeout` seconds."""
-        return frozenset(
-            incarnation
-            for incarnation, holding in self.holdings.items()
-            if not holding.evicted
-            and any(now - revocation.since >= timeout for revocation in holding.revoking.values())
-        )
+        holding = self.holdings.get(incarnation)
+        return frozenset(holding.granted if holding else ())
 
     @property
     def settled(self) -> bool:
-        """Whether every share is granted and no revocation is pending."""
+        """Whether every share is granted and started, and no revocation is pending."""
         return all(
             not holding.revoking
+            and not holding.starting
             and not holding.gone
             and holding.granted.keys() == self.target.get(incarnation, frozenset())
             for incarnation, holding in self.holdings.items()
         ) and all(incarnation in self.holdings for incarnation in self.target)
-
-    @property
-    def wakes_at(self) -> float | None:
-        """Time at which `tick` will next free something; None if never."""
-        times = [
-            holding.free_at
-            for holding in self.holdings.values()
-            if holding.free_at is not None and not holding.gone
-        ]
-        return min(times, default=None)
-
-    def _record(
-        self,
-        incarnation: Incarnation,
-        holding: Holding,
-        share: frozenset[TopicPartition],
-        *,
-        epoch: int,
-        planner_epoch: int,
-        reason: str,
-    ) -> MemberAssignment:
-        return MemberAssignment(
-            group=self.group,
-            instance=incarnation.instance,
-            incarnation=incarnation.incarnation,
-            planner_epoch=planner_epoch,
-            group_epoch=epoch,
-            member_epoch=epoch,
-            state="evicted" if holding.evicted else "active",
-            assigned=ranges.by_topic(holding.granted),
-            pending=ranges.by_topic(share - holding.granted.keys()),
-            revoking=ranges.by_topic(holding.revoking),
-            rack=holding.traits.rack,
-            capacity=holding.traits.capacity,
-            reason=reason,
-        )
 
     def _with(self, incarnation: Incarnation, holding: Holding) -> Ledger:
         return replace(self, holdings={**self.holdings, incarnation: holding})
@@ -327,12 +352,5 @@ class Ledger:
         )
 
 
-def _same(record: MemberAssignment, published: MemberAssignment | None) -> bool:
-    # Epochs and the reason describe a change; alone they are not one.
-    return published is not None and record == replace(
-        published,
-        planner_epoch=record.planner_epoch,
-        group_epoch=record.group_epoch,
-        member_epoch=record.member_epoch,
-        reason=record.reason,
-    )
+def _newest(ended: Mapping[Incarnation, None]) -> Mapping[Incarnation, None]:
+    return dict(list(ended.items())[-ENDED_LIVES:])

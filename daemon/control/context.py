@@ -1,4 +1,4 @@
-"""Context that all groups share while one event is handled, and log events. Pure."""
+"""Time, context that all groups share while one event is handled, and log events. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
     from assignors.protocol.records import TopicRecord
+    from daemon.control.membership.members_clock import MembersClocks
     from daemon.control.settings import ControlSettings
 
 
@@ -18,6 +20,16 @@ class LogEvent(NamedTuple):
 
     event: str
     fields: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time at which an event is handled."""
+
+    now: float
+    """Boot seconds, to decide by."""
+    at: int
+    """Wall clock, milliseconds since the epoch, to write down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +43,14 @@ class ControlContext:
     deleted_topics: frozenset[str]
     """Topics that were deleted, as opposed to topics that are not known yet."""
     planner_epoch: int
+    members_clocks: MembersClocks
+    """Clocks of the partitions of `levelwind.members`."""
     now: float
-    """Monotonic seconds."""
+    """Boot seconds."""
     at: int
     """Wall clock, milliseconds since the epoch. Records carry it; the only decisions that depend on
     it are whether a sample of lag is too old, and how much of a cooldown is left after a start."""
+
+    def time_of(self, group: str) -> PlannerTime:
+        """Return the time of this step for a group."""
+        return self.members_clocks.time_of(group, self.now)

@@ -14,29 +14,44 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import PlannerRecord, Tombstone, TopicRecord
-from daemon.control.boundary.control_effects import Effect, Fenced, Publish, Rollback, concerns
+from assignors.handover.ledger import BELIEVED_EPOCH
+from assignors.protocol.records import MemberRecord, PlannerRecord, Tombstone, TopicRecord
+from daemon.control.boundary.control_effects import (
+    Effect,
+    FenceCommits,
+    Fenced,
+    Publish,
+    Rollback,
+    concerns,
+)
 from daemon.control.boundary.control_events import (
+    CommitsFenced,
     Event,
+    MembersRead,
     PublishRefused,
     ReaderStatus,
     RecordReceived,
     Recovered,
     Ticked,
 )
-from daemon.control.context import ControlContext, LogEvent
+from daemon.control.context import Clock, ControlContext, LogEvent
 from daemon.control.decision import Decision, decide
-from daemon.control.liveness import check_liveness, forgive_silence
+from daemon.control.group_records import apply
 from daemon.control.managed_group import ManagedGroup
+from daemon.control.membership.liveness import check_liveness
+from daemon.control.membership.members_clock import MembersClocks
 from daemon.control.recovery import recover
 from daemon.control.settings import Cause
 
 __all__ = [
     "Clock",
+    "CommitsFenced",
     "ControlState",
     "Effect",
     "Event",
+    "FenceCommits",
     "Fenced",
+    "MembersRead",
     "Publish",
     "PublishRefused",
     "ReaderStatus",
@@ -51,20 +66,12 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from assignors.handover.ledger import Incarnation
     from assignors.handover.timers import Timers
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
+    from daemon.control.membership.members_clock import MembersClock
     from daemon.control.settings import ControlSettings, PlanSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The time at which an event is handled."""
-
-    now: float
-    """Monotonic seconds, to decide by."""
-    at: int
-    """Wall clock, milliseconds since the epoch, to write down."""
 
 
 # State.
@@ -94,22 +101,27 @@ class ControlState:
     timers: Timers
     planning_of: Callable[[str], PlanSettings]
     """Returns the planning settings of a group, by its name."""
+    members_partitions: int
+    """Number of partitions of `levelwind.members`."""
     planner_epoch: int = 0
     """The epoch of this planner; 0 until it leads."""
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
     """The layouts of the topics that are known, by name."""
     deleted_topics: frozenset[str] = frozenset()
     """Topics that were deleted, as opposed to topics that are not known yet."""
-    reader_down: bool = False
-    """Whether the reader of levelwind's topics is interrupted."""
-    ticked_at: float | None = None
-    """Monotonic seconds of the last tick; None before the first."""
+    members_clocks: Mapping[int, MembersClock] = field(default_factory=dict)
+    """Readable time of each partition of `levelwind.members`, from the start on."""
     groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
     """The managed groups, by name."""
     forgotten_epoch: int = 0
     """The highest epoch of any group that was forgotten: no new group has one at or below it."""
     postponed: Mapping[str, Postponement] = field(default_factory=dict)
     """Groups whose last records were refused, by name; an attempt that succeeds ends the entry."""
+
+    @property
+    def clocks(self) -> MembersClocks:
+        """The readable times of all partitions of `levelwind.members`."""
+        return MembersClocks(partitions=self.members_partitions, clocks=self.members_clocks)
 
     def context(self, clock: Clock) -> ControlContext:
         """Return the context that all groups share while one event is handled."""
@@ -119,6 +131,7 @@ class ControlState:
             topics=self.topics,
             deleted_topics=self.deleted_topics,
             planner_epoch=self.planner_epoch,
+            members_clocks=self.clocks,
             now=clock.now,
             at=clock.at,
         )
@@ -131,8 +144,13 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             return _receive(state, kind, record, clock)
         case Ticked():
             return _tick(state, clock)
-        case ReaderStatus(reading=reading):
-            return replace(state, reader_down=not reading), []
+        case MembersRead(partition=partition, asked_at=asked_at):
+            clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
+            return replace(state, members_clocks=clocks), []
+        case ReaderStatus():
+            return state, []
+        case CommitsFenced(group=name, incarnation=incarnation):
+            return _commits_fenced(state, name, incarnation), []
         case PublishRefused(rollback=rollback, reason=reason):
             return _put_back(state, rollback, reason, clock)
         case Recovered(records=records):
@@ -152,8 +170,37 @@ def _receive(
             return _topic_changed(state, str(topic), None, clock), []
         case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
             return state, [Fenced(planner=record)]
+        case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
+            state, raised = _raise_planner_epoch(state, record, clock)
+            state, effects = _group_record(state, kind, record, clock)
+            return state, [*raised, *effects]
         case _:
             return _group_record(state, kind, record, clock)
+
+
+def _raise_planner_epoch(
+    state: ControlState, member: MemberRecord, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Lead with an epoch above that of a planner whose records are lost.
+
+    A member followed that planner, and follows no lower epoch. If that planner leads still, this
+    one is fenced when it publishes.
+    """
+    state = replace(state, planner_epoch=member.planner_epoch + 1)
+    fields = {
+        "planner_epoch": state.planner_epoch,
+        "group": member.group,
+        "instance": member.instance,
+    }
+    return state, [_planner(state, clock), LogEvent("planner.epoch_raised", fields)]
+
+
+def _planner(state: ControlState, clock: Clock) -> Publish:
+    """Return the publication of this planner's own record."""
+    record = PlannerRecord(
+        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
+    )
+    return Publish(records=(("assignments", record),))
 
 
 def _group_record(
@@ -163,7 +210,7 @@ def _group_record(
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
         return state, []
     group = state.groups.get(name) or _new_group(state, name)
-    updated, events = group.apply(record, clock.now)
+    updated, events = apply(group, record, state.clocks.time_of(name, clock.now))
     received = Decision(group=updated, events=tuple(events))
     if (
         updated.ledger is group.ledger
@@ -213,19 +260,26 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
 def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
     """Check the liveness of each group's members, and decide about each group."""
     effects: list[Effect] = []
-    since = clock.now - (clock.now if state.ticked_at is None else state.ticked_at)
-    # While the reader was down, or the daemon itself stood still for long, the silence of a member
-    # proves nothing about the member.
-    forgiven = since if state.reader_down or since > state.timers.heartbeat else 0.0
-    state = replace(state, ticked_at=clock.now)
     for group in state.groups.values():
         if group.idle:
             continue
-        seen = forgive_silence(group, forgiven) if forgiven else group
-        checked, events = check_liveness(seen, state.timers, clock.now)
-        state, more = _decide(state, Decision(group=checked, events=tuple(events)), clock)
+        check = check_liveness(group, state.timers, state.clocks.time_of(group.name, clock.now))
+        effects += [
+            FenceCommits(group=group.name, incarnation=incarnation, transactional_id=name)
+            for incarnation, name in check.to_fence.items()
+        ]
+        state, more = _decide(state, Decision(group=check.group, events=check.events), clock)
         effects += more
     return state, effects
+
+
+def _commits_fenced(state: ControlState, name: str, incarnation: Incarnation) -> ControlState:
+    """Note that an evicted incarnation can commit nothing more; the next tick frees what it had."""
+    group = state.groups.get(name)
+    if group is None:
+        return state
+    group = replace(group, ledger=group.ledger.commits_fenced(incarnation))
+    return replace(state, groups={**state.groups, name: group})
 
 
 # A decision.
@@ -272,22 +326,21 @@ def _recover(
     state: ControlState, records: tuple[tuple[TopicKind, Record | Tombstone], ...], clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     """Go on where the last planner stopped: with its groups and targets, and a higher epoch."""
-    recovered = recover(records, state.timers, clock.now, clock.at)
+    clocks = MembersClocks.start(state.members_partitions, clock.now)
+    recovered = recover(records, state.timers, clocks, clock)
     state = replace(
         state,
         topics=recovered.topics,
         deleted_topics=recovered.deleted_topics,
-        ticked_at=clock.now,
+        members_clocks=clocks.clocks,
         planner_epoch=recovered.planner_epoch + 1,
         groups=recovered.groups,
     )
-    planner = PlannerRecord(
-        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
-    )
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
     effects: list[Effect] = [
-        Publish(records=(("assignments", planner),)),
+        _planner(state, clock),
         LogEvent("daemon.leading", leading),
+        *recovered.events,
     ]
     for kind, record in recovered.pending:
         state, more = _receive(state, kind, record, clock)

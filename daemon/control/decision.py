@@ -303,7 +303,7 @@ def _advance_handover(group: ManagedGroup, epoch: int, context: ControlContext) 
     ledger, records = group.ledger.next_records(
         epoch=epoch,
         planner_epoch=context.planner_epoch,
-        now=context.now,
+        readable=context.time_of(group.name).readable,
         reason=group.plan.cause if group.plan else "",
         traits=group.traits(),
     )
@@ -313,7 +313,7 @@ def _advance_handover(group: ManagedGroup, epoch: int, context: ControlContext) 
     group = replace(group, ledger=ledger, published_ledger=ledger)
     events: list[LogEvent] = []
     if records:
-        fields = {"group": group.name, "group_epoch": epoch, **_progress(group)}
+        fields = {"group": group.name, "group_epoch": ledger.epoch, **_progress(group)}
         events.append(LogEvent("handover.advanced", fields))
     if group.handover_since is not None and ledger.settled:
         seconds = round(context.now - group.handover_since, 3)

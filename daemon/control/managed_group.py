@@ -1,4 +1,4 @@
-"""State of one managed group, and how each record changes it. Pure; times are monotonic seconds.
+"""State of one managed group, and the changes of which its events consist. Pure.
 
 A member is live from its first announcement until it leaves, falls silent, or a newer incarnation
 of its instance announces itself. Only the ledger decides which member may use a partition; liveness
@@ -8,61 +8,34 @@ decides which members are planned for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
-from assignors.protocol.records import (
-    LagRecord,
-    MemberAssignment,
-    MemberRecord,
-    OperatorRecord,
-    Tombstone,
-    TriggerRecord,
-)
+from assignors.protocol import partition_ranges as ranges
 from daemon.control.context import LogEvent
-from daemon.control.duplicate_instances import InstanceConflict
+from daemon.control.membership import start_bars
+from daemon.control.membership.live_member import Basis, Profile
 from daemon.control.policy import PolicyState, Situation
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import GroupRecord, Record, TopicRecord
+    from assignors.protocol.records import (
+        GroupRecord,
+        LagRecord,
+        MemberRecord,
+        OperatorRecord,
+        TopicRecord,
+        TriggerRecord,
+    )
+    from daemon.control.membership.duplicate_instances import InstanceConflict
+    from daemon.control.membership.live_member import Live
+    from daemon.control.membership.start_bars import StartBars
     from daemon.control.planning import ComputedPlan
-
-
-class Live(NamedTuple):
-    """A live member."""
-
-    record: MemberRecord
-    """The last announcement."""
-    last_seen: float
-    """Time at which the announcement was read."""
-
-
-class Profile(NamedTuple):
-    """Properties of a member that a plan depends on; a heartbeat that repeats them is no change."""
-
-    topics: frozenset[str]
-    rack: str | None
-    priority: int
-    capacity: float
-
-    @classmethod
-    def of(cls, record: MemberRecord) -> Profile:
-        """Take the properties from an announcement."""
-        return cls(frozenset(record.topics), record.rack, record.priority, record.capacity)
-
-
-class Basis(NamedTuple):
-    """Inputs that a plan was made for; a group whose basis is unchanged needs no other plan."""
-
-    members: Mapping[str, Profile]
-    """The live members, by instance."""
-    topics: Mapping[str, tuple[str, int]]
-    """Id and number of partitions of the topics that members read, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +45,9 @@ class ManagedGroup:
     name: str
     ledger: Ledger
     live: Mapping[Incarnation, Live] = field(default_factory=dict)
+    """The members that are planned for."""
+    refused: Mapping[Incarnation, Live] = field(default_factory=dict)
+    """Incarnations that announce themselves and that the planner cannot serve."""
     plan: GroupRecord | None = None
     """The plan in force."""
     basis: Basis | None = None
@@ -87,8 +63,11 @@ class ManagedGroup:
     policy: PolicyState = field(default_factory=PolicyState)
     conflicts: Mapping[str, InstanceConflict] = field(default_factory=dict)
     """Recent replacements of incarnations, by instance."""
-    frozen: bool = False
-    """Whether nothing moves, because most members fell silent together."""
+    bars: StartBars = field(default_factory=dict)
+    """Topics whose partitions a member could not start."""
+    silent_together: frozenset[Incarnation] = frozenset()
+    """The members that fell silent together and have neither come back nor ended: nothing moves
+    while there are any."""
     waiting_for_topics: bool = False
     """Whether a plan waits for layouts that are not known yet; that has been logged."""
     unsplittable: frozenset[TopicPartition] = frozenset()
@@ -108,8 +87,7 @@ class ManagedGroup:
     def forgettable(self) -> bool:
         """Whether nothing is left of the group, so that its state can be dropped."""
         return not (
-            self.live
-            or self.ledger.holdings
+            not self.idle
             or self.plan
             or self.lags
             or self.triggers
@@ -119,13 +97,27 @@ class ManagedGroup:
 
     @property
     def idle(self) -> bool:
-        """Whether the group has neither members nor partitions that some member may still use."""
-        return not (self.live or self.ledger.holdings)
+        """Whether time changes nothing: the group has no members, and no partition is in use."""
+        return not (self.live or self.refused or self.ledger.holdings or self.conflicts)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing moves, because most members fell silent together."""
+        return bool(self.silent_together)
 
     @property
     def members(self) -> dict[str, MemberRecord]:
-        """The announcements of the live members, by instance."""
-        return {incarnation.instance: live.record for incarnation, live in self.live.items()}
+        """The announcements of the live members, by instance, as they are planned for.
+
+        Topics from which a member is barred are left out.
+        """
+        announced = {incarnation.instance: live.record for incarnation, live in self.live.items()}
+        subscriptions = ((name, t) for name, record in announced.items() for t in record.topics)
+        for instance, topics in start_bars.effective(self.bars, subscriptions).items():
+            record = announced[instance]
+            read = tuple(topic for topic in record.topics if topic not in topics)
+            announced[instance] = replace(record, topics=read)
+        return announced
 
     @property
     def capacity(self) -> dict[str, float]:
@@ -204,107 +196,11 @@ class ManagedGroup:
         }
         return replace(self, ledger=self.ledger.set_target(shares))
 
-    # Records.
+    # Members.
 
-    def apply(self, record: Record | Tombstone, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take in one record about the group.
-
-        Of the records that the control itself has written, only evictions matter.
-        """
-        match record:
-            case MemberRecord():
-                return self.announced(record, now)
-            case MemberAssignment(state="evicted"):
-                incarnation = Incarnation(record.instance, record.incarnation)
-                return replace(self, ledger=self.ledger.eviction_read_back(incarnation, now)), []
-            case LagRecord():
-                return replace(self, lags={**self.lags, record.topic: record}), []
-            case TriggerRecord():
-                return self._raise_trigger(record)
-            case OperatorRecord():
-                return replace(self, operator=record), []
-            case Tombstone(key=("m", _, instance, incarnation)):
-                return self.leave(Incarnation(str(instance), str(incarnation)), now)
-            case Tombstone(key=("lag", _, topic)):
-                lags = {name: lag for name, lag in self.lags.items() if name != topic}
-                return replace(self, lags=lags), []
-            case Tombstone(key=("racks" | "skew" as kind, _)):
-                return self._clear_trigger(Cause(kind))
-            case _:
-                return self, []
-
-    def announced(self, record: MemberRecord, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
-        incarnation = Incarnation(record.instance, record.incarnation)
-        if record.state == "left":
-            acknowledged = replace(self, ledger=self.ledger.acknowledge(record))
-            if record.owned:
-                return acknowledged.evict(incarnation, "left with partitions", now)
-            return acknowledged.leave(incarnation, now)
-        if incarnation in self.live:
-            return self._heartbeat(incarnation, record, now)
-        holding = self.ledger.holdings.get(incarnation)
-        if holding is not None and (holding.evicted or holding.left):
-            # The last announcements of an evicted member may still free its partitions, but do not
-            # make the member live again.
-            return replace(self, ledger=self.ledger.acknowledge(record)), []
-        if holding is None and record.owned:
-            reason = "owns partitions that levelwind did not grant to it"
-            fields = {**self._member_fields(incarnation), "reason": reason}
-            claimed = replace(self, ledger=self.ledger.claim(record, now))
-            return claimed, [LogEvent("member.evicted", fields)]
-        return self._join(incarnation, record, now)
-
-    def _join(
-        self, incarnation: Incarnation, record: MemberRecord, now: float
+    def leave(
+        self, incarnation: Incarnation, time: PlannerTime
     ) -> tuple[ManagedGroup, list[LogEvent]]:
-        group = replace(self, ledger=self.ledger.acknowledge(record))
-        instance = incarnation.instance
-        older = [other for other in group.live if other.instance == instance]
-        conflict = group.conflicts.get(instance, InstanceConflict()).joined(
-            incarnation.incarnation, replaces=bool(older), now=now
-        )
-        if older or conflict.open:
-            group = replace(group, conflicts={**group.conflicts, instance: conflict})
-        if conflict.open and not older:
-            return group, []  # logged when the conflict began
-        reason = (
-            "several processes use its instance name"
-            if conflict.open
-            else "a newer incarnation of its instance has joined"
-        )
-        events: list[LogEvent] = []
-        for other in older:
-            group, evicted = group.evict(other, reason, now)
-            events += evicted
-        if conflict.open:
-            fields: dict[str, object] = {"group": group.name, "instance": instance}
-            return group, [*events, LogEvent("member.duplicate_instance", fields)]
-        joined = replace(group, live={**group.live, incarnation: Live(record, now)})
-        fields = {
-            **self._member_fields(incarnation),
-            "rack": record.rack,
-            "topics": list(record.topics),
-        }
-        return joined.membership_changed(now), [LogEvent("member.joined", fields), *events]
-
-    def _heartbeat(
-        self, incarnation: Incarnation, record: MemberRecord, now: float
-    ) -> tuple[ManagedGroup, list[LogEvent]]:
-        before = self.live[incarnation].record
-        group = replace(
-            self,
-            live={**self.live, incarnation: Live(record, now)},
-            ledger=self.ledger.acknowledge(record),
-        )
-        if Profile.of(before) != Profile.of(record):
-            group = group.changed(Cause.MEMBERSHIP, now)
-        if record.nack is None or record.nack == before.nack:
-            return group, []
-        nack = {"code": record.nack.code, "epoch": record.nack.epoch}
-        return group, [LogEvent("member.refused", {**self._member_fields(incarnation), **nack})]
-
-    def leave(self, incarnation: Incarnation, now: float) -> tuple[ManagedGroup, list[LogEvent]]:
         """Note that an incarnation has left, or that its announcement was deleted.
 
         The partitions of the incarnation are free at once.
@@ -312,34 +208,72 @@ class ManagedGroup:
         left = self._without(incarnation, self.ledger.leave(incarnation))
         if incarnation not in self.live:
             return left, []
-        event = LogEvent("member.left", self._member_fields(incarnation))
-        return left.membership_changed(now), [event]
+        event = LogEvent("member.left", self.member_fields(incarnation))
+        return left.membership_changed(time.now), [event]
 
     def evict(
-        self, incarnation: Incarnation, reason: str, now: float
+        self, incarnation: Incarnation, reason: str, time: PlannerTime
     ) -> tuple[ManagedGroup, list[LogEvent]]:
-        """Take all partitions from an incarnation; they are free after the ledger's grant wait."""
-        evicted = self._without(incarnation, self.ledger.evict(incarnation))
-        fields = {**self._member_fields(incarnation), "reason": reason}
-        return evicted.membership_changed(now), [LogEvent("member.evicted", fields)]
+        """Take all partitions from an incarnation; they are free after the ledger's grant wait.
+
+        The records of an incarnation without partitions are taken back at once.
+        """
+        evicted = self._without(incarnation, self.ledger.evict(incarnation, time))
+        event = LogEvent("member.evicted", {**self.member_fields(incarnation), "reason": reason})
+        if incarnation in self.live:
+            evicted = evicted.membership_changed(time.now)
+        return evicted, [event]
+
+    def take_back(
+        self,
+        incarnation: Incarnation,
+        partitions: Collection[TopicPartition],
+        reason: str,
+        time: PlannerTime,
+    ) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take back granted partitions that the member does not start.
+
+        The member is barred from their topics for a while. They go to another member that reads
+        them, with the next plan, or else to the same one again.
+        """
+        instance = incarnation.instance
+        topics = {topic for topic, _ in partitions}
+        bars = start_bars.bar(self.bars, instance, topics, time.readable)
+        group = replace(
+            self, ledger=self.ledger.take_back(incarnation, partitions, time), bars=bars
+        )
+        kept = frozenset(group.members[instance].topics) if incarnation in self.live else topics
+        lost = {(topic, number) for topic, number in partitions if topic not in kept}
+        if lost:
+            share = self.target.get(instance, frozenset()) - lost
+            group = replace(group, target={**self.target, instance: share})
+        fields = {
+            **self.member_fields(incarnation),
+            "partitions": ranges.texts(ranges.by_topic(partitions)),
+            "reason": reason,
+        }
+        return group.membership_changed(time.now), [LogEvent("grant.taken_back", fields)]
 
     def _without(self, incarnation: Incarnation, ledger: Ledger) -> ManagedGroup:
         live = {other: member for other, member in self.live.items() if other != incarnation}
-        return replace(self, live=live, ledger=ledger)
+        refused = {other: member for other, member in self.refused.items() if other != incarnation}
+        return replace(self, live=live, refused=refused, ledger=ledger)
 
     def membership_changed(self, now: float) -> ManagedGroup:
         """Note that the live members have changed, and give the ledger their shares."""
         return self.changed(Cause.MEMBERSHIP, now).retargeted()
 
-    def _member_fields(self, incarnation: Incarnation) -> dict[str, object]:
-        """The log fields that name a member."""
+    def member_fields(self, incarnation: Incarnation) -> dict[str, object]:
+        """Return the log fields that name a member."""
         return {
             "group": self.name,
             "instance": incarnation.instance,
             "incarnation": incarnation.incarnation,
         }
 
-    def _raise_trigger(self, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
+    # Triggers.
+
+    def raise_trigger(self, record: TriggerRecord) -> tuple[ManagedGroup, list[LogEvent]]:
         """Take in an active trigger; an update of one that was raised before is not logged."""
         cause = Cause(record.kind)
         last = self.triggers.get(cause)
@@ -356,7 +290,8 @@ class ManagedGroup:
         raised = replace(group, policy=self.policy.reconsider(cause))
         return raised, [LogEvent("trigger.raised", fields)]
 
-    def _clear_trigger(self, cause: Cause) -> tuple[ManagedGroup, list[LogEvent]]:
+    def clear_trigger(self, cause: Cause) -> tuple[ManagedGroup, list[LogEvent]]:
+        """Take in that a cause no longer holds."""
         if cause not in self.triggers:
             return self, []
         triggers = {other: record for other, record in self.triggers.items() if other is not cause}
@@ -366,4 +301,4 @@ class ManagedGroup:
     @classmethod
     def empty(cls, name: str, timers: Timers) -> ManagedGroup:
         """Return the state of a group without any records yet."""
-        return cls(name=name, ledger=Ledger.empty(group=name, grant=timers.grant))
+        return cls(name=name, ledger=Ledger.empty(group=name, timers=timers))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation, Ledger
+from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
+from assignors.handover.ledger_recovery import recover_ledger
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
@@ -25,15 +26,21 @@ from assignors.protocol.records import (
     TriggerRecord,
 )
 from daemon.control import plan_record
-from daemon.control.managed_group import Basis, ManagedGroup, Profile
+from daemon.control.managed_group import ManagedGroup
+from daemon.control.membership.announcements import announced
+from daemon.control.membership.live_member import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
+    from daemon.control.context import Clock, LogEvent
+    from daemon.control.membership.live_member import Basis
+    from daemon.control.membership.members_clock import MembersClocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +55,25 @@ class RecoveredState:
     """The highest epoch of any earlier planner; 0 if there was none."""
     groups: Mapping[str, ManagedGroup]
     """The groups that have a plan, an assignment or an announcement, by name."""
+    events: Sequence[LogEvent]
+    """Log events about the incarnations that the start evicts."""
     pending: Sequence[tuple[TopicKind, LagRecord | TriggerRecord | OperatorRecord]]
     """The newest lag, triggers and requests: to be taken in as if they were read now."""
 
 
 def recover(
-    records: Sequence[tuple[TopicKind, Record | Tombstone]], timers: Timers, now: float, at: int
+    records: Sequence[tuple[TopicKind, Record | Tombstone]],
+    timers: Timers,
+    clocks: MembersClocks,
+    clock: Clock,
 ) -> RecoveredState:
     """Collect the newest record of each key.
 
     Args:
         records: all records of levelwind's topics, in the order of each partition's log.
         timers: the timers of the hand-over.
-        now: monotonic seconds.
-        at: the same time on the wall clock, in milliseconds since the epoch.
+        clocks: the clocks of the partitions of `levelwind.members`.
+        clock: the time of the start.
     """
     latest = _latest(records)
     topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
@@ -71,20 +83,26 @@ def recover(
         if isinstance(record, Tombstone) and record.key[0] == "topic"
     }
     # Each partition has its own planner record, and an outdated one may be read last; plans and
-    # assignments carry the epoch too.
+    # assignments carry the epoch too. Members announce the one that they follow: levelwind's topics
+    # may have been made anew while the members live on, and they follow no lower epoch.
     planner_epochs = [
         record.planner_epoch
         for _, record in records
         if isinstance(record, PlannerRecord | GroupRecord | MemberAssignment)
+        or (isinstance(record, MemberRecord) and record.planner_epoch <= BELIEVED_EPOCH)
     ]
+    groups, events = {}, []
+    for name, group_records in sorted(_by_group(latest).items()):
+        time = clocks.time_of(name, clock.now)
+        group, more = recover_group(name, group_records, timers, topics, time)
+        groups[name] = _with_cooldown(group, clock)
+        events += more
     return RecoveredState(
         topics=topics,
         deleted_topics=frozenset(deleted),
         planner_epoch=max(planner_epochs, default=0),
-        groups={
-            name: _with_cooldown(recover_group(name, group_records, timers, topics, now), now, at)
-            for name, group_records in sorted(_by_group(latest).items())
-        },
+        groups=groups,
+        events=events,
         pending=[
             (kind, record)
             for kind, record in latest
@@ -146,45 +164,50 @@ def recover_group(
     records: GroupRecords,
     timers: Timers,
     topics: Mapping[str, TopicRecord],
-    now: float,
-) -> ManagedGroup:
-    """Return a group as its records describe it.
+    time: PlannerTime,
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Return a group as its records describe it, and log events about what the start evicts.
 
     Args:
         name: the name of the group.
         records: the newest records of the group.
         timers: the timers of the hand-over.
         topics: the layouts of the topics that are known.
-        now: monotonic seconds.
+        time: the time of the start.
     """
-    ledger = Ledger.recover(
+    ledger = recover_ledger(
         group=name,
-        grant=timers.grant,
+        timers=timers,
         group_epoch=records.plan.newest_epoch if records.plan else 0,
         assignments=records.assignments,
         members=records.members,
-        now=now,
+        time=time,
     )
     target = _recovered_target(records.assignments)
     group = ManagedGroup(name=name, ledger=ledger, plan=records.plan, target=target)
+    events: list[LogEvent] = []
     for record in records.members:
-        group, _ = group.announced(record, now)
+        group, more = announced(group, record, time)
+        events += more
     for incarnation in ledger.holdings:
-        if incarnation in group.live:
+        if incarnation in group.live or incarnation in group.refused:
             continue
-        # An incarnation without an announcement, which it did not delete itself, can be freed only
-        # by an eviction.
-        departed = incarnation in records.departed
-        end = group.ledger.leave if departed else group.ledger.evict
-        group = replace(group, ledger=end(incarnation))
-    return replace(group.retargeted(), basis=_recovered_basis(group, topics))
+        if incarnation in records.departed:
+            group = replace(group, ledger=group.ledger.leave(incarnation))
+        elif not group.ledger.holdings[incarnation].evicted:
+            # Without an announcement, which it did not delete itself, only an eviction frees what
+            # it had.
+            group, more = group.evict(incarnation, "its announcement is lost", time)
+            events += more
+    group = replace(group.retargeted(), basis=_recovered_basis(group, topics))
+    return group, [event for event in events if event.event != "member.joined"]
 
 
-def _with_cooldown(group: ManagedGroup, now: float, at: int) -> ManagedGroup:
+def _with_cooldown(group: ManagedGroup, clock: Clock) -> ManagedGroup:
     """Return a group with the cooldown that its plan's record says."""
     if group.plan is None or group.plan.cooldown is None:
         return group
-    cooldown = plan_record.recovered_cooldown(group.plan.cooldown, now, at)
+    cooldown = plan_record.recovered_cooldown(group.plan.cooldown, clock.now, clock.at)
     return replace(group, policy=replace(group.policy, cooldown=cooldown))
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from daemon.control.context import ControlContext
-    from daemon.control.managed_group import Basis, ManagedGroup
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.membership.live_member import Basis
 
 EVEN = 1.0
 """The skew of a group without lag."""

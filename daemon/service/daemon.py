@@ -24,14 +24,18 @@ from tenacity import (
     wait_exponential,
 )
 
+from assignors.boot_clock import boot_seconds
 from assignors.protocol.records import WireError
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
     ControlState,
+    FenceCommits,
     Fenced,
+    MembersRead,
     Publish,
     PublishRefused,
+    ReaderStatus,
     Recovered,
     Ticked,
     concerns,
@@ -229,7 +233,9 @@ class Daemon:
             settings=settings.control,
             timers=settings.timers,
             planning_of=settings.planning_of,
+            members_partitions=partitions[settings.topics.members],
         )
+        self._reading = True
 
     def leading_state(self) -> ControlState | None:
         """Return the control's state, None until the daemon leads.
@@ -264,7 +270,14 @@ class Daemon:
             if since >= LATEST_TICK_SECONDS or (drained and since >= TICK_SECONDS):
                 ticked_at = time.monotonic()
                 self._pipeline.watch(ticked_at)
+                self._mark_members_read()
                 self.handle(Ticked())
+
+    def _mark_members_read(self) -> None:
+        """Tell the control that everything was handled that the reader has read so far."""
+        if self._reading:
+            for partition in range(self._partitions[self._topics.members]):
+                self.handle(MembersRead(partition=partition, asked_at=boot_seconds()))
 
     def handle(self, event: Event) -> None:
         """Let the control take one step, and perform its effects in their order.
@@ -280,10 +293,12 @@ class Daemon:
             FencedError: another planner has taken over.
             UnpublishableError: the planner's own record is refused.
         """
+        if isinstance(event, ReaderStatus):
+            self._reading = event.reading
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
-        clock = Clock(now=time.monotonic(), at=now_ms())
+        clock = Clock(now=boot_seconds(), at=now_ms())
         self._state, effects = step(self._state, event, clock)
         refused: set[str] = set()
         for effect in effects:
@@ -308,6 +323,8 @@ class Daemon:
             case LogEvent(event, fields):
                 self._metrics.on_log_event(event, fields)
                 getattr(log, level_of(event))(event, **fields)
+            case FenceCommits():
+                pass  # no client announces a transactional id yet
             case Fenced(planner=planner):
                 raise FencedError(
                     f"another daemon, {planner.instance}, plans for this cluster since its epoch"

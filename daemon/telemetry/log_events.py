@@ -134,10 +134,46 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "follows.",
     ),
     _event(
-        "member.refused",
+        "member.nacked",
         "warning",
         "group instance incarnation code epoch",
-        "A member could not apply a record and keeps its old assignment.",
+        "A member could not apply a record and keeps its old assignment, or could not start a "
+        "partition.",
+    ),
+    _event(
+        "member.refused",
+        "warning",
+        "group instance incarnation reason",
+        "The planner cannot serve a member, which gets no partitions: its timers ask for longer "
+        "waits than `timers.longest_grant`.",
+    ),
+    _event(
+        "member.claimed",
+        "warning",
+        "group instance incarnation partitions",
+        "A member announces partitions that no record gives to it. It is told to give them up, and "
+        "no other member is granted them before it has, or is evicted and waited out.",
+    ),
+    _event(
+        "grant.taken_back",
+        "warning",
+        "group instance incarnation partitions reason",
+        "A member does not start partitions that it was granted. They are revoked, and for a while "
+        "the member is planned without their topics if another member reads them.",
+    ),
+    _event(
+        "member.holds_on",
+        "error",
+        "group instance incarnation partitions seconds",
+        "An evicted member still announces its partitions after `seconds`: it can write and does "
+        "not read its eviction. They stay its own; end its process.",
+    ),
+    _event(
+        "planner.epoch_raised",
+        "warning",
+        "planner_epoch group instance",
+        "A member has followed a planner of a higher epoch, whose records are lost; this planner "
+        "goes on with an epoch above it.",
     ),
     _event(
         "plan.waiting_for_topics",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from daemon.control.context import LogEvent
 
 if TYPE_CHECKING:
+    from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import PlannerRecord, Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.control.managed_group import ManagedGroup
@@ -39,13 +40,26 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FenceCommits:
+    """Make the brokers refuse the commits of an evicted incarnation.
+
+    Initialising its transactional id does. To be answered with `CommitsFenced`, however long it
+    takes.
+    """
+
+    group: str
+    incarnation: Incarnation
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
     """Another planner has written a higher epoch: stop at once."""
 
     planner: PlannerRecord
 
 
-Effect: TypeAlias = Publish | LogEvent | Fenced
+Effect: TypeAlias = Publish | LogEvent | FenceCommits | Fenced
 
 
 def concerns(effect: Effect, group: str) -> bool:
@@ -55,5 +69,5 @@ def concerns(effect: Effect, group: str) -> bool:
             return rollback is not None and rollback.group.name == group
         case LogEvent(fields=fields):
             return fields.get("group") == group
-        case Fenced():
-            return False
+        case FenceCommits() | Fenced():
+            return False  # it stands, whether or not the group's records are published

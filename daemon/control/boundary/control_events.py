@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.control.boundary.control_effects import Rollback
@@ -33,9 +34,29 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderStatus:
-    """The reader of levelwind's topics was interrupted, or has resumed."""
+    """The reader of levelwind's topics was interrupted, or has resumed; the control ignores it."""
 
     reading: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersRead:
+    """A canary came back from a partition of `levelwind.members`.
+
+    Everything that the partition held when the canary was sent has been handled.
+    """
+
+    partition: int
+    asked_at: float
+    """Boot seconds, taken before the canary was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitsFenced:
+    """The brokers refuse the transactional commits of an evicted incarnation from now on."""
+
+    group: str
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,4 +69,12 @@ class PublishRefused:
     """Why: a record cannot be encoded, is too large, or is refused by the brokers."""
 
 
-Event: TypeAlias = Recovered | RecordReceived | Ticked | ReaderStatus | PublishRefused
+Event: TypeAlias = (
+    Recovered
+    | RecordReceived
+    | Ticked
+    | ReaderStatus
+    | MembersRead
+    | CommitsFenced
+    | PublishRefused
+)

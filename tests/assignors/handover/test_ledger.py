@@ -7,9 +7,15 @@ from dataclasses import replace
 import pytest
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
+from assignors.handover.ledger_recovery import recover_ledger
+from assignors.handover.patience import overdue
+from assignors.handover.planner_time import PlannerTime
+from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberAssignment, Tombstone
 from levelwind_testing.records import member
 
+TIMERS = Timers()
+NOW = PlannerTime(0.0, 0.0, 0.0)
 A, B, A2 = Incarnation("a", "1"), Incarnation("b", "1"), Incarnation("a", "2")
 P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
 
@@ -31,7 +37,7 @@ def announcement(incarnation, acked, *owned, state="active"):
 
 
 def publish(ledger, epoch, now=0.0, **options):
-    ledger, changes = ledger.next_records(epoch=epoch, planner_epoch=1, now=now, **options)
+    ledger, changes = ledger.next_records(epoch=epoch, planner_epoch=1, readable=now, **options)
     return ledger, {
         change.key[2:]
         if isinstance(change, Tombstone)
@@ -46,13 +52,13 @@ def parts(record):
 
 @pytest.fixture
 def empty():
-    return Ledger.empty(group="g", grant=30.0)
+    return Ledger.empty(group="g", timers=TIMERS)
 
 
 @pytest.fixture
 def owned_by_a(empty):
     ledger, _ = publish(empty.set_target({A: share(P0, P1)}), 1)
-    return ledger.acknowledge(announcement(A, 1, P0, P1))
+    return ledger.acknowledge(announcement(A, 1, P0, P1), NOW)
 
 
 @pytest.fixture
@@ -68,7 +74,8 @@ def test_what_is_free_is_granted_at_once(empty):
     assert parts(changes[B]) == [{}, {}, {}], (
         "a member without partitions learns that it has been seen"
     )
-    assert ledger.settled
+    assert not ledger.settled, "nobody has started it yet"
+    assert ledger.acknowledge(announcement(A, 1, P0), NOW).settled
 
 
 def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
@@ -76,47 +83,51 @@ def test_a_partition_that_moves_is_revoked_then_granted(owned_by_a):
     assert parts(changes[A]) == [{"t": (0,)}, {}, {"t": (1,)}]
     assert parts(changes[B]) == [{}, {"t": (1,)}, {}]
     assert not ledger.settled
-    ledger, changes = publish(ledger.acknowledge(announcement(A, 2, P0)), 3)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 2, P0), NOW), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {}, {}]
     assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
-    assert ledger.settled
     assert ledger.owners() == {P0: A, P1: B}
+    assert ledger.acknowledge(announcement(B, 3, P1), NOW).settled
 
 
 def test_an_announcement_from_before_the_revocation_frees_nothing(moving):
-    assert moving.acknowledge(announcement(A, 1, P0)) is moving
+    assert moving.acknowledge(announcement(A, 1, P0), NOW) is moving
 
 
 def test_an_acknowledgement_that_still_owns_the_partition_frees_nothing(moving):
-    assert moving.acknowledge(announcement(A, 2, P0, P1)) is moving
+    assert moving.acknowledge(announcement(A, 2, P0, P1), NOW).owners() == moving.owners()
 
 
 def test_another_incarnations_acknowledgement_frees_nothing(moving):
-    assert moving.acknowledge(announcement(A2, 2)) is moving
-    assert moving.acknowledge(replace(announcement(A, 2, P0), group="h")) is moving
+    assert moving.acknowledge(announcement(A2, 2), NOW) is moving
+    assert moving.acknowledge(replace(announcement(A, 2, P0), group="h"), NOW) is moving
 
 
 def test_an_acknowledgement_of_an_epoch_that_never_was_frees_nothing(moving):
-    assert moving.acknowledge(announcement(A, 3, P0)) is moving
+    assert moving.acknowledge(announcement(A, 3, P0), NOW) is moving
 
 
 def test_an_acknowledgement_of_an_older_grant_does_not_free_a_newer_one(moving):
-    ledger, _ = publish(moving.acknowledge(announcement(A, 2, P0)), 3)
+    ledger, _ = publish(moving.acknowledge(announcement(A, 2, P0), NOW), 3)
     ledger, _ = publish(
-        ledger.acknowledge(announcement(B, 3, P1)).set_target({A: share(P0, P1), B: share()}), 4
+        ledger.acknowledge(announcement(B, 3, P1), NOW).set_target({A: share(P0, P1), B: share()}),
+        4,
     )
-    ledger, _ = publish(ledger.acknowledge(announcement(B, 4)), 5)
+    ledger, _ = publish(ledger.acknowledge(announcement(B, 4), NOW), 5)
     ledger, _ = publish(
-        ledger.acknowledge(announcement(A, 5, P0, P1)).set_target({A: share(P0), B: share(P1)}), 6
+        ledger.acknowledge(announcement(A, 5, P0, P1), NOW).set_target(
+            {A: share(P0), B: share(P1)}
+        ),
+        6,
     )
     late = announcement(A, 2, P0)
-    assert ledger.acknowledge(late) is ledger, "it is from the first move"
+    assert ledger.acknowledge(late, NOW) is ledger, "it is from the first move"
 
 
 def test_a_target_that_is_reverted_waits_for_the_revocation_all_the_same(moving):
     ledger, changes = publish(moving.set_target({A: share(P0, P1)}), 3)
     assert parts(changes[A]) == [{"t": (0,)}, {"t": (1,)}, {"t": (1,)}]
-    ledger, changes = publish(ledger.acknowledge(announcement(A, 3, P0)), 4)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 3, P0), NOW), 4)
     assert parts(changes[A]) == [{"t": (0, 1)}, {}, {}]
 
 
@@ -139,7 +150,7 @@ def test_a_target_that_gives_a_partition_to_two_is_refused(empty):
 @pytest.mark.parametrize("departure", ["announced", "tombstone"])
 def test_a_leaving_member_frees_everything_at_once(owned_by_a, departure):
     ledger = (
-        owned_by_a.acknowledge(announcement(A, 1, state="left"))
+        owned_by_a.acknowledge(announcement(A, 1, state="left"), NOW)
         if departure == "announced"
         else owned_by_a.leave(A)
     )
@@ -150,53 +161,56 @@ def test_a_leaving_member_frees_everything_at_once(owned_by_a, departure):
 
 
 def test_a_departure_that_still_owns_partitions_frees_nothing(owned_by_a):
-    assert owned_by_a.acknowledge(announcement(A, 1, P0, state="left")) is owned_by_a
+    assert owned_by_a.acknowledge(announcement(A, 1, P0, state="left"), NOW) is owned_by_a
 
 
 def test_an_eviction_frees_only_once_it_was_read_back_and_waited_out(owned_by_a):
-    ledger, changes = publish(owned_by_a.evict(A).set_target({A2: share(P0, P1)}), 2, now=100.0)
+    ledger, changes = publish(
+        owned_by_a.evict(A, NOW).set_target({A2: share(P0, P1)}), 2, now=100.0
+    )
     assert changes[A].state == "evicted"
     assert parts(changes[A]) == [{}, {}, {"t": (0, 1)}]
     assert parts(changes[A2]) == [{}, {"t": (0, 1)}, {}]
-    assert ledger.tick(1e9) is ledger, "not read back: no timer runs"
+    assert ledger.tick(1e9, 1e9) is ledger, "not read back: no timer runs"
     ledger = ledger.eviction_read_back(A, 105.0)
-    assert ledger.wakes_at == 135.0
-    assert ledger.tick(134.9) is ledger
+    assert ledger.tick(140.9, 1e9) is ledger
     assert ledger.eviction_read_back(A, 200.0) is ledger, "the first reading counts"
-    ledger, changes = publish(ledger.tick(135.0), 3)
+    ledger, changes = publish(ledger.tick(141.0, 1e9), 3)
     assert changes[A] == Tombstone(("m", "g", "a", "1"))
     assert parts(changes[A2]) == [{"t": (0, 1)}, {}, {}]
-    assert ledger.wakes_at is None
 
 
 def test_an_eviction_that_is_not_published_cannot_have_been_read_back(owned_by_a):
-    ledger = owned_by_a.evict(A)
+    ledger = owned_by_a.evict(A, NOW)
     assert ledger.eviction_read_back(A, 0.0) is ledger
     assert owned_by_a.eviction_read_back(A, 0.0) is owned_by_a
 
 
 def test_an_evicted_member_that_leaves_frees_everything(owned_by_a):
-    ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
-    ledger, changes = publish(ledger.acknowledge(announcement(A, 1, state="left")), 3)
+    ledger, _ = publish(owned_by_a.evict(A, NOW).set_target({B: share(P0, P1)}), 2)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 1, state="left"), NOW), 3)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
 def test_an_evicted_member_gets_nothing_whatever_the_target(owned_by_a):
-    ledger = owned_by_a.evict(A)
+    ledger = owned_by_a.evict(A, NOW)
     assert ledger.set_target({A: share(P0)}).target == {}
     assert ledger.target == {}
 
 
-def test_an_eviction_of_an_unknown_member_changes_nothing(empty):
-    assert empty.evict(A) == empty
+def test_an_eviction_of_an_unknown_member_takes_back_its_records(empty):
     assert empty.leave(A) == empty
+    ledger, changes = publish(empty.evict(A, NOW), 1)
+    assert changes == {A: Tombstone(("m", "g", "a", "1"))}
+    assert ledger.epoch == 0, "a record that is taken back has no epoch"
+    assert list(ledger.ended) == [A]
 
 
 def test_what_is_revoked_for_too_long_is_overdue(moving):
-    assert moving.overdue(59.9, 60.0) == frozenset()
-    assert moving.overdue(60.0, 60.0) == {A}
-    assert moving.evict(A).overdue(60.0, 60.0) == frozenset()
-    assert moving.acknowledge(announcement(A, 2, P0)).overdue(60.0, 60.0) == frozenset()
+    assert overdue(moving, 611.9) == {}
+    assert overdue(moving, 612.0) == {A: 612.0}, "2 x max.poll.interval + commit"
+    assert overdue(moving.evict(A, NOW), 612.0) == {}
+    assert overdue(moving.acknowledge(announcement(A, 2, P0), NOW), 612.0) == {}
 
 
 def test_the_records_carry_rack_and_capacity(empty):
@@ -212,13 +226,13 @@ def test_the_records_carry_rack_and_capacity(empty):
 
 def recovered(ledger, *, members=(), group_epoch=0, now=0.0):
     records = [h.published for h in ledger.holdings.values()]
-    return Ledger.recover(
+    return recover_ledger(
         group="g",
-        grant=30.0,
+        timers=TIMERS,
         group_epoch=group_epoch,
         assignments=records,
         members=members,
-        now=now,
+        time=PlannerTime(now, now, now),
     )
 
 
@@ -237,20 +251,22 @@ def test_a_planner_that_starts_takes_in_what_was_announced_meanwhile(moving):
 
 
 def test_a_planner_that_starts_publishes_evictions_again_and_waits_again(owned_by_a):
-    ledger, _ = publish(owned_by_a.evict(A).set_target({B: share(P0, P1)}), 2)
+    ledger, _ = publish(owned_by_a.evict(A, NOW).set_target({B: share(P0, P1)}), 2)
     ledger = recovered(ledger.eviction_read_back(A, 0.0))
-    assert ledger.tick(1e9) is ledger
+    assert ledger.tick(1e9, 1e9) is ledger
     ledger, changes = publish(ledger, 3)
     assert changes[A].state == "evicted"
-    assert ledger.eviction_read_back(A, 50.0).wakes_at == 80.0
+    ledger = ledger.eviction_read_back(A, 50.0)
+    assert ledger.tick(85.9, 1e9).owners() == ledger.owners()
+    assert ledger.tick(86.0, 1e9).owners() == {}
 
 
 def test_epochs_continue_above_everything_published_or_acknowledged(moving):
     assert recovered(moving, group_epoch=9).epoch == 9
     assert recovered(moving, members=[announcement(A, 12, P0)]).epoch == 12
     assert (
-        Ledger.recover(
-            group="g", grant=30.0, group_epoch=4, assignments=[], members=[], now=0.0
+        recover_ledger(
+            group="g", timers=TIMERS, group_epoch=4, assignments=[], members=[], time=NOW
         ).epoch
         == 4
     )
@@ -259,13 +275,13 @@ def test_epochs_continue_above_everything_published_or_acknowledged(moving):
 def test_records_that_contradict_each_other_are_held_by_both(moving):
     first = moving.holdings[A].published
     second = replace(first, instance="c")
-    ledger = Ledger.recover(
-        group="g", grant=30.0, group_epoch=0, assignments=[first, second], members=[], now=0.0
+    ledger = recover_ledger(
+        group="g", timers=TIMERS, group_epoch=0, assignments=[first, second], members=[], time=NOW
     )
     ledger, _ = publish(ledger.set_target({B: share(P0, P1)}), 3)
-    ledger, changes = publish(ledger.acknowledge(announcement(A, 3)), 4)
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 3), NOW), 4)
     assert B not in changes, "the other member still holds it"
-    ledger, changes = publish(ledger.acknowledge(announcement(Incarnation("c", "1"), 4)), 5)
+    ledger, changes = publish(ledger.acknowledge(announcement(Incarnation("c", "1"), 4), NOW), 5)
     assert parts(changes[B]) == [{"t": (0, 1)}, {}, {}]
 
 
@@ -286,7 +302,12 @@ def test_ten_thousand_partitions_move_between_a_hundred_members(empty):
     for change in changes.values():
         assert isinstance(change, MemberAssignment)
         ledger = ledger.acknowledge(
-            announcement(Incarnation(change.instance, change.incarnation), 2)
+            announcement(Incarnation(change.instance, change.incarnation), 2), NOW
         )
-    ledger, _ = publish(ledger, 3)
+    ledger, changes = publish(ledger, 3)
+    for change in changes.values():
+        owned = [(topic, n) for topic, numbers in change.assigned.items() for n in numbers]
+        ledger = ledger.acknowledge(
+            announcement(Incarnation(change.instance, change.incarnation), 3, *owned), NOW
+        )
     assert ledger.settled

@@ -15,7 +15,6 @@ from assignors.protocol.records import (
     Tombstone,
 )
 from daemon.config.settings import load
-from daemon.control.controller import ReaderStatus
 from daemon.control.settings import Cause, ControlSettings, CooldownSettings, PlanSettings
 from levelwind_testing.control.play import SETTINGS, TIMERS, Play
 from levelwind_testing.records import (
@@ -265,9 +264,9 @@ def test_silence_while_the_daemon_was_suspended_evicts_no_member(play):
 
 def test_silence_while_the_reader_was_down_evicts_no_member(play):
     two_members(play)
-    play._do(ReaderStatus(reading=False))
+    play.interrupted = True
     play.wait(200, beat=False)
-    play._do(ReaderStatus(reading=True))
+    play.interrupted = False
     play.wait(5, beat=False)
     assert play.logged("member.evicted") == []
 

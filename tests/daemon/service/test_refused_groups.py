@@ -48,7 +48,7 @@ class Parts:
 def settled(monkeypatch):
     """Make time stand so that a plan is due a while after each joining."""
     times = iter(range(0, 10_000, 2))
-    monkeypatch.setattr(service.time, "monotonic", lambda: float(next(times)))
+    monkeypatch.setattr(service, "boot_seconds", lambda: float(next(times)))
 
 
 @pytest.mark.usefixtures("settled")

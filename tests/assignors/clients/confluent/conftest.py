@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from assignors.boot_clock import boot_seconds as clock
 from assignors.clients.confluent import ManagedConsumer
 from assignors.handover.ledger import Incarnation, Ledger
+from assignors.handover.planner_time import PlannerTime
 from assignors.handover.timers import Timers
 from assignors.protocol.records import (
     MemberRecord,
@@ -48,6 +49,11 @@ def _make_topics(bootstrap, sizes, config):
     ):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def planner_time():
+    """The time of a planner that has read everything."""
+    return PlannerTime(clock(), clock(), clock())
 
 
 @pytest.fixture
@@ -101,7 +107,7 @@ class ScriptedPlanner(Thread):
         self.records: list[MemberRecord | Tombstone] = []
         self.live: dict[str, str] = {}
         self.last_record_at: dict[Incarnation, float] = {}
-        self.ledger = Ledger.empty(group=group, grant=TIMERS.grant)
+        self.ledger = Ledger.empty(group=group, timers=TIMERS)
         self.evictions: dict[Incarnation, float] = {}
         self.failure = None
 
@@ -163,14 +169,16 @@ class ScriptedPlanner(Thread):
             self.forget(incarnation)
             return
         incarnation = Incarnation(record.instance, record.incarnation)
-        self.ledger = self.ledger.acknowledge(record)
+        self.ledger = self.ledger.acknowledge(record, planner_time())
         if record.state == "left":
             self.forget(incarnation)
             return
         self.last_record_at[incarnation] = clock()
         if record.state == "joining":
             if (old := self.live.get(incarnation.instance)) not in (None, incarnation.incarnation):
-                self.ledger = self.ledger.evict(Incarnation(incarnation.instance, old))
+                self.ledger = self.ledger.evict(
+                    Incarnation(incarnation.instance, old), planner_time()
+                )
             self.live[incarnation.instance] = incarnation.incarnation
 
     def forget(self, incarnation):
@@ -181,12 +189,14 @@ class ScriptedPlanner(Thread):
         for instance, name in list(self.live.items()):
             incarnation = Incarnation(instance, name)
             if clock() - self.last_record_at[incarnation] > TIMERS.dead_after:
-                self.ledger = self.ledger.evict(incarnation)
+                self.ledger = self.ledger.evict(incarnation, planner_time())
                 self.forget(incarnation)
         shares = self.share(sorted(self.live))
         target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
-        ledger = self.ledger.set_target(target).tick(clock())
-        ledger, changes = ledger.next_records(epoch=ledger.epoch + 1, planner_epoch=1, now=clock())
+        ledger = self.ledger.set_target(target).tick(clock(), clock())
+        ledger, changes = ledger.next_records(
+            epoch=ledger.epoch + 1, planner_epoch=1, readable=clock()
+        )
         if changes:
             producer.begin_transaction()
             for change in changes:

@@ -16,7 +16,9 @@ from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
     ControlState,
+    FenceCommits,
     Fenced,
+    MembersRead,
     Publish,
     PublishRefused,
     RecordReceived,
@@ -51,7 +53,7 @@ class Play:
     settings: ControlSettings = SETTINGS
     timers: Timers = TIMERS
     now: float = 100.0
-    """Monotonic seconds; the wall clock shows the same time."""
+    """Boot seconds; the wall clock shows the same time."""
     log: list = field(default_factory=list)
     """The records published to the assignments topic."""
     events: list = field(default_factory=list)
@@ -70,6 +72,10 @@ class Play:
     """The records of each transaction."""
     reading: bool = False
     """Whether published records are being read back."""
+    interrupted: bool = False
+    """Whether no canary comes back: the daemon cannot read what members announce."""
+    fencing: list = field(default_factory=list)
+    """The orders to fence an evicted member's commits, which a test answers."""
     refused: set = field(default_factory=set)
     """Groups whose records are refused."""
     state: ControlState | None = None
@@ -99,6 +105,7 @@ class Play:
             settings=self.settings,
             timers=self.timers,
             planning_of=lambda _: self.planning or PlanSettings(strategy=self.strategy),
+            members_partitions=1,
         )
         return self._do(Recovered(records=tuple(records)))
 
@@ -132,6 +139,8 @@ class Play:
                     if key not in self.unresponsive and key in self.members:
                         self.members[key] = replace(record, heartbeat=record.heartbeat + 1)
                         self.receive("members", self.members[key])
+            if self.state and not self.interrupted:
+                self._do(MembersRead(partition=0, asked_at=self.now))
             if self.state:
                 self._do(Ticked())
 
@@ -164,6 +173,8 @@ class Play:
             elif isinstance(effect, LogEvent):
                 assert set(effect.fields) <= set(EVENTS[effect.event].fields), effect
                 self.events.append(effect)
+            elif isinstance(effect, FenceCommits):
+                self.fencing.append(effect)
             elif isinstance(effect, Fenced):
                 self.events.append(LogEvent("fenced", {}))
         if not self.reading:
@@ -178,10 +189,14 @@ class Play:
         self._read(kind, record)
         if isinstance(record, MemberAssignment) and record.state == "active":
             key = record.instance, record.incarnation
-            if key in self.members and key not in self.unresponsive:
+            last = self.members.get(key)
+            newest = (last.planner_epoch, last.acked_epoch) if last else (0, 0)
+            epochs = record.planner_epoch, record.member_epoch
+            if last and key not in self.unresponsive and epochs > newest:
                 self.members[key] = replace(
-                    self.members[key],
+                    last,
                     state="active",
+                    planner_epoch=record.planner_epoch,
                     acked_epoch=record.member_epoch,
                     owned=record.assigned,
                 )

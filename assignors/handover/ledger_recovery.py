@@ -1,0 +1,74 @@
+"""Recovery of a group's ledger from the records of its topics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.handover.holding import Holding, Waits, recover_holding
+from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
+from assignors.protocol import partition_ranges as ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from assignors.handover.planner_time import PlannerTime
+    from assignors.handover.timers import Timers
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import MemberAssignment, MemberRecord
+
+
+def recover_ledger(
+    *,
+    group: str,
+    timers: Timers,
+    group_epoch: int,
+    assignments: Iterable[MemberAssignment],
+    members: Iterable[MemberRecord],
+    time: PlannerTime,
+) -> Ledger:
+    """Rebuild the ledger from the topics; the target stays that of the previous planner.
+
+    An incarnation whose own record is missing keeps what it was granted until it is evicted: a lost
+    topic must not look like a release. Evictions are published again, since nobody knows when they
+    were read back.
+
+    Args:
+        group: Records of other groups are ignored.
+        timers: The planner's timers.
+        group_epoch: Epoch of the group's own record, which outlives those of its members; 0 without
+            a record.
+        assignments: The newest assignment of each incarnation.
+        members: The newest announcement of each incarnation.
+        time: The time of recovery; pending revocations and evictions count from it.
+    """
+    announced = {
+        Incarnation(record.instance, record.incarnation): record
+        for record in members
+        if record.group == group
+    }
+    acked = (record.acked_epoch for record in announced.values())
+    epoch = max((group_epoch, *(epoch for epoch in acked if epoch <= BELIEVED_EPOCH)))
+    holdings: dict[Incarnation, Holding] = {}
+    target: dict[Incarnation, frozenset[TopicPartition]] = {}
+    taken: set[TopicPartition] = set()
+    for record in sorted(
+        (record for record in assignments if record.group == group),
+        key=lambda record: record.key[2:],
+    ):
+        incarnation = Incarnation(record.instance, record.incarnation)
+        member = announced.get(incarnation)
+        waits = Waits.of(member, timers) if member else Waits.default(timers)
+        holding = recover_holding(record, waits, time)
+        if record.state == "refused":
+            holding = replace(holding, refused=waits.refusal(timers))
+        holdings[incarnation] = holding
+        epoch = max(epoch, record.member_epoch, record.group_epoch)
+        if record.state == "active":
+            named = ranges.pairs(record.assigned) | ranges.pairs(record.pending)
+            target[incarnation] = named - taken
+            taken |= target[incarnation]
+    ledger = Ledger(group=group, timers=timers, epoch=epoch, holdings=holdings, target=target)
+    for announcement in announced.values():
+        ledger = ledger.acknowledge(announcement, time)
+    return ledger

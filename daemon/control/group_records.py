@@ -1,0 +1,55 @@
+"""How each record changes the group that it is about. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.handover.ledger import Incarnation
+from assignors.protocol.records import (
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    OperatorRecord,
+    Tombstone,
+    TriggerRecord,
+)
+from daemon.control.membership.announcements import announced, withdrawn
+from daemon.control.settings import Cause
+
+if TYPE_CHECKING:
+    from assignors.handover.planner_time import PlannerTime
+    from assignors.protocol.records import Record
+    from daemon.control.context import LogEvent
+    from daemon.control.managed_group import ManagedGroup
+
+
+def apply(
+    group: ManagedGroup, record: Record | Tombstone, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in one record about a group.
+
+    Of the records that the control itself has written, only evictions matter.
+    """
+    match record:
+        case MemberRecord():
+            return announced(group, record, time)
+        case MemberAssignment(state="evicted"):
+            incarnation = Incarnation(record.instance, record.incarnation)
+            ledger = group.ledger.eviction_read_back(incarnation, time.now)
+            return replace(group, ledger=ledger), []
+        case LagRecord():
+            return replace(group, lags={**group.lags, record.topic: record}), []
+        case TriggerRecord():
+            return group.raise_trigger(record)
+        case OperatorRecord():
+            return replace(group, operator=record), []
+        case Tombstone(key=("m", _, instance, incarnation)):
+            return withdrawn(group, Incarnation(str(instance), str(incarnation)), time)
+        case Tombstone(key=("lag", _, topic)):
+            lags = {name: lag for name, lag in group.lags.items() if name != topic}
+            return replace(group, lags=lags), []
+        case Tombstone(key=("racks" | "skew" as kind, _)):
+            return group.clear_trigger(Cause(kind))
+        case _:
+            return group, []

@@ -1,0 +1,1 @@
+"""Membership of a group: which lives are members, by what they announce and by their silence."""

@@ -1,0 +1,198 @@
+"""Announcements: how each record of a member changes its group. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.handover.ledger import Incarnation
+from assignors.protocol import partition_ranges as ranges
+from daemon.control.context import LogEvent
+from daemon.control.membership.duplicate_instances import InstanceConflict
+from daemon.control.membership.live_member import Live, Profile
+from daemon.control.settings import Cause
+
+if TYPE_CHECKING:
+    from assignors.handover.planner_time import PlannerTime
+    from assignors.protocol.records import MemberRecord
+    from daemon.control.managed_group import ManagedGroup
+
+HOLDS_ON_SECONDS = 60.0
+"""Time between two log lines about an evicted member that goes on."""
+
+
+def announced(
+    group: ManagedGroup, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in an announcement: a join, a heartbeat, an acknowledgement, or a departure."""
+    incarnation = Incarnation(record.instance, record.incarnation)
+    group = _seen(group, incarnation, time)
+    if record.state == "left":
+        return _departed(group, incarnation, record, time)
+    holding = group.ledger.holdings.get(incarnation)
+    if incarnation in group.live:
+        return _heartbeat(group, incarnation, record, time)
+    if incarnation in group.refused:
+        refused = {**group.refused, incarnation: Live(record, time.readable)}
+        return replace(group, refused=refused), []
+    if holding is not None and (holding.evicted or holding.left):
+        return _evicted(group, incarnation, record, time)
+    if incarnation in group.ledger.ended:
+        # Its records were taken back: whatever wrote this is no member any more.
+        return replace(group, ledger=group.ledger.end(incarnation)), []
+    if holding is None and record.owned:
+        reason = "owns partitions that levelwind did not grant to it"
+        fields = {**group.member_fields(incarnation), "reason": reason}
+        claimed = replace(group, ledger=group.ledger.claim(record, time))
+        return claimed, [LogEvent("member.evicted", fields)]
+    return _join(group, incarnation, record, time)
+
+
+def withdrawn(
+    group: ManagedGroup, incarnation: Incarnation, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in that an announcement was deleted: by its member, or by the planner itself."""
+    if incarnation in group.ledger.ended:  # by the planner
+        return group, []
+    group = _without_conflict(_seen(group, incarnation, time), incarnation)
+    return group.leave(incarnation, time)
+
+
+def _departed(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    group = _without_conflict(group, incarnation)
+    if incarnation not in group.ledger.holdings:
+        # Nothing was granted to it. It deletes its announcement itself, unless it died before.
+        claims = record.owned and incarnation not in group.ledger.ended
+        ended = group.ledger.claim(record, time) if claims else group.ledger.end(incarnation)
+        return replace(group, ledger=ended), []
+    group = replace(group, ledger=group.ledger.acknowledge(record, time))
+    if not record.owned:
+        return group.leave(incarnation, time)
+    if group.ledger.holdings[incarnation].evicted:
+        return group, []
+    return group.evict(incarnation, "left with partitions", time)
+
+
+def _join(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    instance = incarnation.instance
+    older = [other for other in (*group.live, *group.refused) if other.instance == instance]
+    conflict = group.conflicts.get(instance, InstanceConflict()).joined(
+        incarnation.incarnation,
+        replaces=older[0].incarnation if older else None,
+        now=time.readable,
+    )
+    if older or conflict.open:
+        group = replace(group, conflicts={**group.conflicts, instance: conflict})
+    if conflict.open and not older:
+        return group, []  # logged when the conflict began
+    reason = (
+        "several processes use its instance name"
+        if conflict.open
+        else "a newer incarnation of its instance has joined"
+    )
+    events: list[LogEvent] = []
+    for other in older:
+        group, evicted = group.evict(other, reason, time)
+        events += evicted
+    if conflict.open:
+        fields: dict[str, object] = {"group": group.name, "instance": instance}
+        return group, [*events, LogEvent("member.duplicate_instance", fields)]
+    group, joined = _admit(group, incarnation, record, time)
+    return group, [*joined, *events]
+
+
+def _admit(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Make an incarnation a member, or tell it that the planner cannot serve it."""
+    ledger = group.ledger.join(record).acknowledge(record, time)
+    group, live = replace(group, ledger=ledger), Live(record, time.readable)
+    if refusal := ledger.holdings[incarnation].refused:
+        fields = {**group.member_fields(incarnation), "reason": refusal}
+        refused = {**group.refused, incarnation: live}
+        return replace(group, refused=refused), [LogEvent("member.refused", fields)]
+    fields = {
+        **group.member_fields(incarnation),
+        "rack": record.rack,
+        "topics": list(record.topics),
+    }
+    joined = replace(group, live={**group.live, incarnation: live})
+    return joined.membership_changed(time.now), [LogEvent("member.joined", fields)]
+
+
+def _heartbeat(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    before = group.live[incarnation].record
+    claims = group.ledger.holdings[incarnation].claims(record)
+    group = replace(
+        group,
+        live={**group.live, incarnation: Live(record, time.readable)},
+        ledger=group.ledger.acknowledge(record, time),
+    )
+    events: list[LogEvent] = []
+    if claims:
+        fields = {
+            **group.member_fields(incarnation),
+            "partitions": ranges.texts(ranges.by_topic(claims)),
+        }
+        events.append(LogEvent("member.claimed", fields))
+    if Profile.of(before) != Profile.of(record):
+        group = group.changed(Cause.MEMBERSHIP, time.now)
+    if record.nack is None or record.nack == before.nack:
+        return group, events
+    nack = {"code": record.nack.code, "epoch": record.nack.epoch}
+    events.append(LogEvent("member.nacked", {**group.member_fields(incarnation), **nack}))
+    if failed := group.ledger.holdings[incarnation].start_failed(record):
+        group, taken_back = group.take_back(incarnation, failed, "the member cannot start it", time)
+        events += taken_back
+    return group, events
+
+
+def _evicted(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in an announcement of an evicted member, which does not make it live again.
+
+    It may still free the member's partitions.
+    """
+    ledger = group.ledger.acknowledge(record, time)
+    holding = ledger.holdings[incarnation]
+    waited = time.readable - holding.evicted_at
+    if (
+        not record.owned
+        or waited < holding.waits.patience
+        or time.readable - holding.holds_on_at < HOLDS_ON_SECONDS
+    ):
+        return replace(group, ledger=ledger), []
+    fields = {
+        **group.member_fields(incarnation),
+        "partitions": ranges.texts(record.owned),
+        "seconds": round(waited, 1),
+    }
+    logged = replace(group, ledger=ledger.holds_on(incarnation, time))
+    return logged, [LogEvent("member.holds_on", fields)]
+
+
+def _seen(group: ManagedGroup, incarnation: Incarnation, time: PlannerTime) -> ManagedGroup:
+    """Tell the conflict of an instance that an incarnation has announced something."""
+    conflict = group.conflicts.get(incarnation.instance)
+    if conflict is None:
+        return group
+    after = conflict.seen(incarnation.incarnation, time.readable)
+    if after is conflict:
+        return group
+    return replace(group, conflicts={**group.conflicts, incarnation.instance: after})
+
+
+def _without_conflict(group: ManagedGroup, incarnation: Incarnation) -> ManagedGroup:
+    """Note that an incarnation of an open conflict is gone."""
+    conflict = group.conflicts.get(incarnation.instance)
+    if conflict is None or incarnation.incarnation not in conflict.last_seen:
+        return group
+    after = conflict.without(incarnation.incarnation)
+    return replace(group, conflicts={**group.conflicts, incarnation.instance: after})

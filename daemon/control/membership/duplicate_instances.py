@@ -1,0 +1,101 @@
+"""Duplicate instance detection: two processes with one instance id keep replacing each other.
+
+The newest incarnation of an instance wins: that is a restart, and so is a process that dies again
+and again. Two processes are seen by this: an incarnation announces something after a newer one has
+replaced it. At the third replacement within a minute, two of them such, the instance is in
+conflict, and none of its incarnations is admitted until only one is left. Pure; times are readable
+seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WINDOW_SECONDS = 60.0
+REPLACEMENTS = 3
+"""Replacements within the window that make a conflict. All but the last must have been survived: of
+the incarnation that was replaced just now nothing can have been read since."""
+
+
+class Replacement(NamedTuple):
+    """An incarnation that a newer one has replaced."""
+
+    at: float
+    """Time of the replacement."""
+    survived: bool
+    """Whether the replaced incarnation has announced something since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceConflict:
+    """The incarnations of one instance that replace each other."""
+
+    replaced: Mapping[str, Replacement] = field(default_factory=dict)
+    """The replacements within the window, by incarnation, the oldest first."""
+    since: float | None = None
+    """Time at which the conflict began; None while there is none."""
+    last_seen: Mapping[str, float] = field(default_factory=dict)
+    """While the conflict is open: the time of the last announcement, by incarnation."""
+
+    @property
+    def open(self) -> bool:
+        """Whether none of the incarnations is admitted."""
+        return self.since is not None
+
+    def joined(self, incarnation: str, *, replaces: str | None, now: float) -> InstanceConflict:
+        """Take in an incarnation that joins; `replaces`: the older one that was live."""
+        replaced = {
+            name: replacement
+            for name, replacement in self.replaced.items()
+            if replacement.at > now - WINDOW_SECONDS
+        }
+        if replaces is not None:
+            replaced[replaces] = Replacement(now, survived=False)
+        survived = sum(replacement.survived for replacement in replaced.values())
+        alternates = len(replaced) >= REPLACEMENTS and survived >= REPLACEMENTS - 1
+        since = now if self.since is None and alternates else self.since
+        last_seen = {} if since is None else {**self.last_seen, incarnation: now}
+        return InstanceConflict(replaced=replaced, since=since, last_seen=last_seen)
+
+    def seen(self, incarnation: str, now: float) -> InstanceConflict:
+        """Take in any announcement of the instance: a replaced incarnation has survived.
+
+        Also an evicted one counts while the conflict is open: its process is alive.
+        """
+        after = self
+        replacement = self.replaced.get(incarnation)
+        if replacement is not None and not replacement.survived:
+            seen = {**self.replaced, incarnation: replacement._replace(survived=True)}
+            after = replace(after, replaced=seen)
+        if self.open:
+            after = replace(after, last_seen={**self.last_seen, incarnation: now})
+        return after
+
+    def without(self, incarnation: str) -> InstanceConflict:
+        """Forget an incarnation of an open conflict that has left."""
+        last_seen = {name: at for name, at in self.last_seen.items() if name != incarnation}
+        return replace(self, last_seen=last_seen)
+
+    def silent(self, now: float, dead_after: float) -> list[str]:
+        """Return the incarnations of an open conflict that fell silent."""
+        return [name for name, at in self.last_seen.items() if now - at >= dead_after]
+
+    def checked(self, now: float, dead_after: float) -> InstanceConflict:
+        """Forget incarnations that fell silent, and end the conflict when only one is left."""
+        if self.since is None:
+            return self
+        last_seen = {name: at for name, at in self.last_seen.items() if now - at < dead_after}
+        # Right after the start only the last incarnation is known; the one it replaced announces
+        # itself again soon.
+        if len(last_seen) > 1 or now - self.since < dead_after:
+            return replace(self, last_seen=last_seen)
+        return InstanceConflict()
+
+    def idle(self, now: float) -> bool:
+        """Whether there is nothing to remember."""
+        outdated = (entry.at <= now - WINDOW_SECONDS for entry in self.replaced.values())
+        return not self.open and all(outdated)

@@ -1,0 +1,42 @@
+"""Live members, and what a plan depends on. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.records import MemberRecord
+
+
+class Live(NamedTuple):
+    """A live member."""
+
+    record: MemberRecord
+    """The last announcement."""
+    last_seen: float
+    """Readable time at which the announcement was read."""
+
+
+class Profile(NamedTuple):
+    """Properties of a member that a plan depends on; a heartbeat that repeats them is no change."""
+
+    topics: frozenset[str]
+    rack: str | None
+    priority: int
+    capacity: float
+
+    @classmethod
+    def of(cls, record: MemberRecord) -> Profile:
+        """Take the properties from an announcement."""
+        return cls(frozenset(record.topics), record.rack, record.priority, record.capacity)
+
+
+class Basis(NamedTuple):
+    """Inputs that a plan was made for; a group whose basis is unchanged needs no other plan."""
+
+    members: Mapping[str, Profile]
+    """The live members, by instance."""
+    topics: Mapping[str, tuple[str, int]]
+    """Id and number of partitions of the topics that members read, by name."""
