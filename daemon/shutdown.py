@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+CHECK_SECONDS = 0.1
+"""Longest time for which a wait for several events misses one of them."""
 
 
 class StopEvent(threading.Event):
@@ -39,3 +44,25 @@ def stop_on_signals() -> Iterator[StopEvent]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class AnyEvent:
+    """Several events as one, which is set while any of them is."""
+
+    def __init__(self, *events: threading.Event) -> None:
+        self._events = events
+
+    def is_set(self) -> bool:
+        """Whether any of the events is set."""
+        return any(event.is_set() for event in self._events)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until an event is set; return whether one is."""
+        deadline = time.monotonic() + timeout
+        while not self.is_set() and (left := deadline - time.monotonic()) > 0:
+            self._events[0].wait(min(left, CHECK_SECONDS))
+        return self.is_set()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait like `wait`, as a pause between two attempts."""
+        self.wait(seconds)

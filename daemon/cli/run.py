@@ -29,7 +29,7 @@ def run(
     log_level: str | None,
 ) -> None:
     """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
-    from daemon.service.daemon import run as run_daemon  # noqa: PLC0415 - see the package
+    from daemon.service.startup import run as run_daemon  # noqa: PLC0415 - see the package
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}

@@ -63,6 +63,9 @@ ClientSettings = Annotated[dict[str, str], BeforeValidator(_as_text)]
 class PipelineSection:
     """The pipeline, and the rules of lag and skew."""
 
+    run: Literal["child", "elsewhere"] = "child"
+    """Where the pipeline runs: `child` (the daemon that leads starts it, and restarts it when it
+    dies) or `elsewhere` (the daemon starts none, and needs neither Java nor jars)."""
     end_kind: Literal["stable", "high"] = "stable"
     """The log end that lag is measured against: `stable` (what a `read_committed` consumer can
     reach) or `high` (the high watermark)."""

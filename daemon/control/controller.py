@@ -29,7 +29,6 @@ from daemon.control.boundary.control_events import (
     Event,
     MembersRead,
     PublishRefused,
-    ReaderStatus,
     RecordReceived,
     Recovered,
     Ticked,
@@ -54,7 +53,6 @@ __all__ = [
     "MembersRead",
     "Publish",
     "PublishRefused",
-    "ReaderStatus",
     "RecordReceived",
     "Recovered",
     "Rollback",
@@ -104,7 +102,7 @@ class ControlState:
     members_partitions: int
     """Number of partitions of `levelwind.members`."""
     planner_epoch: int = 0
-    """The epoch of this planner; 0 until it leads."""
+    """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
     """The layouts of the topics that are known, by name."""
     deleted_topics: frozenset[str] = frozenset()
@@ -147,8 +145,6 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
         case MembersRead(partition=partition, asked_at=asked_at):
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
-        case ReaderStatus():
-            return state, []
         case CommitsFenced(group=name, incarnation=incarnation):
             return _commits_fenced(state, name, incarnation), []
         case PublishRefused(rollback=rollback, reason=reason):
@@ -333,7 +329,7 @@ def _recover(
         topics=recovered.topics,
         deleted_topics=recovered.deleted_topics,
         members_clocks=clocks.clocks,
-        planner_epoch=recovered.planner_epoch + 1,
+        planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
         groups=recovered.groups,
     )
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}

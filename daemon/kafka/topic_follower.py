@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from daemon.kafka.topic_reader import (
     decode_message,
     is_offset_sample,
     is_partition_end,
+    next_offset,
     open_consumer,
     poll_batch,
     read_to_end,
@@ -62,8 +64,6 @@ class TopicFollower:
     """Called with every message that matches no schema; the message has been counted and logged."""
     on_caught_up: Callable[[], None] = lambda: None
     """Called once, after all records that the topics held at the start."""
-    on_connection: Callable[[bool], None] = lambda _: None
-    """Called with False when no broker can be reached any more, with True when reading goes on."""
     on_crash: Callable[[BaseException], None] = lambda _: None
     """Called with the error that ended the thread; no other callback follows."""
     log: Any = field(default_factory=Logger)
@@ -75,6 +75,12 @@ class TopicFollower:
     _throttle: Throttle[tuple[str | None, ...]] = field(
         default_factory=lambda: Throttle(interval=10.0)
     )
+    _positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next offset to handle of each partition that has been read from."""
+    _asked: deque[tuple[ReadProgress, Callable[[], None]]] = field(default_factory=deque)
+    """Callbacks of `when_read` that the thread has not seen yet."""
+    _awaited: list[tuple[ReadProgress, Callable[[], None]]] = field(default_factory=list)
+    """Callbacks whose ends have not been reached yet."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -97,6 +103,17 @@ class TopicFollower:
         )
         self._thread.start()
 
+    def when_read(self, ends: Mapping[tuple[str, int], int], call: Callable[[], None]) -> None:
+        """Call back in the follower's thread once everything below some offsets has been handled.
+
+        May be called from any thread.
+
+        Args:
+            ends: an offset of each partition, of the topics that are read, by topic and partition.
+            call: called once; never if the follower is stopped before.
+        """
+        self._asked.append((ReadProgress.to(ends), call))
+
     def stop(self) -> None:
         """Stop reading; returns when the last callback has returned."""
         self._stopping.set()
@@ -114,9 +131,11 @@ class TopicFollower:
                     seconds = round(time.monotonic() - begun, 3)
                     self.log.info("topic_reader.caught_up", records=counted, seconds=seconds)
                     self.on_caught_up()
+                self._call_back()
                 for message in poll_batch(consumer, POLL_SECONDS):
                     counted += self._handle(message)
                     ends.note(message)
+                    self._note(message)
         except Exception as error:
             # A LevelwindError says what to do; any other error is a bug, and needs its trace.
             self.log.critical(
@@ -127,6 +146,26 @@ class TopicFollower:
             self.on_crash(error)
         finally:
             consumer.close()
+
+    def _call_back(self) -> None:
+        """Call those back whose ends have been reached."""
+        while self._asked:
+            progress, call = self._asked.popleft()
+            for (topic, partition), position in self._positions.items():
+                progress.reached(topic, partition, position)
+            self._awaited.append((progress, call))
+        reached = [call for progress, call in self._awaited if progress.done]
+        self._awaited = [(progress, call) for progress, call in self._awaited if not progress.done]
+        for call in reached:
+            call()
+
+    def _note(self, message: Message) -> None:
+        """Note the position behind a message that was handled, or behind the markers at an end."""
+        position = next_offset(message)
+        if position is not None:
+            self._positions[message.topic(), message.partition()] = position
+            for progress, _ in self._awaited:
+                progress.reached(message.topic(), message.partition(), position)
 
     def _handle(self, message: Message) -> int:
         """Handle one message; return the number of records in it."""
@@ -168,7 +207,6 @@ class TopicFollower:
             self._on_error(error)
         elif self._outage.lost(time.monotonic()):
             self.log.warning("topic_reader.unreachable", error=error.str())
-            self.on_connection(False)
 
     def _on_error(self, error: KafkaError, **partition: Any) -> None:
         # The connection to one broker of several: librdkafka logs that itself.
@@ -190,4 +228,3 @@ class TopicFollower:
         lasted = self._outage.regained(time.monotonic())
         if lasted is not None:
             self.log.info("topic_reader.resumed", seconds=round(lasted, 3))
-            self.on_connection(True)

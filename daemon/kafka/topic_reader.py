@@ -121,11 +121,9 @@ class ReadProgress:
 
     def note(self, message: Message) -> None:
         """Note a message that was handled, or the end of a partition."""
-        error = message.error()
-        if error is None:
-            self.reached(message.topic(), message.partition(), message.offset() + 1)
-        elif is_partition_end(error):
-            self.reached(message.topic(), message.partition(), message.offset())
+        position = next_offset(message)
+        if position is not None:
+            self.reached(message.topic(), message.partition(), position)
 
     @property
     def done(self) -> bool:
@@ -143,6 +141,7 @@ def stable_ends(
         ClusterUnavailableError: no answer in time, or not for every partition.
     """
     client = clients.admin(client_config)
+    names = tuple(names)
     retrying = Retrying(
         retry=retry_if_exception_type(_NoEndError),
         stop=stop_after_delay(timeout),
@@ -152,7 +151,13 @@ def stable_ends(
     for attempt in retrying:
         with attempt:
             listed = clients.list_topics(client, client_config, timeout).topics
-            ends = _list_ends(client, listed, tuple(names), timeout)
+            if absent := [name for name in names if name not in listed]:
+                raise NotFoundError(
+                    f"the cluster has no topic {', '.join(absent)},"
+                    " or does not show it to this user"
+                )
+            counts = {name: len(listed[name].partitions) for name in names}
+            ends = ask_ends(client, counts, timeout)
     return ends
 
 
@@ -160,17 +165,23 @@ class _NoEndError(ClusterUnavailableError):
     """A partition has no leader, or its leader has just gone: worth a retry until the timeout."""
 
 
-def _list_ends(
-    client: AdminClient, listed: Mapping[str, Any], names: Sequence[str], timeout: float
+def ask_ends(
+    client: AdminClient, counts: Mapping[str, int], timeout: float
 ) -> dict[tuple[str, int], int]:
-    if absent := [name for name in names if name not in listed]:
-        raise NotFoundError(
-            f"the cluster has no topic {', '.join(absent)}, or does not show it to this user"
-        )
+    """Ask once for the last stable offset of each partition of some topics.
+
+    Args:
+        client: an admin client.
+        counts: number of partitions of each topic, by name.
+        timeout: seconds to wait for the answer.
+
+    Raises:
+        ClusterUnavailableError: no answer in time, or not for every partition.
+    """
     latest = {
         TopicPartition(name, number): OffsetSpec.latest()
-        for name in names
-        for number in listed[name].partitions
+        for name, count in counts.items()
+        for number in range(count)
     }
     ends: dict[tuple[str, int], int] = {}
     answers = clients.list_offsets(client, latest, IsolationLevel.READ_COMMITTED, timeout)
@@ -285,6 +296,17 @@ def poll_batch(consumer: Consumer, timeout: float) -> list[Message]:
     """
     first = consumer.poll(timeout)
     return [] if first is None else [first, *consumer.consume(BATCH - 1, 0)]
+
+
+def next_offset(message: Message) -> int | None:
+    """Return the next offset to read after a message or an end of a partition.
+
+    None if the message is an error, which says nothing about the position.
+    """
+    error = message.error()
+    if error is None:
+        return int(message.offset()) + 1
+    return int(message.offset()) if is_partition_end(error) else None
 
 
 def is_offset_sample(message: Message) -> bool:

@@ -135,6 +135,8 @@ class Metrics:
             "evicted_members", "Members from which the planner took everything."
         )
 
+        self._takeovers = self._counter("takeovers", "Times that this daemon became the planner.")
+
     def on_log_event(self, event: str, fields: Mapping[str, Any]) -> None:
         """Count an event of the control."""
         if event in OUTCOMES:
@@ -147,6 +149,8 @@ class Metrics:
                 self._handover.observe(float(fields["seconds"]))
             case "member.evicted":
                 self._evicted.inc()
+            case "daemon.leading":
+                self._takeovers.inc()
             case _:
                 pass
 
@@ -177,6 +181,10 @@ class Metrics:
                 self._caught_up.set(1)
             case _:
                 pass
+
+    def on_pipeline_end(self) -> None:
+        """Note that the daemon has ended the pipeline's process, since it leads no more."""
+        self._up.set(0)
 
     def _on_batch(self, batch: Mapping[str, Any]) -> None:
         self._batch.observe(batch["batch_ms"] / 1000)

@@ -1,37 +1,47 @@
-"""Record intake: turns the records that the daemon reads into events of the control.
+"""Record intake: turns the records that the daemon reads into events.
 
-All records that the topics held at the start become one `Recovered`, so that the control sees them
-together; every later record becomes a `RecordReceived`. A record about a group that is in the wrong
-partition is dropped, or ends the daemon.
+It keeps an image of the topics. When the daemon takes over, everything read so far becomes one
+`Recovered`, so that the control sees it together; every later record becomes a `RecordReceived`,
+until the daemon stands by again. A planner's canaries and its own record are signs of who leads. A
+record about a group that is in the wrong partition is dropped, or ends the daemon.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import partition_key, partitions_for
-from daemon.control.controller import ReaderStatus, RecordReceived, Recovered
+from assignors.protocol.records import (
+    CanaryRecord,
+    PlannerRecord,
+    partition_key,
+    partitions_for,
+)
+from daemon.control.controller import MembersRead, RecordReceived, Recovered
 from daemon.errors import ConfigurationError
+from daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
+from daemon.service.log_image import LogImage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from assignors.protocol.records import Record, Tombstone
-    from assignors.protocol.topics import TopicKind, Topics
+    from assignors.protocol.topics import Topics
     from daemon.control.controller import Event
     from daemon.kafka.topic_reader import ConsumedRecord
+    from daemon.service.leadership import LeadershipEvent
     from daemon.service.mailbox import Mailbox
 
 
 class RecordIntake:
-    """The callbacks of the daemon's `TopicFollower`; all of them run in the follower's thread."""
+    """The callbacks of the daemon's `TopicFollower`; they run in the follower's thread."""
 
     def __init__(
         self,
         topics: Topics,
         partitions: Mapping[str, int],
-        mailbox: Mailbox[Event | BaseException],
+        mailbox: Mailbox[Event | LeadershipEvent | BaseException],
         log: Any,
+        *,
+        instance: str,
     ) -> None:
         """Post to a mailbox.
 
@@ -40,16 +50,22 @@ class RecordIntake:
             partitions: number of partitions of each of them, by name.
             mailbox: the mailbox that events are posted to; an exception in it ends the daemon.
             log: the logger.
+            instance: the name of this daemon.
         """
         self._topics = topics
         self._partitions = partitions
         self._mailbox = mailbox
         self._log = log
-        self._past: list[tuple[TopicKind, Record | Tombstone]] | None = []
-        """Records read so far, until the reader has caught up; then None."""
+        self._instance = instance
+        self._image = LogImage()
+        self._leader: CanaryRecord | None = None
+        """The newest sign of another planner that was posted."""
+        self._posting = False
+        """Whether records are posted."""
+        self._asked_at: Callable[[CanaryRecord], float | None] = lambda _: None
 
     def on_record(self, read: ConsumedRecord) -> None:
-        """Keep a record of the past, or post a new one.
+        """Take a record into the image, and post it if the daemon leads.
 
         In the mailbox every record is a state that a newer one of its key replaces. Records of the
         `control` topic are not replaced: an operator's request must not be lost to the tombstone
@@ -58,26 +74,61 @@ class RecordIntake:
         Raises:
             ConfigurationError: a record of the planner is in the wrong partition.
         """
+        match read.record:
+            case CanaryRecord() as canary:
+                self._on_canary(canary, read.partition)
+                return
+            case PlannerRecord() as planner:
+                self._on_sign(sign_of(planner))
+            case _:
+                pass
         if self._misplaced(read):
             return
-        if self._past is not None:
-            self._past.append((read.kind, read.record))
-            return
-        key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
-        self._mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
+        self._image.add(read)
+        if self._posting:
+            key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
+            self._mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
 
     def on_caught_up(self) -> None:
-        """Post the past as one event."""
-        past, self._past = self._past or [], None
-        self._mailbox.put("recovered", Recovered(records=tuple(past)))
+        """Post that everything has been read that the topics held at the start."""
+        self._mailbox.put("caught up", TopicsRead())
 
-    def on_connection(self, connected: bool) -> None:
-        """Post whether the reader has a broker to read from."""
-        self._mailbox.put("reader status", ReaderStatus(reading=connected))
+    def recover(self) -> None:
+        """Post everything that was read so far as one event, and from now on each record."""
+        self._posting = True
+        self._mailbox.put("recovered", Recovered(records=self._image.records))
+
+    def expect(self, asked_at: Callable[[CanaryRecord], float | None]) -> None:
+        """Post the marks of own canaries that are read back.
+
+        May be called from any thread.
+
+        Args:
+            asked_at: returns the boot seconds just before a canary was sent; None for another's.
+        """
+        self._asked_at = asked_at
+
+    def stand_by(self) -> None:
+        """Post no records any more. May be called from any thread: a last one may follow."""
+        self._posting = False
 
     def on_crash(self, error: BaseException) -> None:
         """Post the error that ended the reader; the daemon shuts down with it."""
         self._mailbox.put("crash", error)
+
+    def _on_canary(self, canary: CanaryRecord, partition: int) -> None:
+        asked_at = self._asked_at(canary)
+        if asked_at is not None:
+            # To the end of the queue: in the place of an older mark it would be handled before
+            # records that it counts as handled.
+            mark = MembersRead(partition=partition, asked_at=asked_at)
+            self._mailbox.put(("members read", partition), mark, last=True)
+        self._on_sign(canary)
+
+    def _on_sign(self, canary: CanaryRecord) -> None:
+        if canary.instance != self._instance and is_newer(canary, self._leader):
+            self._leader = canary
+            self._mailbox.put("leader", LeaderSighted(canary=canary))
 
     def _misplaced(self, read: ConsumedRecord) -> bool:
         """Whether a record about a group is in another partition than the group's.

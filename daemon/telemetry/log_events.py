@@ -43,6 +43,27 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "The daemon has read all records and plans from now on.",
     ),
     _event(
+        "daemon.standing_by",
+        "info",
+        "leader planner_epoch takeover",
+        "Another daemon leads, or may do so: this one reads along and takes over `takeover` "
+        "seconds after the last canary.",
+    ),
+    _event(
+        "daemon.taking_over",
+        "info",
+        "leader state silent",
+        "The daemon becomes the planner: there was none, the last one stopped, or nothing was read "
+        "of it for `silent` seconds.",
+    ),
+    _event(
+        "daemon.deposed",
+        "warning",
+        "reason planner_epoch",
+        "The daemon is the planner no more: it has ended its pipeline and its observer, and stands "
+        "by.",
+    ),
+    _event(
         "daemon.stopped",
         "info",
         "reason",
@@ -355,6 +376,12 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "The cluster answers the topic reader again, after `seconds`.",
     ),
     _event(
+        "canary.resumed",
+        "info",
+        "seconds",
+        "The brokers take canaries again, after `seconds`.",
+    ),
+    _event(
         "publisher.ready",
         "info",
         "transactional_id",
@@ -373,6 +400,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "broker error",
         "A broker does not know a new topic of levelwind's yet; the daemon goes on without "
         "waiting for it.",
+    ),
+    _event(
+        "topics.replaced",
+        "warning",
+        "topics wait",
+        "Topics of levelwind were deleted or created again. The daemon creates the missing ones, "
+        "reads all of them from their beginning, and plans again after `wait` seconds, when no "
+        "consumer holds a lease of the old topics any more.",
     ),
     _event(
         "topics.unchecked",
@@ -417,6 +452,20 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "error",
         "The daemon shut down with an open transaction; the brokers will abort it.",
+    ),
+    _event(
+        "canary.unwritten",
+        "warning",
+        "topic partition error",
+        "The brokers did not take a canary: no member of this partition counts as silent "
+        "meanwhile, and a daemon that stands by may take over.",
+    ),
+    _event(
+        "commits.unfenced",
+        "warning",
+        "transactional_id error suppressed",
+        "The commits of an evicted member could not be fenced yet, which is tried again; its "
+        "partitions stay without an owner until then.",
     ),
     _event(
         "publisher.retrying",

@@ -33,13 +33,6 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderStatus:
-    """The reader of levelwind's topics was interrupted, or has resumed; the control ignores it."""
-
-    reading: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MembersRead:
     """A canary came back from a partition of `levelwind.members`.
 
@@ -70,11 +63,5 @@ class PublishRefused:
 
 
 Event: TypeAlias = (
-    Recovered
-    | RecordReceived
-    | Ticked
-    | ReaderStatus
-    | MembersRead
-    | CommitsFenced
-    | PublishRefused
+    Recovered | RecordReceived | Ticked | MembersRead | CommitsFenced | PublishRefused
 )

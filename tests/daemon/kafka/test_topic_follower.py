@@ -9,7 +9,13 @@ from assignors.protocol.records import OperatorRecord, PlannerRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_reader import ConsumedRecord, ReadProgress, RejectedMessage, read_to_end
+from daemon.kafka.topic_reader import (
+    ConsumedRecord,
+    ReadProgress,
+    RejectedMessage,
+    read_to_end,
+    stable_ends,
+)
 from levelwind_testing import records
 
 
@@ -129,6 +135,34 @@ def test_an_open_transaction_holds_up_what_comes_after_it_and_not_the_catching_u
     eventually(lambda: len(received["records"]) == 2)
     assert [item.record.group for item in received["records"]] == ["a", "c"]
     assert received["caught_up"] == [1]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("last", ["commit", "abort"])
+def test_an_end_that_was_asked_for_is_called_back_once_all_below_it_was_handled(
+    write, topics, listen, client_config, eventually, last
+):
+    names = [topics.control, topics.assignments]
+    reader, received = listen()
+    eventually(lambda: received["caught_up"])
+    reached = []
+
+    def ask():
+        ends = stable_ends(client_config, names, 20)
+        reader.when_read(ends, lambda: reached.append(len(received["records"])))
+
+    ask()  # of topics that are empty
+    eventually(lambda: reached == [0])
+    write(topics.control, [operator("a"), operator("b")], end=last)
+    write(topics.assignments, [planner(1)], partition=2, end="abort")  # markers alone
+    expected = 2 if last == "commit" else 0
+    eventually(lambda: stable_ends(client_config, names, 20)[topics.control, 0] == 3)
+    ask()
+    eventually(lambda: len(reached) == 2)
+    assert reached == [0, expected]
+    ask()  # and of an end that was reached before
+    eventually(lambda: len(reached) == 3)
+    assert reached == [0, expected, expected]
 
 
 @pytest.mark.integration

@@ -1,66 +1,124 @@
-"""The daemon's loop with a control and a publisher that are scripted."""
+"""The daemon's loop: who leads, with terms, marks and a log that are scripted."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from assignors.protocol.records import OperatorRecord, PlannerRecord
+from assignors.protocol.records import CanaryRecord
 from assignors.protocol.topics import Topics
 from daemon.config.settings import load
-from daemon.control.context import LogEvent
-from daemon.control.controller import Fenced, MembersRead, Publish, ReaderStatus, Recovered, Ticked
+from daemon.control.controller import ControlState, MembersRead, Recovered, Ticked
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.service import daemon as service
 from daemon.service.daemon import Daemon
+from daemon.service.leadership import LeaderSighted, ReadUntil, TopicsRead
 from daemon.service.mailbox import Mailbox
+from daemon.shutdown import AnyEvent
 
 TOPICS = Topics()
-PLANNER = PlannerRecord(planner_epoch=7, instance="another", started_at=1)
-REQUEST = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
-LEADING = LogEvent("daemon.leading", {"planner_epoch": 1, "groups": 0})
+MARK = MembersRead(partition=0, asked_at=1.0)
+
+
+def sighted(number, *, epoch=7, state="leading"):
+    return LeaderSighted(
+        canary=CanaryRecord(planner_epoch=epoch, instance="another", number=number, state=state)
+    )
+
+
+class ScriptedTerm:
+    """A term that notes what is asked of it in a list of the test."""
+
+    def __init__(self, state, done):
+        self.done = done
+        self.planner = SimpleNamespace(state=state, leading=False, handle=self._handle)
+        self.fenced = False
+
+    def begin(self):
+        self.done.append("begin")
+        return True
+
+    def start_canaries(self):
+        self.done.append("canaries")
+
+    def lead_in(self, planner_epoch):
+        self.done.append(("lead in", planner_epoch))
+
+    def watch(self):
+        self.done.append("watch")
+
+    def end(self, *, farewell):
+        self.done.append("farewell" if farewell else "end")
+
+    def _handle(self, event):
+        if self.fenced:
+            raise FencedError("fenced")
+        if isinstance(event, Recovered):
+            self.planner.leading = True
+            epoch = self.planner.state.planner_epoch + 1
+            self.planner.state = SimpleNamespace(planner_epoch=epoch)
+        self.done.append(event)
 
 
 class Parts:
-    """A daemon of parts that note what is asked of them, in one list."""
+    """A daemon of parts that note what is asked of them."""
 
-    def __init__(self, monkeypatch):
-        self.done, self.handled, self.effects = [], [], []
-        self.failures = 0
+    def __init__(self, monkeypatch, **options):
+        self.done, self.logged, self.terms = [], [], []
+        self.unanswered = 0
         self.stop = threading.Event()
         self.mailbox = Mailbox()
-        monkeypatch.setattr(service, "step", self._step)
+        self.refused = None
         monkeypatch.setattr(service, "log", self)
         monkeypatch.setattr(service, "TICK_SECONDS", 0.01)
-        self.daemon = Daemon(
-            load(overrides={"bootstrap": "nowhere:1"}),
-            {TOPICS.assignments: 3, TOPICS.control: 1, TOPICS.members: 1},
-            self.mailbox,
-            self,
-            self,
-            self,
-            self.stop,
+        settings = load(overrides={"bootstrap": "nowhere:1"})
+        state = ControlState(
+            instance="me",
+            settings=settings.control,
+            timers=settings.timers,
+            planning_of=settings.planning_of,
+            members_partitions=4,
         )
+        over = AnyEvent(self.stop)
+        self.daemon = Daemon(settings, state, self.mailbox, self, self._make_term, over, **options)
 
-    def _step(self, state, event, _clock):
-        self.handled.append(event)
-        if isinstance(event, Ticked):
-            self.stop.set()
-        return state, self.effects
+    def _make_term(self, state):
+        term = ScriptedTerm(state, self.done)
+        if self.refused is not None:
+            term.begin = self._refuse
+        self.terms.append(term)
+        return term
 
-    def publish(self, records):
-        if self.failures:
-            self.failures -= 1
+    def _refuse(self):
+        raise self.refused
+
+    def ask(self):
+        self._answer("asked")
+
+    def recover(self):
+        self._answer("recover")
+
+    def _answer(self, what):
+        if self.unanswered:
+            self.unanswered -= 1
             raise ClusterUnavailableError("no answer")
-        self.done.append(("publish", [(record.topic, record.partition) for record in records]))
-
-    def watch(self, _now):
-        self.done.append(("watch",))
-
-    def on_log_event(self, event, _fields):
-        self.done.append(("count", event))
+        self.done.append(what)
 
     def __getattr__(self, level):
-        return lambda event, **_: self.done.append((level, event))
+        return lambda event, **fields: self.logged.append((event, fields))
+
+    def run(self, *events, seconds=0.05):
+        """Let the loop handle events, and run for a while."""
+        for number, event in enumerate(events):
+            self.mailbox.put(number, event)
+        threading.Timer(seconds, self.stop.set).start()
+        self.daemon.loop()
+        self.stop.clear()
+        return self
+
+    @property
+    def events(self):
+        return [event for event, _ in self.logged]
 
 
 @pytest.fixture
@@ -68,70 +126,146 @@ def parts(monkeypatch):
     return Parts(monkeypatch)
 
 
-def test_nothing_is_handled_before_the_topics_have_been_read(parts):
-    for event in (ReaderStatus(reading=False), Ticked()):
-        parts.daemon.handle(event)
-    assert parts.handled == []
+def test_the_only_daemon_leads_as_soon_as_it_has_read_its_topics(parts):
+    parts.run(TopicsRead())
+    assert parts.done[:2] == ["begin", "recover"]
+    assert parts.events == ["daemon.taking_over"]
     assert parts.daemon.leading_state() is None
-    parts.daemon.handle(Recovered(records=()))
-    parts.daemon.handle(ReaderStatus(reading=False))
-    assert parts.handled == [Recovered(records=()), ReaderStatus(reading=False)]
+    parts.done.clear()
+    parts.run(Recovered(records=()), MARK)
+    assert parts.done[:3] == [Recovered(records=()), "canaries", MARK]
+    assert parts.daemon.leading_state() is parts.terms[0].planner.state
+
+
+def test_a_daemon_stands_by_while_another_leads_and_asks_how_far_it_has_read(parts, monkeypatch):
+    parts.daemon._interval = 0.01
+    parts.run(sighted(1), TopicsRead(), sighted(2))
+    assert "asked" in parts.done
+    assert parts.terms == []
+    assert parts.logged == [
+        ("daemon.standing_by", {"leader": "another", "planner_epoch": 7, "takeover": 6.0})
+    ]
+    parts.run(MARK, seconds=0.02)  # of a term that is over
+    assert MARK not in parts.done
+
+
+def test_a_daemon_takes_over_at_once_from_one_that_stopped(parts):
+    parts.run(sighted(1), TopicsRead())
+    parts.run(sighted(2, state="stopped"))
+    assert parts.terms[0].planner.state.planner_epoch == 7  # and leads in a higher one
+    assert "begin" in parts.done
+
+
+def test_a_fenced_daemon_ends_its_term_and_stands_by(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.terms[0].fenced = True
+    parts.run(Ticked())
+    assert parts.done[-1] in {"end", "asked"}
+    assert "end" in parts.done
+    assert "farewell" not in parts.done
+    assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
+    assert parts.daemon.leading_state() is None
+    assert len(parts.terms) == 1  # it knows no other daemon, and waits all the same
+
+
+def test_a_daemon_that_reads_a_canary_of_a_higher_epoch_stands_by(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.run(sighted(1, epoch=9))
+    assert "end" in parts.done
+    assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
+
+
+def test_a_daemon_leads_again_once_its_successor_has_stopped(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.run(sighted(1, epoch=9))
+    parts.run(sighted(2, epoch=9, state="stopped"))
+    assert len(parts.terms) == 2
+    assert parts.terms[1].planner.state.planner_epoch == 9
+    parts.run(Recovered(records=()))
     assert parts.daemon.leading_state() is not None
 
 
-def test_effects_are_performed_in_their_order(parts):
-    parts.effects = [
-        Publish(records=(("assignments", PLANNER), ("control", REQUEST))),
-        LEADING,
-    ]
-    parts.daemon.handle(Recovered(records=()))
-    everywhere = [(TOPICS.assignments, number) for number in range(3)]
-    assert parts.done == [
-        ("publish", [*everywhere, (TOPICS.control, 0)]),
-        ("count", "daemon.leading"),
-        ("info", "daemon.leading"),
-    ]
+def test_the_canaries_follow_the_planner_into_a_higher_epoch(parts):
+    """A member that knew a higher epoch makes the planner go over to one above it."""
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    planner = parts.terms[0].planner
+    planner.handle = lambda _: setattr(planner, "state", SimpleNamespace(planner_epoch=40))
+    parts.run(MARK)
+    assert parts.done.count(("lead in", 40)) == 1
+    parts.run(sighted(1, epoch=9))
+    assert "end" not in parts.done
 
 
-def test_publishing_is_tried_until_it_succeeds_and_nothing_is_logged_before(parts):
-    parts.failures = 1
-    parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
-    parts.daemon.handle(Recovered(records=()))
-    assert [name for name, *_ in parts.done] == ["warning", "publish", "count", "info"]
-    assert parts.done[0] == ("warning", "publisher.retrying")
+def test_an_end_hands_over_but_an_end_before_leading_does_not(parts):
+    parts.run(TopicsRead())
+    parts.daemon.close()
+    assert parts.done[-1] == "end"
+    parts.daemon.close()
+    assert parts.done.count("end") == 1
 
 
-def test_a_daemon_that_is_asked_to_stop_performs_no_further_effect(parts):
-    parts.stop.set()
-    parts.effects = [LEADING]
-    parts.daemon.handle(Recovered(records=()))
-    assert parts.done == []
+def test_a_leader_that_stops_says_farewell(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.daemon.close()
+    assert parts.done[-1] == "farewell"
 
 
-def test_a_publication_that_does_not_end_is_left_when_the_daemon_is_asked_to_stop(parts):
-    parts.failures = 1_000
-    parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
-    threading.Timer(0.2, parts.stop.set).start()
-    parts.daemon.handle(Recovered(records=()))
-    assert parts.done[-1] == ("warning", "publisher.transaction_left_open")
+def test_what_the_topics_hold_is_asked_for_until_there_is_an_answer(parts):
+    parts.unanswered = 2
+    parts.run(TopicsRead())
+    assert parts.done.count("recover") == 1
 
 
-def test_a_higher_epoch_of_another_planner_ends_the_daemon(parts):
-    parts.effects = [Fenced(planner=PLANNER)]
-    with pytest.raises(FencedError, match=r"another daemon, another, plans .* since its epoch 7"):
-        parts.daemon.handle(Recovered(records=()))
+def test_a_start_that_cannot_publish_ends_the_daemon(parts):
+    parts.refused = ClusterUnavailableError("no right to publish")
+    with pytest.raises(ClusterUnavailableError, match="no right"):
+        parts.run(TopicsRead())
 
 
-def test_a_tick_follows_once_every_event_was_handled(parts):
-    parts.mailbox.put("recovered", Recovered(records=()))
-    parts.mailbox.put("status", ReaderStatus(reading=True))
-    parts.daemon.loop()
-    handled = [event for event in parts.handled if not isinstance(event, MembersRead)]
-    assert handled == [Recovered(records=()), ReaderStatus(reading=True), Ticked()]
-    assert parts.done == [("watch",)]
+def test_a_standby_that_cannot_take_over_stands_by_on(parts):
+    parts.refused = ClusterUnavailableError("no answer")
+    parts.run(sighted(1), TopicsRead(), sighted(2, state="stopped"))
+    assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
+    parts.run(ReadUntil(asked_at=1.0))
+    assert len(parts.terms) == 1
+
+
+def test_a_daemon_whose_topics_were_replaced_waits_for_the_leases_of_their_members(monkeypatch):
+    monkeypatch.setattr(service, "boot_seconds", lambda: 100.0)
+    parts = Parts(monkeypatch, lead_from=136.0)
+    parts.run(TopicsRead())
+    assert parts.terms == []
+    monkeypatch.setattr(service, "boot_seconds", lambda: 136.5)
+    parts.run()
+    assert len(parts.terms) == 1
+
+
+def test_the_pipeline_is_watched_and_a_tick_follows_once_every_event_was_handled(parts):
+    parts.run(TopicsRead())
+    parts.done.clear()
+    parts.run(Recovered(records=()), MARK)
+    assert parts.done[:5] == [Recovered(records=()), "canaries", MARK, "watch", Ticked()]
 
 
 def test_an_error_in_the_mailbox_ends_the_loop(parts):
-    parts.mailbox.put("crash", RuntimeError("a bug"))
     with pytest.raises(RuntimeError, match="a bug"):
+        parts.run(RuntimeError("a bug"))
+
+
+def test_an_error_that_comes_while_an_effect_is_performed_ends_the_loop(parts):
+    """A topic that is gone ends the attempts to publish into it, and then the round."""
+
+    def handle(event):
+        if isinstance(event, Ticked):
+            parts.mailbox.put("replaced", RuntimeError("topics are gone"))
+            parts.stop.set()
+
+    parts.run(TopicsRead())
+    parts.terms[0].planner.handle = handle
+    with pytest.raises(RuntimeError, match="topics are gone"):
         parts.daemon.loop()

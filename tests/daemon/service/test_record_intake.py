@@ -2,11 +2,12 @@
 
 import pytest
 
-from assignors.protocol.records import OperatorRecord, PlannerRecord, Tombstone
+from assignors.protocol.records import CanaryRecord, OperatorRecord, PlannerRecord, Tombstone
 from assignors.protocol.topics import Topics, partition_for
-from daemon.control.controller import ReaderStatus, RecordReceived, Recovered
+from daemon.control.controller import MembersRead, RecordReceived, Recovered
 from daemon.errors import ConfigurationError
 from daemon.kafka.topic_reader import ConsumedRecord
+from daemon.service.leadership import LeaderSighted, TopicsRead, sign_of
 from daemon.service.mailbox import Mailbox
 from daemon.service.record_intake import RecordIntake
 from levelwind_testing import records
@@ -26,7 +27,7 @@ def mailbox():
 
 @pytest.fixture
 def intake(mailbox, log):
-    return RecordIntake(TOPICS, PARTITIONS, mailbox, log)
+    return RecordIntake(TOPICS, PARTITIONS, mailbox, log, instance="me")
 
 
 def read(kind, record, partition=HOME, offset=0):
@@ -38,50 +39,46 @@ def member(heartbeat=1):
 
 
 def planner():
-    return PlannerRecord(planner_epoch=1, instance="me", started_at=1)
+    return PlannerRecord(planner_epoch=1, instance="another", started_at=1)
 
 
 def request(by):
     return OperatorRecord(group="g", at=1, by=by, action="rebalance", reason="")
 
 
-def test_what_was_there_at_the_start_is_one_event_in_the_order_of_reading(intake, mailbox):
+def test_what_was_read_before_the_daemon_leads_is_one_event_of_the_newest_records(intake, mailbox):
     intake.on_record(read("members", member(1)))
     intake.on_record(read("assignments", planner(), partition=3))
     intake.on_record(read("members", member(2)))
-    assert mailbox.take(0) == []
     intake.on_caught_up()
+    assert mailbox.take(0) == [LeaderSighted(canary=sign_of(planner())), TopicsRead()]
+    intake.recover()
     assert mailbox.take(0) == [
-        Recovered(
-            records=(
-                ("members", member(1)),
-                ("assignments", planner()),
-                ("members", member(2)),
-            )
-        )
+        Recovered(records=(("assignments", planner()), ("members", member(2))))
     ]
 
 
 def test_every_record_after_that_is_an_event(intake, mailbox):
-    intake.on_caught_up()
+    intake.recover()
     intake.on_record(read("members", member(1)))
     intake.on_record(read("assignments", planner(), partition=3))
     assert mailbox.take(0) == [
         Recovered(records=()),
         RecordReceived(kind="members", record=member(1)),
+        LeaderSighted(canary=sign_of(planner())),
         RecordReceived(kind="assignments", record=planner()),
     ]
 
 
 def test_an_unhandled_state_is_replaced_by_the_newer_state_of_its_key(intake, mailbox):
-    intake.on_caught_up()
+    intake.recover()
     for heartbeat in (1, 2, 3):
         intake.on_record(read("members", member(heartbeat), offset=heartbeat))
     assert mailbox.take(0)[1:] == [RecordReceived(kind="members", record=member(3))]
 
 
 def test_an_operators_request_is_not_replaced_by_the_tombstone_of_the_one_before(intake, mailbox):
-    intake.on_caught_up()
+    intake.recover()
     end = Tombstone(("operator", "g"))
     for offset, record in enumerate((request("a"), end, request("b"), end)):
         intake.on_record(read("control", record, partition=0, offset=offset))
@@ -93,7 +90,7 @@ def test_a_members_record_in_another_partition_than_its_groups_is_logged_and_dro
 ):
     astray = (HOME + 1) % 4
     intake.on_record(read("members", member(), partition=astray))
-    intake.on_caught_up()
+    intake.recover()
     intake.on_record(read("members", member(), partition=astray))
     assert mailbox.take(0) == [Recovered(records=())]
     assert log.of("record.misplaced") == 2 * [
@@ -116,16 +113,52 @@ def test_a_planners_record_in_another_partition_than_its_groups_ends_the_daemon(
 
 
 def test_only_records_about_groups_have_a_partition_of_their_own(intake, mailbox):
-    intake.on_caught_up()
+    intake.recover()
     record = Tombstone(("lag", "g", "t"))
     intake.on_record(read("lag", record, partition=(HOME + 1) % 4))
     assert [event.record for event in mailbox.take(0)[1:]] == [record]
 
 
-def test_the_state_of_the_reader_is_posted_and_the_newest_counts(intake, mailbox):
-    intake.on_connection(False)
-    intake.on_connection(True)
-    assert mailbox.take(0) == [ReaderStatus(reading=True)]
+def canary(number, instance="me", epoch=3):
+    return CanaryRecord(planner_epoch=epoch, instance=instance, number=number, state="leading")
+
+
+def test_an_own_canary_that_comes_back_marks_what_its_partition_held_when_it_was_sent(
+    intake, mailbox
+):
+    intake.recover()
+    intake.expect({canary(1): 10.0, canary(2): 11.0}.get)
+    mailbox.take(0)
+    intake.on_record(read("members", canary(1)))
+    intake.on_record(read("members", canary(1), partition=(HOME + 1) % 4))
+    intake.on_record(read("members", member()))
+    intake.on_record(read("members", canary(2)))
+    intake.on_record(read("members", canary(99)))  # too old to know when it was sent
+    assert mailbox.take(0) == [
+        MembersRead(partition=(HOME + 1) % 4, asked_at=10.0),
+        RecordReceived(kind="members", record=member()),
+        MembersRead(partition=HOME, asked_at=11.0),
+    ]
+
+
+def test_the_newest_sign_of_another_planner_is_posted_and_no_older_one(intake, mailbox):
+    for number in (1, 3, 2):
+        intake.on_record(read("members", canary(number, "another")))
+    intake.on_record(read("members", canary(9, "a third", epoch=2)))
+    intake.on_record(read("members", canary(7)))  # its own
+    assert mailbox.take(0) == [LeaderSighted(canary=canary(3, "another"))]
+    newer = PlannerRecord(planner_epoch=4, instance="a fourth", started_at=1)
+    intake.on_record(read("assignments", newer))
+    assert mailbox.take(0) == [LeaderSighted(canary=sign_of(newer))]
+
+
+def test_a_daemon_that_stands_by_reads_along_for_the_next_time(intake, mailbox):
+    intake.recover()
+    intake.stand_by()
+    intake.on_record(read("members", member(4)))
+    assert mailbox.take(0) == [Recovered(records=())]
+    intake.recover()
+    assert mailbox.take(0) == [Recovered(records=(("members", member(4)),))]
 
 
 def test_an_error_that_ends_the_reader_is_posted(intake, mailbox):

@@ -1,30 +1,38 @@
-"""The daemon's loop with the real control, while records of one group cannot be published."""
+"""The planner with the real control, while records of one group cannot be published."""
 
 import threading
 
 import pytest
 
 from daemon.config.settings import load
-from daemon.control.controller import RecordReceived, Recovered, Ticked
+from daemon.control.controller import ControlState, RecordReceived, Recovered, Ticked
 from daemon.kafka.publisher import UnpublishableError
-from daemon.service import daemon as service
-from daemon.service.daemon import Daemon
-from daemon.service.mailbox import Mailbox
+from daemon.service import live_planner as service
+from daemon.service.live_planner import Planner
+from daemon.shutdown import AnyEvent
 from levelwind_testing.records import member, topic
 
 LONE_SURROGATE = "\ud800"
 
 
 class Parts:
-    """What the daemon is made of: a publisher that refuses texts, and a log."""
+    """What the planner is made of: a publisher that refuses texts, and a log."""
 
     def __init__(self, monkeypatch, refused=""):
         self.refused, self.published, self.logged = refused, [], []
         monkeypatch.setattr(service, "log", self)
         settings = load(overrides={"bootstrap": "nowhere:1"})
         partitions = {settings.topics.name(k): 4 for k in ("assignments", "members")}
-        self.daemon = Daemon(settings, partitions, Mailbox(), self, self, self, threading.Event())
-        self.daemon.handle(Recovered(records=(("metadata", topic()),)))
+        state = ControlState(
+            instance="me",
+            settings=settings.control,
+            timers=settings.timers,
+            planning_of=settings.planning_of,
+            members_partitions=4,
+        )
+        topics, over = settings.topics, AnyEvent(threading.Event())
+        self.planner = Planner(state, topics, partitions, self, self, self, over)
+        self.planner.handle(Recovered(records=(("metadata", topic()),)))
 
     def publish(self, records):
         if self.refused and any(self.refused.encode() in record.key for record in records):
@@ -40,8 +48,8 @@ class Parts:
     def plan(self, *members):
         """Let members join, and let their plans become due."""
         for record in members:
-            self.daemon.handle(RecordReceived(kind="members", record=record))
-        self.daemon.handle(Ticked())
+            self.planner.handle(RecordReceived(kind="members", record=record))
+        self.planner.handle(Ticked())
 
 
 @pytest.fixture

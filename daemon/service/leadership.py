@@ -1,0 +1,140 @@
+"""Leadership: when a daemon stands by, when it takes over, and when another has taken over. Pure.
+
+The planner that leads writes a canary of rising number into `levelwind.members`. The others read
+along and stand by. One of them takes over when it has read no canary for `takeover` seconds, or at
+once after a canary of the state `stopped`, or when nobody has ever led. Silence counts only while
+the topics could be read: it grows with each end of the log that was asked for and read to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+from assignors.protocol.records import CanaryRecord, PlannerRecord
+
+ASKS_MISSED = 2.0
+"""Intervals between two asked ends that count as silence at most: a longer gap is an outage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsRead:
+    """Everything has been read that the topics held at the start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderSighted:
+    """A newer canary of another daemon was read."""
+
+    canary: CanaryRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUntil:
+    """Everything that the topics held at a moment has been read."""
+
+    asked_at: float
+    """The moment, in boot seconds."""
+
+
+LeadershipEvent: TypeAlias = TopicsRead | LeaderSighted | ReadUntil
+
+
+class LeadPhase(Enum):
+    """What a daemon does."""
+
+    READING = "reading"
+    """It reads what its topics held at its start."""
+    STANDING_BY = "standing by"
+    """It reads along, and another daemon may be leading."""
+    LEADING = "leading"
+    """It is the planner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """One daemon's view of who leads."""
+
+    instance: str
+    """The name of this daemon."""
+    takeover: float
+    """Seconds without a canary after which a daemon takes over."""
+    interval: float
+    """Seconds between two canaries, and between two asked ends."""
+    phase: LeadPhase = LeadPhase.READING
+    planner_epoch: int = 0
+    """The epoch of this daemon; 0 while it does not lead."""
+    leader: CanaryRecord | None = None
+    """The newest canary of another daemon."""
+    contended: bool = False
+    """Whether another daemon may be leading."""
+    silent: float = 0.0
+    """Seconds for which no canary could be read though the topics could."""
+    asked_at: float | None = None
+    """When the newest end that was read to was asked for, in boot seconds."""
+
+    def after(self, event: LeadershipEvent) -> Leadership:
+        """Return the view after an event."""
+        match event:
+            case TopicsRead():
+                return replace(self, phase=LeadPhase.STANDING_BY)
+            case LeaderSighted(canary=canary):
+                return self._sighted(canary)
+            case ReadUntil(asked_at=asked_at):
+                return self._read_until(asked_at)
+
+    def _sighted(self, canary: CanaryRecord) -> Leadership:
+        """Return the view after a canary was read.
+
+        Another daemon's canary of a higher epoch deposes this one. A canary that is no newer than
+        the newest means nothing: each partition holds one, and a deposed daemon's come late.
+        """
+        if canary.instance == self.instance or not is_newer(canary, self.leader):
+            return self
+        contended = canary.state == "leading"
+        if self.phase is not LeadPhase.LEADING:
+            # The silence begins with the next end that is asked for.
+            return replace(self, leader=canary, contended=contended, silent=0.0, asked_at=None)
+        if canary.planner_epoch <= self.planner_epoch:
+            return self
+        return replace(self.deposed(), leader=canary, contended=contended)
+
+    def _read_until(self, asked_at: float) -> Leadership:
+        gap = 0.0 if self.asked_at is None else max(asked_at - self.asked_at, 0.0)
+        silent = self.silent + min(gap, ASKS_MISSED * self.interval)
+        return replace(self, asked_at=asked_at, silent=silent)
+
+    def led(self, planner_epoch: int) -> Leadership:
+        """Return the view after this daemon became the planner."""
+        return replace(self, phase=LeadPhase.LEADING, planner_epoch=planner_epoch, contended=False)
+
+    def deposed(self) -> Leadership:
+        """Return the view after the brokers fenced this daemon: another may be leading."""
+        return replace(
+            self,
+            phase=LeadPhase.STANDING_BY,
+            planner_epoch=0,
+            contended=True,
+            silent=0.0,
+            asked_at=None,
+        )
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to take over."""
+        return self.phase is LeadPhase.STANDING_BY and (
+            not self.contended or self.silent >= self.takeover
+        )
+
+
+def sign_of(planner: PlannerRecord) -> CanaryRecord:
+    """Return the record of a planner as the canary before its first: a planner may fail between."""
+    return CanaryRecord(
+        planner_epoch=planner.planner_epoch, instance=planner.instance, number=0, state="leading"
+    )
+
+
+def is_newer(canary: CanaryRecord, than: CanaryRecord | None) -> bool:
+    """Whether a canary was written after another: numbers begin again with each epoch."""
+    return than is None or (canary.planner_epoch, canary.number) > (than.planner_epoch, than.number)

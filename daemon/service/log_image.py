@@ -1,0 +1,50 @@
+"""Image of levelwind's topics: the newest record of each key, as compaction leaves them.
+
+A daemon that stands by keeps it up to date, so that it can lead at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from assignors.protocol.records import Record
+    from assignors.protocol.topics import TopicKind
+    from daemon.kafka.topic_reader import ConsumedRecord
+
+MOST_TOMBSTONES = 20_000
+"""Tombstones to keep. Brokers delete them after a day; what the oldest ended has ended long ago."""
+
+
+class LogImage:
+    """The newest records and tombstones, in the order in which they were written."""
+
+    def __init__(self, most_tombstones: int = MOST_TOMBSTONES) -> None:
+        self._newest: OrderedDict[Hashable, tuple[TopicKind, Record | Tombstone]] = OrderedDict()
+        self._tombstones: OrderedDict[Hashable, None] = OrderedDict()
+        self._most_tombstones = most_tombstones
+
+    def add(self, read: ConsumedRecord) -> None:
+        """Take in the next record of a partition.
+
+        Each partition has records of its own of the keys that all partitions have.
+        """
+        key = (read.kind, read.partition, read.record.key)
+        self._newest[key] = (read.kind, read.record)
+        self._newest.move_to_end(key)
+        self._tombstones.pop(key, None)
+        if isinstance(read.record, Tombstone):
+            self._tombstones[key] = None
+            if len(self._tombstones) > self._most_tombstones:
+                oldest, _ = self._tombstones.popitem(last=False)
+                del self._newest[oldest]
+
+    @property
+    def records(self) -> tuple[tuple[TopicKind, Record | Tombstone], ...]:
+        """The records, each with its topic."""
+        return tuple(self._newest.values())

@@ -1,0 +1,65 @@
+"""Marks in the topics: how far they have been read, of an end that was asked for at a moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors.boot_clock import boot_seconds
+from daemon.kafka import clients
+from daemon.kafka.topic_reader import ask_ends
+from daemon.service.leadership import ReadUntil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from daemon.config.settings import Settings
+    from daemon.control.controller import Event
+    from daemon.kafka.topic_follower import TopicFollower
+    from daemon.service.leadership import LeadershipEvent
+    from daemon.service.mailbox import Mailbox
+    from daemon.service.record_intake import RecordIntake
+
+ASK_SECONDS = 2.0
+"""Limit of one question for the ends of the topics."""
+
+
+class ReadMarks:
+    """Questions for how far the topics have been read; the main thread calls all methods."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: Mapping[str, int],
+        follower: TopicFollower,
+        intake: RecordIntake,
+        mailbox: Mailbox[Event | LeadershipEvent | BaseException],
+    ) -> None:
+        self._client = clients.admin(settings.client())
+        self._follower = follower
+        self._intake = intake
+        self._mailbox = mailbox
+        names = settings.topics
+        self._signs = {name: partitions[name] for name in (names.members, names.assignments)}
+        self._all = {names.name(kind): partitions[names.name(kind)] for kind in follower.kinds}
+
+    def ask(self) -> None:
+        """Ask for the ends of the topics that planners sign; a `ReadUntil` follows.
+
+        Raises:
+            ClusterUnavailableError: no answer in time.
+        """
+        asked_at = boot_seconds()
+        reached = ReadUntil(asked_at=asked_at)
+        self._when_read(self._signs, lambda: self._mailbox.put("read until", reached, last=True))
+
+    def recover(self) -> None:
+        """Read all topics to the ends that they have now; a `Recovered` follows, then each record.
+
+        Raises:
+            ClusterUnavailableError: no answer in time.
+        """
+        self._when_read(self._all, self._intake.recover)
+
+    def _when_read(self, counts: Mapping[str, int], call: Callable[[], None]) -> None:
+        self._client.poll(0)  # delivers librdkafka's log lines
+        self._follower.when_read(ask_ends(self._client, counts, ASK_SECONDS), call)

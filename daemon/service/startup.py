@@ -1,0 +1,197 @@
+"""The start of the daemon's process, its parts, and its end.
+
+The metrics live as long as the process, the follower until a topic is deleted, and the parts of a
+`Term` as long as the daemon leads.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from assignors.boot_clock import boot_seconds
+from daemon.control.controller import ControlState
+from daemon.errors import LevelwindError
+from daemon.kafka import topic_setup
+from daemon.kafka.topic_follower import TopicFollower
+from daemon.kafka.topic_watch import TopicWatch
+from daemon.paths import ensure_writable
+from daemon.service.daemon import Daemon
+from daemon.service.mailbox import Mailbox
+from daemon.service.metrics import Metrics, serve
+from daemon.service.read_marks import ReadMarks
+from daemon.service.record_intake import RecordIntake
+from daemon.service.term import Term
+from daemon.shutdown import AnyEvent, stop_on_signals
+from daemon.telemetry.logger import Logger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.config.settings import Settings
+    from daemon.control.controller import Event
+    from daemon.service.leadership import LeadershipEvent
+    from daemon.shutdown import StopEvent
+
+log = Logger()
+
+
+class TopicsReplacedError(LevelwindError):
+    """Topics of levelwind were deleted or created again while the daemon followed them."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(f"deleted or created again: {', '.join(names)}")
+        self.names = names
+
+
+def run(settings: Settings) -> None:
+    """Run the daemon until SIGTERM or SIGINT.
+
+    Raises:
+        LevelwindError: the daemon cannot start or go on. The error has been logged, and its text
+            says whose fault it is.
+    """
+    log.info(
+        "daemon.started",
+        bootstrap=settings.bootstrap,
+        prefix=settings.prefix,
+        version=version("levelwind"),
+    )
+    try:
+        with stop_on_signals() as stop, ExitStack() as on_exit:
+            ensure_writable(settings.state_dir, "state_dir")
+            metrics = _serve_metrics(settings, on_exit)
+            past: Past | None = Past()
+            while past is not None:
+                past = _follow_and_lead(settings, metrics, stop, past)
+    except KeyboardInterrupt:
+        pass  # a signal during the start
+    except LevelwindError as error:
+        log.error("daemon.failed", error=str(error))  # noqa: TRY400 - the text says it all
+        raise
+    log.info("daemon.stopped", reason="signal received")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a daemon remembers of topics that are gone."""
+
+    planner_epoch: int = 0
+    """The highest epoch of a planner that was read or led in."""
+    lead_from: float = float("-inf")
+    """Boot seconds before which the daemon must not lead: members may hold leases until then that
+    no record shows."""
+
+
+def _serve_metrics(settings: Settings, on_exit: ExitStack) -> Metrics:
+    metrics = Metrics(version("levelwind"), now=time.time)
+    if settings.metrics.listen:
+        server = serve(settings.metrics.listen, metrics.registry)
+        on_exit.callback(server.close)
+        log.info("metrics.listening", address=server.address)
+    return metrics
+
+
+def _follow_and_lead(
+    settings: Settings, metrics: Metrics, stop: StopEvent, past: Past
+) -> Past | None:
+    """Follow the topics, and lead where no other daemon does, until the daemon is asked to stop.
+
+    Returns:
+        None once the daemon was asked to stop; else what to go on with, since topics were replaced.
+    """
+    with ExitStack() as on_exit:
+        daemon = _start(settings, metrics, stop, past, on_exit)
+        stop.polled = True
+        try:
+            daemon.loop()
+        except TopicsReplacedError as error:
+            log.warning("topics.replaced", topics=list(error.names), wait=settings.timers.grant)
+            return Past(
+                planner_epoch=daemon.highest_epoch,
+                lead_from=boot_seconds() + settings.timers.grant,
+            )
+    return None
+
+
+def _start(
+    settings: Settings, metrics: Metrics, stop: StopEvent, past: Past, on_exit: ExitStack
+) -> Daemon:
+    """Start to follow the topics; `on_exit` stops the parts in the reverse order."""
+    partitions = _ensure_topics(settings)
+    mailbox: Mailbox[Event | LeadershipEvent | BaseException] = Mailbox()
+    replaced = _watch_topics(settings, partitions, mailbox, on_exit)
+    instance = f"{socket.gethostname()}/{uuid4().hex[:8]}"
+    intake = RecordIntake(settings.topics, partitions, mailbox, log, instance=instance)
+    follower = TopicFollower(
+        client_config=settings.client(),
+        topics=settings.topics,
+        on_record=intake.on_record,
+        on_caught_up=intake.on_caught_up,
+        on_crash=intake.on_crash,
+        log=log,
+    )
+    on_exit.callback(follower.stop)
+    on_exit.callback(mailbox.close)  # runs before follower.stop: the follower may wait for room
+    follower.start()
+    over = AnyEvent(stop, replaced)
+
+    def make_term(state: ControlState) -> Term:
+        return Term(settings, state, partitions, mailbox, intake, metrics, over)
+
+    daemon = Daemon(
+        settings,
+        ControlState(
+            instance=instance,
+            settings=settings.control,
+            timers=settings.timers,
+            planning_of=settings.planning_of,
+            members_partitions=partitions[settings.topics.members],
+            planner_epoch=past.planner_epoch,
+        ),
+        mailbox,
+        ReadMarks(settings, partitions, follower, intake, mailbox),
+        make_term,
+        over,
+        lead_from=past.lead_from,
+    )
+    on_exit.callback(daemon.close)
+    metrics.show(daemon.leading_state)
+    return daemon
+
+
+def _ensure_topics(settings: Settings) -> Mapping[str, int]:
+    """Create levelwind's topics and `__consumer_offsets` where they are missing.
+
+    Returns:
+        The number of partitions of each of levelwind's topics, by name.
+    """
+    client = settings.client()
+    partitions = topic_setup.ensure_topics(client, settings.topics, settings.topic, log)
+    topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
+    return partitions
+
+
+def _watch_topics(
+    settings: Settings,
+    partitions: Mapping[str, int],
+    mailbox: Mailbox[Event | LeadershipEvent | BaseException],
+    on_exit: ExitStack,
+) -> threading.Event:
+    """Watch levelwind's topics; return an event that is set when one of them is another one."""
+    replaced = threading.Event()
+
+    def on_replaced(names: tuple[str, ...]) -> None:
+        mailbox.put("topics replaced", TopicsReplacedError(names))
+        replaced.set()
+
+    watch = TopicWatch(settings.client(), partitions, on_replaced)
+    watch.start(settings.topic.timeout)
+    on_exit.callback(watch.stop)
+    return replaced

@@ -1,0 +1,194 @@
+"""A term: all that a daemon runs only while it leads, from its take-over to its end."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
+
+from daemon.control.controller import CommitsFenced
+from daemon.errors import ClusterUnavailableError, PipelineFailedError
+from daemon.kafka.canary_writer import CanaryWriter
+from daemon.kafka.commit_fencer import CommitFencer
+from daemon.kafka.publisher import Publisher
+from daemon.observer.observer import Observer
+from daemon.pipeline.supervisor import Attempts, PipelineChild
+from daemon.service.live_planner import Planner
+from daemon.telemetry.logger import Logger
+from deploy.errors import SetupError
+from deploy.jars import classpath
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tenacity import RetryCallState
+
+    from daemon.config.settings import Settings
+    from daemon.control.controller import ControlState, Event, FenceCommits
+    from daemon.service.leadership import LeadershipEvent
+    from daemon.service.mailbox import Mailbox
+    from daemon.service.metrics import Metrics
+    from daemon.service.record_intake import RecordIntake
+    from daemon.shutdown import AnyEvent
+
+log = Logger()
+
+PUBLISH_TIMEOUT_SECONDS = 5.0
+"""Limit of one attempt to publish; between two attempts the daemon checks whether it must stop."""
+
+
+class Term:
+    """The pipeline, the publisher, the observer, the canaries and the planner of one leadership.
+
+    The main thread calls all methods.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        state: ControlState,
+        partitions: Mapping[str, int],
+        mailbox: Mailbox[Event | LeadershipEvent | BaseException],
+        intake: RecordIntake,
+        metrics: Metrics,
+        over: AnyEvent,
+    ) -> None:
+        """Make the parts; `begin` starts them.
+
+        Args:
+            settings: the settings of the daemon.
+            state: the control's first state.
+            partitions: number of partitions of each of levelwind's topics, by name.
+            mailbox: the mailbox of the daemon.
+            intake: the intake, which posts the marks of the canaries.
+            metrics: the daemon's metrics.
+            over: set when the term must end.
+        """
+        self._settings = settings
+        self._mailbox = mailbox
+        self._intake = intake
+        self._partitions = partitions
+        self._metrics = metrics
+        self._over = over
+        self._on_end = ExitStack()
+        self._pipeline: PipelineChild | None = None
+        self._canary: CanaryWriter | None = None
+        self._publisher = Publisher(
+            settings.client(), settings.topics, timeout=PUBLISH_TIMEOUT_SECONDS, log=log
+        )
+        self._fencer = CommitFencer(settings.client(), log)
+        self.planner = Planner(
+            state, settings.topics, partitions, self._publisher, self._fence_commits, metrics, over
+        )
+
+    def begin(self) -> bool:
+        """Start the pipeline, become the planner, and start the observer.
+
+        Returns:
+            Whether this daemon is the planner: false if it was asked to stop before.
+
+        Raises:
+            FencedError: another daemon became the planner at the same time.
+            ClusterUnavailableError: no answer within `topic.timeout` seconds, or no right to
+                publish.
+        """
+        # The pipeline takes longest and needs nothing of what follows.
+        self._start_pipeline()
+        self._on_end.callback(self._publisher.close)
+        self._on_end.callback(self._fencer.close)
+        try:
+            Retrying(
+                retry=retry_if_exception_type(ClusterUnavailableError),
+                stop=self._given_up,
+                wait=wait_exponential(max=2),
+                sleep=self._over.sleep,
+                reraise=True,
+            )(self._publisher.init)
+        except ClusterUnavailableError:
+            if self._over.is_set():
+                return False
+            raise
+        self._start_observer()
+        return True
+
+    def start_canaries(self) -> None:
+        """Write canaries in the epoch in which the planner leads, and post their marks."""
+        self._canary = CanaryWriter(
+            self._settings.client(),
+            self._settings.topics,
+            instance=self.planner.state.instance,
+            planner_epoch=self.planner.state.planner_epoch,
+            partitions=self._partitions[self._settings.topics.members],
+            interval=self._settings.timers.canary,
+            log=log,
+        )
+        self._intake.expect(self._canary.asked_at)
+        self._canary.start()
+
+    def lead_in(self, planner_epoch: int) -> None:
+        """Write the next canaries in another epoch, to which the planner has gone over."""
+        if self._canary is not None:
+            self._canary.lead_in(planner_epoch)
+
+    def watch(self) -> None:
+        """Restart the pipeline if it has ended.
+
+        Raises:
+            PipelineFailedError: it ended more often than the settings allow.
+        """
+        if self._pipeline is not None:
+            self._pipeline.watch(time.monotonic())
+
+    def end(self, *, farewell: bool) -> None:
+        """Stop all parts; returns when they have ended.
+
+        Args:
+            farewell: whether another daemon may take over at once; false if one has.
+        """
+        self._intake.stand_by()
+        if self._canary is not None:
+            self._canary.stop(farewell=farewell)
+            self._canary = None
+        if self._pipeline is not None:
+            self._pipeline.ask_to_stop()  # the rest is closed while Spark ends
+        self._on_end.close()
+
+    def _given_up(self, attempts: RetryCallState) -> bool:
+        waited = attempts.seconds_since_start or 0.0
+        return self._over.is_set() or waited >= self._settings.topic.timeout
+
+    def _start_pipeline(self) -> None:
+        settings = self._settings.pipeline
+        if settings.run == "elsewhere":
+            return
+        try:
+            jars = classpath("spark")
+        except SetupError as error:
+            raise PipelineFailedError(str(error)) from error
+        attempts = Attempts(allowed=settings.restarts, window=settings.restart_window)
+        pipeline = PipelineChild(self._settings, jars, attempts, self._metrics.on_pipeline_event)
+        self._on_end.callback(self._metrics.on_pipeline_end)
+        self._on_end.callback(pipeline.stop)
+        pipeline.watch(time.monotonic())
+        self._pipeline = pipeline
+
+    def _start_observer(self) -> None:
+        settings = self._settings
+        observer = Observer(
+            settings.client(), settings.topics, settings.observer, log, self._metrics.on_tick
+        )
+        self._on_end.callback(observer.close)
+        scheduler = BackgroundScheduler(timezone="UTC")
+        observer.schedule(scheduler)
+        scheduler.start()
+        self._on_end.callback(scheduler.shutdown)
+
+    def _fence_commits(self, effect: FenceCommits) -> None:
+        key = (effect.group, effect.incarnation)
+        fenced = CommitsFenced(group=effect.group, incarnation=effect.incarnation)
+        post = partial(self._mailbox.put, ("commits fenced", *key), fenced)
+        self._fencer.fence(key, effect.transactional_id, post)

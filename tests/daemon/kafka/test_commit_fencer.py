@@ -1,0 +1,87 @@
+"""Fencing of a member's transactional commits, on real brokers."""
+
+import threading
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from daemon.kafka import commit_fencer
+from daemon.kafka.commit_fencer import CommitFencer
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def fencer(client_config, log):
+    fencer = CommitFencer(client_config, log)
+    yield fencer
+    fencer.close()
+
+
+class Member:
+    """A process that commits its offsets in transactions."""
+
+    def __init__(self, client_config, group, topic, transactional_id):
+        self.topic = topic
+        self.producer = Producer({**client_config, "transactional.id": transactional_id})
+        self.producer.init_transactions(20)
+        self.consumer = Consumer({**client_config, "group.id": group})
+
+    def begin(self, offset):
+        self.producer.begin_transaction()
+        self.producer.send_offsets_to_transaction(
+            [TopicPartition(self.topic, 0, offset)],
+            self.consumer.consumer_group_metadata(),
+            20,
+        )
+
+    def commit(self, offset):
+        self.begin(offset)
+        self.producer.commit_transaction(20)
+
+
+def test_a_fenced_member_commits_no_more_and_its_open_transaction_is_gone(
+    client_config, kafka, fresh, fencer
+):
+    topic, group, name = fresh("t"), fresh("g"), fresh("id")
+    kafka.create(topic)
+    member = Member(client_config, group, topic, name)
+    member.commit(5)
+    member.begin(7)
+    fenced = threading.Event()
+    fencer.fence("key", name, fenced.set)
+    assert fenced.wait(30)
+    with pytest.raises(KafkaException) as refused:
+        member.producer.commit_transaction(20)
+    assert refused.value.args[0].code() in {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+    (committed,) = member.consumer.committed([TopicPartition(topic, 0)], timeout=20)
+    assert committed.offset == 5
+
+
+def test_a_fencing_that_fails_is_tried_until_it_succeeds_and_said(monkeypatch, log):
+    answers = iter(["no answer", "no answer", None])
+    monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: next(answers))
+    monkeypatch.setattr(commit_fencer, "FIRST_PAUSE_SECONDS", 0.01)
+    fenced = threading.Event()
+    CommitFencer({}, log).fence("key", "an-id", fenced.set)
+    assert fenced.wait(10)
+    assert log.of("commits.unfenced")[0]["error"] == "no answer"
+
+
+def test_nothing_is_reported_after_the_end(monkeypatch, log):
+    monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
+    fenced = threading.Event()
+    fencer = CommitFencer({}, log)
+    fencer.fence("key", "an-id", fenced.set)
+    fencer.close()
+    assert not fenced.wait(0.3)
+
+
+def test_an_id_that_the_client_refuses_is_an_error_like_any_other(client_config, log):
+    fencer = CommitFencer(client_config, log)
+    error = fencer._attempt("")
+    assert error

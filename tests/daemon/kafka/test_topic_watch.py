@@ -1,0 +1,50 @@
+"""The watch over topics that are deleted and created again, on real brokers."""
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from daemon.errors import ClusterUnavailableError
+from daemon.kafka.topic_watch import TopicWatch, topic_ids
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def watch(client_config, fresh, kafka):
+    """A watch over two topics; returns their names and what the watch reported."""
+    names = (fresh("kept"), fresh("lost"))
+    for name in names:
+        kafka.create(name)
+    replaced = []
+    watch = TopicWatch(client_config, names, replaced.append, interval=0.1)
+    watch.start(20)
+    yield names, replaced
+    watch.stop()
+
+
+def test_a_topic_that_is_deleted_is_reported_once(watch, kafka, eventually):
+    (_, lost), replaced = watch
+    kafka.delete(lost)
+    eventually(lambda: replaced)
+    assert replaced == [(lost,)]
+
+
+def test_a_topic_that_is_created_again_is_another_one(watch, kafka, eventually):
+    (_, lost), replaced = watch
+    kafka.delete(lost)
+    kafka.create(lost)
+    eventually(lambda: replaced)
+    assert replaced == [(lost,)]
+
+
+def test_topics_that_stay_are_not_reported(watch, client_config, kafka):
+    names, replaced = watch
+    ids = topic_ids(AdminClient(client_config), (*names, "no-such-topic"), 20)
+    assert set(ids) == set(names)
+    assert replaced == []
+
+
+def test_a_watch_without_brokers_fails_at_its_start():
+    nobody = TopicWatch({"bootstrap.servers": "127.0.0.1:1"}, ["t"], lambda _: None)
+    with pytest.raises(ClusterUnavailableError, match="ids are not known"):
+        nobody.start(0.3)

@@ -1,0 +1,138 @@
+"""The planner's steps with a control and a publisher that are scripted."""
+
+import threading
+
+import pytest
+
+from assignors.handover.ledger import Incarnation
+from assignors.protocol.records import OperatorRecord, PlannerRecord
+from assignors.protocol.topics import Topics
+from daemon.config.settings import load
+from daemon.control.context import LogEvent
+from daemon.control.controller import (
+    ControlState,
+    FenceCommits,
+    Fenced,
+    Publish,
+    Recovered,
+    Ticked,
+)
+from daemon.errors import ClusterUnavailableError, FencedError
+from daemon.service import live_planner as service
+from daemon.service.live_planner import Planner
+from daemon.shutdown import AnyEvent
+
+TOPICS = Topics()
+PLANNER = PlannerRecord(planner_epoch=7, instance="another", started_at=1)
+REQUEST = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
+LEADING = LogEvent("daemon.leading", {"planner_epoch": 1, "groups": 0})
+
+
+class Parts:
+    """A planner of parts that note what is asked of them, in one list."""
+
+    def __init__(self, monkeypatch):
+        self.done, self.handled, self.effects = [], [], []
+        self.failures = 0
+        self.stop = threading.Event()
+        monkeypatch.setattr(service, "step", self._step)
+        monkeypatch.setattr(service, "log", self)
+        settings = load(overrides={"bootstrap": "nowhere:1"})
+        state = ControlState(
+            instance="me",
+            settings=settings.control,
+            timers=settings.timers,
+            planning_of=settings.planning_of,
+            members_partitions=4,
+        )
+        partitions = {TOPICS.assignments: 3, TOPICS.control: 1}
+        over = AnyEvent(self.stop)
+        fence = self.fence_commits
+        self.planner = Planner(state, TOPICS, partitions, self, fence, self, over)
+
+    def _step(self, state, event, clock):
+        self.handled.append(event)
+        self.clock = clock
+        return state, self.effects
+
+    def publish(self, records):
+        if self.failures:
+            self.failures -= 1
+            raise ClusterUnavailableError("no answer")
+        self.done.append(("publish", [(record.topic, record.partition) for record in records]))
+
+    def fence_commits(self, effect):
+        self.done.append(("fence", effect.transactional_id))
+
+    def on_log_event(self, event, _fields):
+        self.done.append(("count", event))
+
+    def __getattr__(self, level):
+        return lambda event, **_: self.done.append((level, event))
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    return Parts(monkeypatch)
+
+
+def test_nothing_is_handled_before_the_topics_have_been_read(parts):
+    parts.planner.handle(Ticked())
+    assert parts.handled == []
+    assert not parts.planner.leading
+    parts.planner.handle(Recovered(records=()))
+    parts.planner.handle(Ticked())
+    assert parts.handled == [Recovered(records=()), Ticked()]
+    assert parts.planner.leading
+
+
+def test_effects_are_performed_in_their_order(parts):
+    fence = FenceCommits(group="g", incarnation=Incarnation("i", "1"), transactional_id="an-id")
+    parts.effects = [
+        Publish(records=(("assignments", PLANNER), ("control", REQUEST))),
+        fence,
+        LEADING,
+    ]
+    parts.planner.handle(Recovered(records=()))
+    everywhere = [(TOPICS.assignments, number) for number in range(3)]
+    assert parts.done == [
+        ("publish", [*everywhere, (TOPICS.control, 0)]),
+        ("fence", "an-id"),
+        ("count", "daemon.leading"),
+        ("info", "daemon.leading"),
+    ]
+
+
+def test_decisions_are_timed_by_the_clock_that_sleep_does_not_stop(parts, monkeypatch):
+    monkeypatch.setattr(service, "boot_seconds", lambda: 12.5)
+    parts.planner.handle(Recovered(records=()))
+    assert parts.clock.now == 12.5
+
+
+def test_publishing_is_tried_until_it_succeeds_and_nothing_is_logged_before(parts):
+    parts.failures = 1
+    parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
+    parts.planner.handle(Recovered(records=()))
+    assert [name for name, *_ in parts.done] == ["warning", "publish", "count", "info"]
+    assert parts.done[0] == ("warning", "publisher.retrying")
+
+
+def test_a_planner_whose_time_is_over_performs_no_further_effect(parts):
+    parts.stop.set()
+    parts.effects = [LEADING]
+    parts.planner.handle(Recovered(records=()))
+    assert parts.done == []
+
+
+def test_a_publication_that_does_not_end_is_left_when_the_time_is_over(parts):
+    parts.failures = 1_000
+    parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
+    threading.Timer(0.2, parts.stop.set).start()
+    parts.planner.handle(Recovered(records=()))
+    assert parts.done[-1] == ("warning", "publisher.transaction_left_open")
+
+
+def test_a_higher_epoch_of_another_planner_fences_this_one(parts):
+    parts.effects = [Fenced(planner=PLANNER)]
+    with pytest.raises(FencedError, match=r"another daemon, another, plans .* since its epoch 7"):
+        parts.planner.handle(Recovered(records=()))

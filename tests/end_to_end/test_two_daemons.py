@@ -1,0 +1,145 @@
+"""Two daemons under a supervisor, and members whose partitions they hand over, on real brokers."""
+
+import signal
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.handover.timers import Timers
+from assignors.protocol.topics import Topics
+from levelwind_testing.processes.member_process import MemberProcess
+from levelwind_testing.processes.supervised_daemons import (
+    SupervisedDaemon,
+    leader_of,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+FACTOR = 0.2
+TIMERS = Timers().scaled(FACTOR)
+PARTITIONS = 6
+OWNED_AGAIN_SECONDS = TIMERS.dead_after + TIMERS.grant + 5
+"""The promise for the partitions of a member that died."""
+SETTINGS = (
+    "pipeline.run=elsewhere",
+    "control.cooldown.duration=1",
+    *(f"timers.{name}={getattr(TIMERS, name)}" for name in Timers.__dataclass_fields__),
+)
+
+
+class Stage:
+    """Two supervised daemons, a topic, and members of one group."""
+
+    def __init__(self, bootstrap, prefix, topic, directory):
+        self.bootstrap, self.prefix, self.topic = bootstrap, prefix, topic
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+        settings = (f"prefix={prefix}", *SETTINGS)
+        self.daemons = [
+            SupervisedDaemon(bootstrap, directory / name, *settings) for name in ("one", "two")
+        ]
+        self.members = []
+
+    def join(self, *instances):
+        self.members += [
+            MemberProcess(self.bootstrap, self.prefix, "group", self.topic, name, FACTOR)
+            for name in instances
+        ]
+
+    def leader(self, within=30):
+        return self.wait("leader", lambda: leader_of(self.daemons), within)
+
+    def wait(self, what, holds, within=30):
+        try:
+            return wait_until(what, holds, within)
+        except AssertionError as error:
+            tails = [life.tail() for daemon in self.daemons for life in daemon.lives]
+            raise AssertionError(f"{error}\n" + "\n\n".join(tails)) from None
+
+    def terms(self):
+        return sum(len(daemon.logged("daemon.leading")) for daemon in self.daemons)
+
+    def all_is_owned(self, members, within):
+        """Wait until the members own every partition, each once; return the seconds."""
+        begun = time.monotonic()
+
+        def owned():
+            sets = [member.owned for member in members]
+            return sum(map(len, sets)) == PARTITIONS == len(set().union(*sets))
+
+        self.wait("owner of each partition", owned, within)
+        return time.monotonic() - begun
+
+    def stop(self):
+        for member in self.members:
+            member.kill()
+        for daemon in self.daemons:
+            daemon.stop()
+
+
+@pytest.fixture
+def stage(cluster, fresh, tmp_path):
+    stage = Stage(cluster.bootstrap, fresh("two") + ".", fresh("orders"), tmp_path)
+    try:
+        yield stage
+    finally:
+        stage.stop()
+
+
+def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(stage):
+    first = stage.leader()
+    second = next(daemon for daemon in stage.daemons if daemon is not first)
+    stage.wait("standby", lambda: second.logged("daemon.standing_by"), 30)
+    stage.join("a", "b", "c")
+    stage.all_is_owned(stage.members, 60)
+    assert stage.terms() == 1
+
+    # The leader and a member die together: the standby takes over, and evicts the member.
+    first.kill()
+    died = stage.members.pop(0)
+    died.kill()
+    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS + TIMERS.takeover)
+    print(f"owned again {seconds:.1f} s after both died")
+    assert stage.leader() is second
+    assert stage.terms() == 2
+
+    # The killed one is back, and stands by; a standby that dies changes nothing.
+    stage.wait("restart", lambda: first.now.logged("daemon.standing_by"), 30)
+    first.kill()
+    time.sleep(2 * TIMERS.takeover)
+    assert stage.terms() == 2
+
+    # A daemon that is asked to stop hands over at once.
+    stage.wait("restart", lambda: first.now.logged("daemon.standing_by"), 30)
+    begun = time.monotonic()
+    second.now.child.process.send_signal(signal.SIGTERM)
+    stage.wait("other leader", lambda: stage.terms() == 3, 20)
+    print(f"handed over in {time.monotonic() - begun:.1f} s")
+    died = stage.members.pop(0)
+    died.kill()
+    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS)
+    print(f"owned again {seconds:.1f} s after a member died")
+    time.sleep(2 * TIMERS.takeover)
+    assert stage.terms() == 3
+    assert [daemon.logged("daemon.failed") for daemon in stage.daemons] == [[], []]
+
+
+def test_all_is_owned_again_after_the_topics_of_the_planner_were_deleted(stage):
+    stage.leader()
+    stage.join("a", "b")
+    stage.all_is_owned(stage.members, 60)
+    topics = Topics(stage.prefix)
+    names = [topics.members, topics.assignments]
+    for future in stage.admin.delete_topics(names).values():
+        future.result(30)
+    time.sleep(1)
+    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS + 30)
+    print(f"still owned after {seconds:.1f} s")
+    stage.wait("notice", lambda: stage.daemons[0].logged("topics.replaced"), 20)
+    stage.leader()
+    died = stage.members.pop(0)
+    died.kill()
+    seconds = stage.all_is_owned(stage.members, 2 * OWNED_AGAIN_SECONDS)
+    print(f"owned again {seconds:.1f} s after a member died")
