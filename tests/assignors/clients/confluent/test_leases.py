@@ -1,0 +1,219 @@
+"""Leases of consumers with real brokers: who cannot prove that it is up to date stops by itself."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from threading import Thread
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from assignors.clients.confluent import NotOwnedError, Phase
+from assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
+from assignors.handover.timers import Timers
+from assignors.protocol.records import MemberRecord
+from levelwind_testing.kafka.managed_consumers import (
+    committed,
+    eventually,
+    poll_until,
+    produce,
+    spread,
+)
+
+pytestmark = pytest.mark.integration
+TIMERS = Timers().scaled(0.25)
+FOLLOWER = """
+import sys
+from assignors.clients.confluent import ManagedConsumer
+from assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
+from assignors.handover.timers import Timers
+consumer = ManagedConsumer(
+    {{"bootstrap.servers": {bootstrap!r}, "auto.offset.reset": "earliest",
+      "auto.commit.interval.ms": 50, "log_level": 2}},
+    group={group!r},
+    topics=[{topic!r}],
+    instance="i0",
+    prefix={prefix!r},
+    timers=Timers().scaled(0.25),
+    on_lost=lambda _, partitions: print("lost", len(partitions), flush=True),
+)
+while True:
+    message = consumer.poll(0.01)
+    if message is not None:
+        print("record", message.partition(), message.offset(), flush=True)
+"""
+
+
+@pytest.fixture
+def consumer(cluster, topic, plan, make_consumer):
+    """A consumer that owns all six partitions and has read a record."""
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "first")])
+    consumer = make_consumer(planner, "i0")
+    assert poll_until(consumer, len) == ["first"]
+    consumer.planner = planner
+    return consumer
+
+
+class Reading:
+    """The consumer's reading of the assignments, which a test holds up."""
+
+    def __init__(self, cluster, consumer):
+        self._reader = consumer._follower._reader
+        self._cluster = cluster
+        self._post = self._reader._post
+        self._withheld = []
+
+    def hold_up(self):
+        """Let the member read nothing more, while somebody goes on to write."""
+        self._reader._post = self._withhold
+        partition = self._reader._position
+        producer = Producer({"bootstrap.servers": self._cluster.bootstrap})
+        producer.produce(
+            partition.topic, key=b'["planner"]', value=b"{}", partition=partition.partition
+        )
+        assert producer.flush(10) == 0
+
+    def go_on(self):
+        self._reader._post = self._post
+        for message in self._withheld:
+            self._post(message)
+
+    def _withhold(self, message):
+        if isinstance(message, (RecordRead, EndReached)):
+            self._withheld.append(message)
+        else:
+            self._post(message)
+
+
+@pytest.fixture
+def reading(cluster, consumer):
+    return Reading(cluster, consumer)
+
+
+def test_a_dead_planner_ends_no_lease(cluster, topic, consumer):
+    consumer.planner.stop()
+    until = time.monotonic() + 2 * TIMERS.hold
+    poll_until(consumer, lambda _: time.monotonic() > until)
+    assert consumer.phase is Phase.ACTIVE
+    assert TIMERS.guard < consumer.lease_remaining() <= TIMERS.hold
+    produce(cluster, topic, [(0, "second")])
+    assert poll_until(consumer, len) == ["second"]
+
+
+def test_a_member_that_can_write_but_not_read_is_lost(cluster, topic, consumer, reading, caplog):
+    lost = consumer.incarnation
+    reading.hold_up()
+    produce(cluster, topic, [(0, "never handed out by this life")])
+    eventually(lambda: consumer.phase is Phase.SUSPENDED)
+    assert 0 < consumer.lease_remaining() <= TIMERS.guard
+    while consumer.phase is Phase.SUSPENDED:
+        assert consumer.poll(0.05) is None
+    assert consumer.lease_remaining() == 0
+    with pytest.raises(NotOwnedError, match="lost"):
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    with pytest.raises(NotOwnedError, match="lost"):
+        consumer.fencing_token(TopicPartition(topic, 0))
+    with caplog.at_level(logging.WARNING):
+        poll_until(consumer, lambda _: consumer.incarnation != lost)
+    assert "reason=lease_over" in caplog.text
+    heartbeats = [r.heartbeat for r in announcements(consumer) if r.incarnation == lost]
+    assert heartbeats[-1] - heartbeats[0] >= TIMERS.hold / TIMERS.heartbeat - 2
+    reading.go_on()
+    # What was handed out first was never committed: its partitions were lost with the lease.
+    assert poll_until(consumer, len)[0] in ("first", "never handed out by this life")
+
+
+def test_a_member_that_can_read_but_not_write_is_lost(cluster, topic, consumer):
+    announcer, lost = consumer._follower._announcer, consumer.incarnation
+    working = announcer._producer
+    announcer._producer = Producer(
+        {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 1000, "log_level": 0}
+    )
+    produce(cluster, topic, [(0, "second")])
+    time.sleep(TIMERS.hold)
+    assert consumer.phase is Phase.LOST
+    assert consumer.poll(0) is None
+    announcer._producer = working
+    poll_until(consumer, lambda _: consumer.incarnation != lost and consumer.assignment())
+
+
+def test_a_suspended_member_keeps_what_it_fetched_and_goes_on_once_it_is_renewed(
+    cluster, topic, consumer, reading
+):
+    incarnation, numbers = consumer.incarnation, list(range(50))
+    reading.hold_up()
+    eventually(lambda: consumer.phase is Phase.SUSPENDED)
+    produce(cluster, topic, [(0, number) for number in numbers])
+    assert consumer.consume(50, 0.4) == []
+    assert len(consumer._owned.fetched) > 0
+    waiting = Thread(target=consumer.commit, kwargs={"asynchronous": False}, daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive(), "a commit near the end of the lease waits"
+    assert committed(cluster, consumer.group, topic) == {}
+    reading.go_on()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert committed(cluster, consumer.group, topic) == {0: 1}
+    assert poll_until(consumer, lambda values: len(values) == 50) == list(map(str, numbers))
+    assert consumer.incarnation == incarnation
+
+
+def test_a_process_that_was_stopped_past_its_lease_hands_out_and_commits_nothing(
+    cluster, topic, plan, make_consumer
+):
+    planner = plan(lambda live: {live[-1]: {(topic, p) for p in range(6)}} if live else {})
+    produce(cluster, topic, [(n % 6, n) for n in range(600)])
+    code = FOLLOWER.format(
+        bootstrap=cluster.bootstrap, group=planner.group, topic=topic, prefix=planner.topics.prefix
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    lines: list[str] = []
+    output = Thread(target=lambda: lines.extend(iter(process.stdout.readline, "")), daemon=True)
+    output.start()
+    try:
+        eventually(lambda: len(lines) > 300)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        before = list(lines)
+        produce(cluster, topic, [(n % 6, n) for n in range(600, 6000)])
+        second = make_consumer(planner, "i1")
+        last = {str(n) for n in range(5994, 6000)}
+        poll_until(second, lambda values: len(values) >= 5400 and last <= set(values))
+        second.poll(0)
+        second.commit(asynchronous=False)
+        assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 1000)
+        process.send_signal(signal.SIGCONT)
+        until = time.monotonic() + TIMERS.hold
+        poll_until(second, lambda _: time.monotonic() > until)
+    finally:
+        process.kill()
+        process.wait()
+        output.join(10)
+        process.stdout.close()
+    assert lines[len(before) :] == ["lost 6\n"]
+    assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 1000)
+
+
+def test_a_later_owner_has_a_higher_token(cluster, topic, consumer, make_consumer):
+    partition = TopicPartition(topic, 0)
+    first = consumer.fencing_token(partition)
+    assert first[:3] == (consumer.group, topic, 0)
+    consumer.planner.share = lambda live: {i: {(topic, 0)} if i == "i1" else set() for i in live}
+    successor = make_consumer(consumer.planner, "i1")
+    waiting = Thread(target=poll_until, args=(successor, lambda _: successor.assignment()))
+    waiting.start()
+    poll_until(consumer, lambda _: successor.assignment())
+    waiting.join(40)
+    assert successor.fencing_token(partition).epoch > first.epoch
+    with pytest.raises(NotOwnedError):
+        consumer.fencing_token(partition)
+
+
+def announcements(consumer):
+    return [record for record in consumer.planner.records if isinstance(record, MemberRecord)]
