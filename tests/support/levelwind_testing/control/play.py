@@ -72,6 +72,10 @@ class Play:
     """The records of each transaction."""
     reading: bool = False
     """Whether published records are being read back."""
+    rejoining: bool = False
+    """Whether a member that reads its eviction joins again as another incarnation."""
+    starting: set = field(default_factory=set)
+    """Instance and incarnation of members that do not get to read what they are granted."""
     interrupted: bool = False
     """Whether no canary comes back: the daemon cannot read what members announce."""
     fencing: list = field(default_factory=list)
@@ -127,6 +131,12 @@ class Play:
         self.receive("members", replace(record, state="left", owned={}))
         self.receive("members", Tombstone(record.key))
 
+    def update(self, *key, **changes):
+        """Let a member announce something else."""
+        record = self.members[key]
+        self.members[key] = replace(record, heartbeat=record.heartbeat + 1, **changes)
+        self.receive("members", self.members[key])
+
     def kill(self, *key):
         """End a member's process."""
         del self.members[key]
@@ -140,9 +150,16 @@ class Play:
                         self.members[key] = replace(record, heartbeat=record.heartbeat + 1)
                         self.receive("members", self.members[key])
             if self.state and not self.interrupted:
-                self._do(MembersRead(partition=0, asked_at=self.now))
+                self._canaries(step)
             if self.state:
                 self._do(Ticked())
+
+    def _canaries(self, seconds):
+        """Let the canaries of the last seconds come back."""
+        count = max(1, round(seconds / self.timers.canary))
+        for number in range(count):
+            asked_at = self.now - seconds * (count - 1 - number) / count
+            self._do(MembersRead(partition=0, asked_at=asked_at))
 
     def kept(self):
         """The newest record of each key of the assignments topic, once it is compacted."""
@@ -187,6 +204,8 @@ class Play:
 
     def _echo(self, kind, record):
         self._read(kind, record)
+        if self.rejoining and isinstance(record, MemberAssignment) and record.state == "evicted":
+            self._rejoin(record.instance, record.incarnation)
         if isinstance(record, MemberAssignment) and record.state == "active":
             key = record.instance, record.incarnation
             last = self.members.get(key)
@@ -199,8 +218,18 @@ class Play:
                     planner_epoch=record.planner_epoch,
                     acked_epoch=record.member_epoch,
                     owned=record.assigned,
+                    starting=record.assigned if key in self.starting else {},
                 )
                 self.receive("members", self.members[key])
+
+    def _rejoin(self, instance, incarnation):
+        """Let an evicted member drop everything and begin another life, as a real one does."""
+        key = instance, incarnation
+        if key in self.members and key not in self.unresponsive:
+            record = self.members[key]
+            self.leave(*key)
+            fresh = {"incarnation": incarnation + "'", "state": "joining", "owned": {}}
+            self.join(replace(record, **fresh, starting={}, acked_epoch=0, planner_epoch=0))
 
     def owned(self):
         return {
