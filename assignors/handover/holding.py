@@ -202,15 +202,17 @@ class Holding:
             for partition, revocation in self.revoking.items()
             if partition in owned or not revocation.ended_by(record.acked_epoch)
         }
-        started = (owned - ranges.pairs(record.starting)) if self.starting else frozenset()
+        current = {p for p, granted_at in self.granted.items() if granted_at <= record.acked_epoch}
+        unstarted = (current - owned) | (current & ranges.pairs(record.starting))
+        # A partition that the incarnation had started and gives back is to be started again.
         starting = {
-            partition: since
-            for partition, since in self.starting.items()
-            if partition not in started or record.acked_epoch < self.granted[partition]
+            partition: self.starting.get(partition, readable)
+            for partition in self.granted
+            if partition in unstarted or (partition in self.starting and partition not in current)
         }
         if (
             len(revoking) == len(self.revoking)
-            and len(starting) == len(self.starting)
+            and starting.keys() == self.starting.keys()
             and record.acked_epoch <= self.acked_epoch
         ):
             return self

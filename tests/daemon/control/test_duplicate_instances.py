@@ -30,8 +30,7 @@ def test_a_conflict_ends_also_where_the_group_has_no_other_member():
     play.wait(60)
     assert not play.state.groups["g"].live, "both processes are kept out"
     assert len(play.members) == 2
-    key = sorted(play.members)[0]
-    play.kill(*key)
+    play.kill(*min(play.members))
     play.wait(TIMERS.dead_after + TIMERS.grant + 8)
     assert play.owned() == {"twin": "0-3"}
 

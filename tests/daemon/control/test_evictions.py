@@ -1,4 +1,4 @@
-"""Transcripts of evictions: when the partitions of an evicted member are free, and who stays out."""
+"""Transcripts of evictions: when partitions of evicted members are free, and who stays out."""
 
 from dataclasses import replace
 
