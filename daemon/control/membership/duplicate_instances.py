@@ -39,7 +39,11 @@ class InstanceConflict:
     since: float | None = None
     """Time at which the conflict began; None while there is none."""
     last_seen: Mapping[str, float] = field(default_factory=dict)
-    """While the conflict is open: the time of the last announcement, by incarnation."""
+    """Time of the last announcement, by incarnation.
+
+    While the conflict is open these are all incarnations that were read. Afterwards it is the one
+    that is left, until it announces itself again: if it never does, it has died too.
+    """
 
     @property
     def open(self) -> bool:
@@ -58,7 +62,8 @@ class InstanceConflict:
         survived = sum(replacement.survived for replacement in replaced.values())
         alternates = len(replaced) >= REPLACEMENTS and survived >= REPLACEMENTS - 1
         since = now if self.since is None and alternates else self.since
-        last_seen = {} if since is None else {**self.last_seen, incarnation: now}
+        others = self.without(incarnation).last_seen
+        last_seen = others if since is None else {**others, incarnation: now}
         return InstanceConflict(replaced=replaced, since=since, last_seen=last_seen)
 
     def seen(self, incarnation: str, now: float) -> InstanceConflict:
@@ -72,30 +77,30 @@ class InstanceConflict:
             seen = {**self.replaced, incarnation: replacement._replace(survived=True)}
             after = replace(after, replaced=seen)
         if self.open:
-            after = replace(after, last_seen={**self.last_seen, incarnation: now})
-        return after
+            return replace(after, last_seen={**self.last_seen, incarnation: now})
+        return after.without(incarnation) if incarnation in self.last_seen else after
 
     def without(self, incarnation: str) -> InstanceConflict:
-        """Forget an incarnation of an open conflict that has left."""
+        """Forget an incarnation that has left, or is a member again."""
         last_seen = {name: at for name, at in self.last_seen.items() if name != incarnation}
         return replace(self, last_seen=last_seen)
 
     def silent(self, now: float, dead_after: float) -> list[str]:
-        """Return the incarnations of an open conflict that fell silent."""
+        """Return the incarnations that fell silent."""
         return [name for name, at in self.last_seen.items() if now - at >= dead_after]
 
     def checked(self, now: float, dead_after: float) -> InstanceConflict:
         """Forget incarnations that fell silent, and end the conflict when only one is left."""
-        if self.since is None:
-            return self
         last_seen = {name: at for name, at in self.last_seen.items() if now - at < dead_after}
+        if len(last_seen) == len(self.last_seen) and self.since is None:
+            return self
         # Right after the start only the last incarnation is known; the one it replaced announces
         # itself again soon.
-        if len(last_seen) > 1 or now - self.since < dead_after:
+        if self.since is None or len(last_seen) > 1 or now - self.since < dead_after:
             return replace(self, last_seen=last_seen)
-        return InstanceConflict()
+        return InstanceConflict(last_seen=last_seen)
 
     def idle(self, now: float) -> bool:
         """Whether there is nothing to remember."""
         outdated = (entry.at <= now - WINDOW_SECONDS for entry in self.replaced.values())
-        return not self.open and all(outdated)
+        return not self.open and not self.last_seen and all(outdated)
