@@ -1,0 +1,84 @@
+"""Every partition is owned again within the promised time after the last fault, whatever it was.
+
+`World.run` ends with that check. Each test here is a list of faults that once left partitions
+without an owner.
+"""
+
+import pytest
+
+from levelwind_testing.simulation.faults import Fault
+from levelwind_testing.simulation.world import World, WorldSettings
+
+FOUR = WorldSettings(
+    groups={"g": ("t",)}, instances={"g": ("a", "b", "c", "d")}, topics={"t": 4}, machines=3
+)
+ALONE = WorldSettings(groups={"g": ("t",)}, instances={"g": ("a",)}, topics={"t": 4})
+
+
+def run(settings, *faults, seed=1):
+    World(seed, settings, sorted(faults, key=lambda fault: fault.at)).run()
+
+
+def restarts(apart):
+    return (
+        Fault(at=30.0, kind="planner killed", seconds=0.5),
+        Fault(at=30.0 + apart, kind="kill", target="a", seconds=0.3),
+    )
+
+
+@pytest.mark.parametrize("first", [-40, -20, 0, 20])
+def test_the_daemon_and_one_consumer_restart_together(first):
+    for number in range(first, first + 20, 4):
+        run(FOUR, *restarts(number * 0.05))
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("first", range(-80, 160, 20))
+def test_the_daemon_and_one_consumer_restart_at_every_50_ms_of_each_other(first):
+    for number in range(first, first + 20):
+        run(FOUR, *restarts(number * 0.05), seed=number)
+
+
+@pytest.mark.parametrize("seconds", [3.0, 30.0, 90.0])
+def test_a_contested_name_alone_in_its_group(seconds):
+    run(ALONE, Fault(at=20.0, kind="twin", target="a", seconds=seconds))
+
+
+def test_a_contested_name_whose_processes_both_end():
+    run(
+        FOUR,
+        Fault(at=20.0, kind="twin", target="a", seconds=20.0),
+        Fault(at=43.5, kind="leave", target="a"),
+    )
+
+
+def test_a_member_of_a_new_name_that_dies_every_20_seconds_for_ten_minutes():
+    new = tuple(f"n{number:02}" for number in range(30))
+    settings = WorldSettings(
+        groups={"g": ("t",)},
+        instances={"g": ("a", "b", *new)},
+        outside=frozenset(new),
+        topics={"t": 4},
+    )
+    faults = []
+    for number, name in enumerate(new):
+        faults.append(Fault(at=20.0 + 20.0 * number, kind="join", target=name))
+        faults.append(Fault(at=27.0 + 20.0 * number, kind="kill", target=name))
+    run(settings, *faults)
+
+
+@pytest.mark.parametrize("at", [20.0, 33.3, 47.7])
+@pytest.mark.parametrize("away", [0.5, 15.0, 60.0])
+def test_our_topics_are_deleted_under_live_members(at, away):
+    run(FOUR, Fault(at=at, kind="own topics anew", seconds=away))
+
+
+def test_our_topics_are_deleted_under_a_member_that_owned_nothing():
+    settings = WorldSettings(
+        groups={"g": ("t",)}, instances={"g": ("a", "b", "c")}, topics={"t": 2}, machines=3
+    )
+    run(
+        settings,
+        Fault(at=30.0, kind="own topics anew", seconds=2.0),
+        Fault(at=60.0, kind="kill", target="a"),
+    )

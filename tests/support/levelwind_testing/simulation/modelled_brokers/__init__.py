@@ -1,0 +1,1 @@
+"""Model of the brokers: logs, transactions, committed offsets, and the links of processes."""

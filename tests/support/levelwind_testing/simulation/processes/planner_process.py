@@ -1,0 +1,325 @@
+"""A process of the daemon: the real control, leadership, mailbox and intake over modelled brokers.
+
+One thread takes events, leads or stands by, and performs effects; the reader, the writer of
+canaries and the fencer of commits only post to its mailbox. Models `daemon.service.daemon`.
+"""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from assignors.protocol.records import CanaryRecord
+from assignors.protocol.topics import Topics
+from daemon.control.boundary.control_effects import FenceCommits, Fenced, Publish
+from daemon.control.boundary.control_events import CommitsFenced, Recovered, Ticked
+from daemon.control.context import LogEvent
+from daemon.control.controller import Clock, ControlState, step
+from daemon.service.leadership import Leadership, LeaderSighted, LeadPhase, ReadUntil, TopicsRead
+from daemon.service.mailbox import Mailbox
+from daemon.service.record_intake import RecordIntake
+from levelwind_testing.simulation.modelled_brokers.link import Link
+from levelwind_testing.simulation.modelled_brokers.modelled_cluster import KINDS
+from levelwind_testing.simulation.modelled_brokers.partition_log import Reader
+from levelwind_testing.simulation.virtual_time import Process
+
+TICK_SECONDS = 0.5
+PUBLISH_TIMEOUT_SECONDS = 5.0
+CANARY_TIMEOUT_SECONDS = 10.0
+SIGNED = ("members", "assignments")
+"""Topics in which planners leave signs of life."""
+TOPICS = Topics()
+
+
+class FencedPlannerError(Exception):
+    """Another planner has taken over."""
+
+
+class PlannerProcess(Process):
+    """One start of the daemon, with as many terms as it takes."""
+
+    def __init__(self, world, name, machine, random):
+        super().__init__(world.scheduler, name, machine, random)
+        self.world = world
+        self.cluster = world.cluster
+        self.link = Link(world.scheduler, random)
+        timers = world.settings.planner_timers
+        self.first_state = ControlState(
+            instance=name,
+            settings=world.settings.control,
+            timers=timers,
+            planning_of=world.settings.planning_of,
+            members_partitions=len(self.cluster.partitions["members"]),
+        )
+        self.state = None
+        """The control's state in this term; None while the daemon stands by."""
+        self.leading = False
+        """Whether the term has recovered the records."""
+        self.interval = max(timers.canary, TICK_SECONDS)
+        self.leadership = Leadership(
+            instance=name, takeover=timers.takeover, interval=self.interval
+        )
+        self.mailbox = Mailbox()
+        partitions = {
+            TOPICS.name(kind): len(logs) for kind, logs in self.cluster.partitions.items()
+        }
+        log = SimpleNamespace(warning=self._warned)
+        self.intake = RecordIntake(TOPICS, partitions, self.mailbox, log, instance=name)
+        self._term = 0
+        """Number of terms begun."""
+        self._producer_epoch = None
+        self._requests = 0
+        """Number of the last transaction begun."""
+        self._recovery_asked = False
+        self._ends_awaited = []
+        """Ends still to be read to, by partition, and what to call then."""
+        self._canary_number = 0
+        self._canaries = {}
+        """When each canary of this term was sent, by number."""
+        self.readers = [
+            Reader(self.scheduler, self, partition, self.link, self._on_entry, self._on_progress)
+            for kind in KINDS
+            for partition in self.cluster.partitions[kind]
+        ]
+        self._when_read(KINDS, self.intake.on_caught_up)
+        self.scheduler.spawn(self, self._loop())
+
+    def now(self):
+        return self.machine.boot_seconds(self.scheduler.now)
+
+    def end(self, reason):
+        """End the process; nothing of it runs any more."""
+        self.alive = self.leading = False
+        self.state = None
+        for reader in self.readers:
+            reader.close()
+        self.readers = []
+        self.world.trace(self, "process ends", reason)
+
+    def _warned(self, event, **fields):
+        raise AssertionError(f"{event}: {fields}")
+
+    # The reader's thread.
+
+    def _when_read(self, kinds, call):
+        """Ask for the ends of topics, and call once they have been read to."""
+        self.link.request(self._ask_ends, kinds, call)
+
+    def _ask_ends(self, kinds, call):
+        ends = {
+            partition: self.link.stale_ends.get(partition, partition.stable_end)
+            for kind in kinds
+            for partition in self.cluster.partitions[kind]
+        }
+        self.link.answer(self, self._await_ends, ends, call)
+
+    def _await_ends(self, ends, call):
+        self._ends_awaited.append((ends, call))
+        self._on_progress()
+
+    def _on_progress(self):
+        if not self._ends_awaited:
+            return
+        positions = {reader.partition: reader.position for reader in self.readers}
+        still = []
+        for ends, call in self._ends_awaited:
+            if all(positions[partition] >= end for partition, end in ends.items()):
+                call()
+            else:
+                still.append((ends, call))
+        self._ends_awaited = still
+
+    def _on_entry(self, reader, offset, entry):
+        partition = reader.partition
+        self.intake.on_record(
+            SimpleNamespace(
+                kind=partition.kind,
+                record=self.world.as_record(entry),
+                partition=partition.number,
+                offset=offset,
+                timestamp=0,
+            )
+        )
+
+    # The loop.
+
+    def _loop(self):
+        ticked_at = float("-inf")
+        while True:
+            for event in self.mailbox.take(0.0):
+                yield from self._handle(event)
+            now = self.now()
+            if now - ticked_at >= TICK_SECONDS and not self.mailbox.waiting:
+                ticked_at = now
+                yield from self._tick()
+            if self.leadership.due and self.state is None:
+                yield from self._take_over()
+            # The mailbox wakes the loop at once; here it looks again soon.
+            rest = max(ticked_at + TICK_SECONDS - self.now(), 0.01)
+            yield min(0.2 + 0.2 * self.random.random(), rest)
+
+    def _handle(self, event):
+        match event:
+            case TopicsRead() | LeaderSighted() | ReadUntil():
+                before = self.leadership
+                self.leadership = before.after(event)
+                if (
+                    before.phase is LeadPhase.LEADING
+                    and self.leadership.phase is not LeadPhase.LEADING
+                ):
+                    self._stand_by("another daemon leads")
+            case _ if self.state is not None:
+                yield from self._plan(event)
+            case _:
+                pass
+
+    def _tick(self):
+        if self.state is None:
+            if self.leadership.phase is LeadPhase.STANDING_BY:
+                reached = ReadUntil(asked_at=self.now())
+                self._when_read(SIGNED, lambda: self.mailbox.put("read until", reached, last=True))
+            return
+        if not self._recovery_asked:
+            self._recovery_asked = True
+            self._when_read(KINDS, self._recover)
+        yield from self._plan(Ticked())
+
+    def _recover(self):
+        if self.state is not None:
+            self.intake.recover()
+
+    def _take_over(self):
+        leader = self.leadership.leader
+        epoch = max(self.first_state.planner_epoch, leader.planner_epoch if leader else 0)
+        self.state = replace(self.first_state, planner_epoch=epoch)
+        self._term += 1
+        self._recovery_asked = False
+        self._producer_epoch = None
+        self.world.trace(self, "takes over")
+        while self._producer_epoch is None:
+            answer = yield from self._ask(self.cluster.initialise, self)
+            if answer:
+                [self._producer_epoch] = answer
+
+    def _plan(self, event):
+        self.leading = self.leading or isinstance(event, Recovered)
+        if not self.leading:
+            return
+        term = self._term
+        now = self.now()
+        self.state, effects = step(self.state, event, Clock(now=now, at=round(now * 1000)))
+        if isinstance(event, Recovered):
+            self.world.checks.recovered(self, self.state)
+        try:
+            for effect in effects:
+                yield from self._perform(effect)
+        except FencedPlannerError:
+            self.leadership = self.leadership.deposed()
+            self._stand_by("fenced")
+            return
+        if isinstance(event, Recovered) and self._term == term:
+            self.leadership = self.leadership.led(self.state.planner_epoch)
+            self.intake.expect(self._asked_at)
+            self.scheduler.spawn(self, self._canary_thread(term))
+
+    def _stand_by(self, reason):
+        self.world.trace(self, "stands by", reason)
+        self.intake.stand_by()
+        self._term += 1
+        self.leading = False
+        self.state = None
+
+    def _perform(self, effect):
+        match effect:
+            case LogEvent(name, fields):
+                self.world.checks.logged(self, name, fields)
+            case Publish(records=records):
+                if self.countdown is not None:
+                    # A planned end or stop may happen at this effect.
+                    self.countdown -= 1
+                    if self.countdown < 0:
+                        self.at_countdown()
+                        yield 0.0
+                yield from self._publish(records)
+            case FenceCommits():
+                self.scheduler.spawn(self, self._fence_thread(effect))
+            case Fenced():
+                raise FencedPlannerError
+
+    # Canaries, and the fencing of commits.
+
+    def _asked_at(self, canary):
+        if canary.instance != self.name or self.state is None:
+            return None
+        return self._canaries.get(canary.number)
+
+    def _canary_thread(self, term):
+        self._canaries.clear()
+        sent_at = {}
+        """When the canary under way to each partition was sent."""
+
+        def acknowledged(partition):
+            sent_at.pop(partition, None)
+
+        while self._term == term:
+            self._canary_number += 1
+            now = self._canaries[self._canary_number] = self.now()
+            self._canaries.pop(self._canary_number - 120, None)
+            record = CanaryRecord(
+                planner_epoch=self.state.planner_epoch,
+                instance=self.name,
+                number=self._canary_number,
+                state="leading",
+            )
+            for partition in self.cluster.partitions["members"]:
+                if now - sent_at.get(partition, float("-inf")) > CANARY_TIMEOUT_SECONDS:
+                    sent_at[partition] = now
+                    self.link.produce(
+                        self.cluster.produced_to, self, partition, record, acknowledged
+                    )
+            yield self.interval * (0.9 + 0.2 * self.random.random())
+
+    def _fence_thread(self, effect):
+        answer = []
+        while not answer:
+            answer = yield from self._ask(self.cluster.fence_for, self, effect.transactional_id)
+        fenced = CommitsFenced(group=effect.group, incarnation=effect.incarnation)
+        self.mailbox.put(("fenced", effect.group, effect.incarnation), fenced)
+
+    # Transactions.
+
+    def _ask(self, action, *args):
+        """Send a request and wait; the answer is a list, and empty after the timeout."""
+        answer = []
+        self.link.request(action, *args, answer.append)
+        deadline = self.scheduler.now + PUBLISH_TIMEOUT_SECONDS
+        while not answer and self.scheduler.now < deadline:
+            yield 0.01 + 0.02 * self.random.random()
+        return answer
+
+    def _publish(self, records):
+        """Publish until the brokers have taken it, as the daemon does.
+
+        A commit of unknown outcome is repeated until it is known, and then the records again.
+        """
+        rows = [(kind, record.key, self.world.as_value(record)) for kind, record in records]
+        while True:
+            self._requests += 1
+            answer = yield from self._ask(
+                self.cluster.begin, self, self._producer_epoch, self._requests, rows
+            )
+            if not answer:
+                # The records may stand in the log; the transaction is aborted before the next.
+                self.link.request(self.cluster.abort, self._producer_epoch, self._requests)
+                yield 0.2
+                continue
+            [transaction] = answer
+            if transaction is None:
+                raise FencedPlannerError
+            outcome = yield from self._ask(self.cluster.commit, self, transaction)
+            again = not outcome
+            while not outcome:
+                outcome = yield from self._ask(self.cluster.commit, self, transaction)
+            if outcome == ["fenced"]:
+                raise FencedPlannerError
+            if outcome == ["committed"] and not again:
+                return
+            yield 0.05
