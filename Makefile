@@ -57,6 +57,15 @@ bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdka
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
+CHAOS := PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
+
+.PHONY: chaos slow-handlers
+chaos: $(RUNTIME) ## real brokers, members and daemon under random faults, and a check; MINUTES=3 SEED=s
+	@$(CHAOS)
+
+slow-handlers: $(RUNTIME) ## members with handlers as long as they may be, and a plan every 20 s; MINUTES=30
+	@$(CHAOS) --slow-handlers
+
 .PHONY: docs
 docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
 	@$(BIN)/python -m daemon.config.reference > docs/configuration.md

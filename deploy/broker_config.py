@@ -45,18 +45,27 @@ class Node:
     rack: str | None
     port: int
     controller_port: int
+    advertised_port: int | None = None
+    """Port that clients and brokers are to use instead of `port`; None for `port` itself."""
+    advertised_controller_port: int | None = None
+    """Port that brokers are to use instead of `controller_port`; None for that port itself."""
 
     @property
     def address(self) -> str:
         """Address for clients, `host:port`."""
-        return f"{HOST}:{self.port}"
+        return f"{HOST}:{self.advertised_port or self.port}"
+
+    @property
+    def controller_address(self) -> str:
+        """Address for brokers, `host:port`."""
+        return f"{HOST}:{self.advertised_controller_port or self.controller_port}"
 
 
 def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping[str, str]) -> str:
     """Text of a broker's `server.properties`."""
     copies = str(min(len(nodes), 3))
     in_sync = str(min(len(nodes), 2))
-    voters = ",".join(f"{peer.id}@{HOST}:{peer.controller_port}" for peer in nodes)
+    voters = ",".join(f"{peer.id}@{peer.controller_address}" for peer in nodes)
     settings = {
         **SETTINGS,
         "default.replication.factor": copies,
@@ -66,12 +75,14 @@ def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping
         "transaction.state.log.min.isr": in_sync,
         "transaction.state.log.replication.factor": copies,
         **overrides,
-        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "advertised.listeners": (
+            f"PLAINTEXT://{node.address},CONTROLLER://{node.controller_address}"
+        ),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
         "log.dirs": str(data),
         "node.id": str(node.id),
         "process.roles": "broker,controller",

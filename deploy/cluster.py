@@ -69,6 +69,7 @@ class Cluster:
     _jars: tuple[Path, ...]
     _lock: int
     _temporary: bool
+    _advertise: Callable[[Node], Node] | None = None
     _processes: dict[int, guard.Guarded] = field(default_factory=dict)
 
     @classmethod
@@ -82,6 +83,7 @@ class Cluster:
         jvm_options: Sequence[str] = JVM_OPTIONS,
         ready_within: float = _READY_SECONDS,
         progress: Callable[[str], None] = lambda _: None,
+        advertise: Callable[[Node], Node] | None = None,
     ) -> Self:
         """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
@@ -93,6 +95,8 @@ class Cluster:
             jvm_options: the brokers' JVM options.
             ready_within: seconds after which a start has failed.
             progress: called with a few words for each step of the start.
+            advertise: called for each node once its ports are known, before any broker runs;
+                returns the node with its advertised ports, for brokers behind a proxy.
 
         Raises:
             SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.
@@ -113,6 +117,7 @@ class Cluster:
             _jars=jars,
             _lock=_lock(home),
             _temporary=directory is None,
+            _advertise=advertise,
         )
         try:
             cluster._start(brokers, racks, time.monotonic() + ready_within, progress)
@@ -147,6 +152,10 @@ class Cluster:
     def log(self, broker: int) -> Path:
         """Log file of a broker."""
         return self._home(broker) / "broker.log"
+
+    def pid(self, broker: int) -> int:
+        """Process id of the guard of a broker, which is the parent of the broker's process."""
+        return self._processes[broker].process.pid
 
     def stop(self) -> None:
         """Stop all brokers, gracefully if the directory stays; may be called again."""
@@ -227,13 +236,23 @@ class Cluster:
         if former and all(
             is_free(port) for node in former for port in (node.port, node.controller_port)
         ):
-            nodes = tuple(replace(node, rack=rack_of[node.id]) for node in former)
+            nodes = tuple(
+                replace(
+                    node,
+                    rack=rack_of[node.id],
+                    advertised_port=None,
+                    advertised_controller_port=None,
+                )
+                for node in former
+            )
         else:
             ports = free_ports()
             nodes = tuple(
                 Node(id=number, rack=rack, port=next(ports), controller_port=next(ports))
                 for number, rack in rack_of.items()
             )
+        if self._advertise is not None:
+            nodes = tuple(map(self._advertise, nodes))
         if not former:
             progress("formatting the brokers' storage")
             self._format(nodes)

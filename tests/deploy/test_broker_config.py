@@ -1,5 +1,6 @@
 """What a broker is told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_node_without_a_rack_names_none():
 def test_nothing_listens_beyond_this_machine():
     settings = settings_of(3)
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:100,CONTROLLER://127.0.0.1:200"
+
+
+def test_a_broker_behind_a_proxy_listens_at_its_own_ports_and_advertises_those_of_the_proxy():
+    proxied = [replace(n, advertised_port=900, advertised_controller_port=901) for n in nodes(1)]
+    text = properties(proxied[0], proxied, Path("/data"), {})
+    settings = dict(line.split("=", 1) for line in text.splitlines())
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:100,CONTROLLER://127.0.0.1:200"
+    assert settings["advertised.listeners"] == (
+        "PLAINTEXT://127.0.0.1:900,CONTROLLER://127.0.0.1:901"
+    )
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:901"
+    assert proxied[0].address == "127.0.0.1:900"
 
 
 def test_backslashes_in_a_path_are_kept():

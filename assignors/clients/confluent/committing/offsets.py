@@ -181,6 +181,8 @@ class CommitTracker:
                 self._send(uncommitted)
             except KafkaException as error:
                 self._log_failure(error.args[0])
+            except NotOwnedError:
+                pass  # fenced, which is logged: the application did not commit, so it is only lost
 
     def finish(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
         """Commit the processed offsets of partitions that are given up.

@@ -71,6 +71,26 @@ def test_a_commit_of_a_fenced_life_is_refused_and_the_member_joins_again(
     assert committed(cluster, planner.group, topic) == {0: 10}
 
 
+def test_a_fenced_life_that_commits_by_itself_is_lost_and_polls_on(
+    cluster, topic, planner, make_consumer
+):
+    lost = []
+    consumer = make_consumer(
+        planner,
+        "i0",
+        {"enable.auto.commit": True, "auto.commit.interval.ms": 50},
+        fencing="broker",
+        on_lost=lambda _, partitions: lost.append(len(partitions)),
+    )
+    produce(cluster, topic, [(0, n) for n in range(10)])
+    poll_until(consumer, lambda values: len(values) == 5)
+    fenced = consumer.incarnation
+    initialise(cluster, f"{planner.topics.prefix}{planner.group}/i0")
+    poll_until(consumer, lambda values: bool(lost) and "9" in values)
+    assert consumer.incarnation != fenced
+    assert lost == [6]
+
+
 def test_another_process_of_the_name_fences_the_former_one(cluster, topic, planner, make_consumer):
     first = make_consumer(planner, "i0", fencing="broker")
     produce(cluster, topic, [(0, n) for n in range(10)])

@@ -1,0 +1,10 @@
+"""Environment of the chaos run's programs: they import the project and the tests' support."""
+
+import os
+
+from levelwind_testing.source_tree import ROOT
+
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")]),
+}
