@@ -26,6 +26,8 @@ def event_of_assignment(message: Any, identity: Mapping[str, object]) -> ev.Even
                 assigned=sum(map(len, record.assigned.values())),
                 pending=sum(map(len, record.pending.values())),
             )
+            if record.state == "refused":
+                log_event(logging.ERROR, "member.refused", **identity, reason=record.reason)
             return ev.AssignmentReceived(record)
         case Tombstone():
             return ev.AssignmentDeleted()

@@ -6,12 +6,12 @@ import time
 from threading import Thread
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from assignors.clients.confluent import NotOwnedError
 from assignors.clients.confluent.reading import assignments_reader
 from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberRecord
+from assignors.protocol.records import MemberAssignment, MemberRecord, encode
 from assignors.protocol.topics import partition_for
 from levelwind_testing.kafka.managed_consumers import (
     committed,
@@ -162,6 +162,58 @@ def test_a_grant_that_cannot_be_started_is_reported(topic, plan, make_consumer, 
     assert starting
     assert starting[0].starting == starting[0].owned
     assert consumer.assignment() == []
+
+
+def test_a_callback_that_outlasts_the_poll_interval_costs_the_member_its_life(
+    cluster, topic, moving, make_consumer, caplog
+):
+    consumer = make_consumer(
+        moving.planner,
+        "i0",
+        {"max.poll.interval.ms": 1500},
+        on_revoke=lambda *_: time.sleep(3),
+    )
+    produce(cluster, topic, [(0, "a")])
+    poll_until(consumer, len)
+    lost = consumer.incarnation
+    moving.to("i1")
+    poll_until(consumer, lambda _: consumer.incarnation != lost)
+    assert "member.poll_overdue" in caplog.text
+    assert committed(cluster, moving.planner.group, topic) == {}
+    announced = [r for r in moving.planner.records if isinstance(r, MemberRecord)]
+    assert {record.max_poll_interval_ms for record in announced} == {1500}
+    assert {(record.hold_ms, record.commit_ms) for record in announced} == {(5000, 3000)}
+
+
+def test_a_member_that_the_planner_cannot_serve_logs_the_reason(
+    cluster, topic, moving, make_consumer, caplog
+):
+    consumer = make_consumer(moving.planner, "i0")
+    poll_until(consumer, lambda _: consumer.assignment())
+    record = MemberAssignment(
+        group=consumer.group,
+        instance="i0",
+        incarnation=consumer.incarnation,
+        planner_epoch=1,
+        group_epoch=1000,
+        member_epoch=1000,
+        state="refused",
+        assigned={},
+        pending={},
+        revoking={},
+        rack=None,
+        capacity=1.0,
+        reason="its lease is too long",
+    )
+    key, value = encode(record)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(
+        moving.planner.topics.assignments, key=key, value=value, partition=moving.planner.partition
+    )
+    assert producer.flush(10) == 0
+    poll_until(consumer, lambda _: not consumer.assignment())
+    assert "member.refused" in caplog.text
+    assert "reason=its lease is too long" in caplog.text
 
 
 class Refusing:

@@ -91,6 +91,7 @@ def test_the_log_events_are_those_that_operators_may_alert_on():
         "member.poll_overdue",
         "member.producer_replaced",
         "member.read_failed",
+        "member.refused",
         "member.revoked",
         "member.revoking",
         "member.waiting_for_broker",
