@@ -165,9 +165,9 @@ class Ledger:
         return self._without_target(incarnation, evicted)
 
     def end(self, incarnation: Incarnation) -> Ledger:
-        """Take back the records of an incarnation that holds nothing, known or not."""
+        """Take back the records of an incarnation that the ledger does not have."""
         if incarnation in self.holdings:
-            return self.leave(incarnation)
+            return self
         gone = Holding(waits=Waits.default(self.timers), left=True)
         return self._with(incarnation, gone)
 

@@ -73,7 +73,7 @@ class Play:
     reading: bool = False
     """Whether published records are being read back."""
     rejoining: bool = False
-    """Whether a member that reads its eviction joins again as another incarnation."""
+    """Whether a member that reads its eviction or its tombstone begins another life."""
     starting: set = field(default_factory=set)
     """Instance and incarnation of members that do not get to read what they are granted."""
     interrupted: bool = False
@@ -204,8 +204,10 @@ class Play:
 
     def _echo(self, kind, record):
         self._read(kind, record)
-        if self.rejoining and isinstance(record, MemberAssignment) and record.state == "evicted":
-            self._rejoin(record.instance, record.incarnation)
+        if self.rejoining and kind == "assignments" and record.key[0] == "m":
+            ended = isinstance(record, Tombstone) or record.state == "evicted"
+            if ended:
+                self._rejoin(*record.key[2:])
         if isinstance(record, MemberAssignment) and record.state == "active":
             key = record.instance, record.incarnation
             last = self.members.get(key)
