@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import Partitions
 
 MAX_INT64 = 2**63 - 1
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970: no record has a later time."""
 SHOWN_CHARACTERS = 40
 """Number of characters of a refused value that a reason repeats."""
 
@@ -133,8 +135,8 @@ class Fields:
             raise self._fail(name, f"an integer from {low} to {high}", value)
         return value
 
-    def optional_integer(self, name: str, *, low: int = 0) -> int | None:
-        return None if self._get(name) is None else self.integer(name, low=low)
+    def optional_integer(self, name: str, *, low: int = 0, high: int = MAX_INT64) -> int | None:
+        return None if self._get(name) is None else self.integer(name, low=low, high=high)
 
     def number(
         self,

@@ -7,7 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
+from assignors.protocol.json_fields import LATEST_MS
 from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +45,9 @@ class PlannedRacks:
         sets, of = fields.text_lists("sets"), fields.integers("of")
         if max(of, default=-1) >= len(sets):
             raise WireError("racks.of: an index that is not in racks.sets")
-        return cls(at=fields.integer("at"), racks=tuple(sets[number] for number in of))
+        return cls(
+            at=fields.integer("at", high=LATEST_MS), racks=tuple(sets[number] for number in of)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ class PlannedMember:
             instance=fields.text("instance"),
             incarnation=fields.text("incarnation"),
             rack=fields.optional_text("rack"),
-            capacity=fields.number("capacity", above=0.0),
+            capacity=fields.number("capacity", low=LEAST_CAPACITY, high=MOST_CAPACITY),
             priority=(
                 fields.integer("priority", low=-(2**31), high=2**31 - 1)
                 if fields.has("priority")
@@ -122,7 +126,7 @@ class SpentMoves:
     @classmethod
     def read(cls, fields: Fields) -> SpentMoves:
         return cls(
-            at=fields.integer("at"),
+            at=fields.integer("at", high=LATEST_MS),
             cause=fields.text("cause"),
             moves=fields.integer("moves"),
         )
@@ -160,7 +164,7 @@ class PlannedCooldown:
     @classmethod
     def read(cls, fields: Fields) -> PlannedCooldown:
         return cls(
-            until=fields.integer("until"),
+            until=fields.integer("until", high=LATEST_MS),
             pause_ms=fields.integer("pause_ms"),
             skew_before=fields.optional_number("skew_before"),
             skew_after=fields.optional_number("skew_after"),
@@ -311,25 +315,27 @@ class GroupRecord:
         return cls(
             group=str(group),
             mode=fields.one_of("mode", ("managed", "published", "advisory")),
-            planner_epoch=fields.integer("planner_epoch"),
-            group_epoch=fields.integer("group_epoch"),
+            planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
+            group_epoch=fields.integer("group_epoch", high=LAST_EPOCH),
             plan_id=fields.text("plan_id"),
             strategy=fields.text("strategy"),
             cause=fields.text("cause", empty=True),
-            lag_at=inputs.optional_integer("lag_at"),
-            metadata_at=inputs.optional_integer("metadata_at"),
+            lag_at=inputs.optional_integer("lag_at", high=LATEST_MS),
+            metadata_at=inputs.optional_integer("metadata_at", high=LATEST_MS),
             topics=fields.by_name("topics", _read_topic),
             members=tuple(
                 PlannedMember.read(member, subscriptions) for member in fields.sections("members")
             ),
             before=score.figures("before"),
             after=score.figures("after"),
-            computed_at=fields.integer("computed_at"),
+            computed_at=fields.integer("computed_at", high=LATEST_MS),
             digest=fields.text("digest", empty=True),
             certificate=_read_later(fields, "certificate", PlanCertificate.read),
             cooldown=_read_later(fields, "cooldown", PlannedCooldown.read),
             last_epoch=(
-                fields.optional_integer("last_epoch") if fields.has("last_epoch") else None
+                fields.optional_integer("last_epoch", high=LAST_EPOCH)
+                if fields.has("last_epoch")
+                else None
             ),
         )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.json_fields import LATEST_MS
+from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from assignors.protocol.json_fields import Fields
@@ -47,9 +49,9 @@ class PlannerRecord:
     @classmethod
     def read(cls, _key: Key, fields: Fields) -> PlannerRecord:
         return cls(
-            planner_epoch=fields.integer("planner_epoch"),
+            planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
             instance=fields.text("instance"),
-            started_at=fields.integer("started_at"),
+            started_at=fields.integer("started_at", high=LATEST_MS),
         )
 
 
@@ -106,15 +108,15 @@ class MemberAssignment:
             group=group,
             instance=instance,
             incarnation=incarnation,
-            planner_epoch=fields.integer("planner_epoch"),
-            group_epoch=fields.integer("group_epoch"),
-            member_epoch=fields.integer("member_epoch"),
+            planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
+            group_epoch=fields.integer("group_epoch", high=LAST_EPOCH),
+            member_epoch=fields.integer("member_epoch", high=LAST_EPOCH),
             state=fields.one_of("state", ("active", "evicted", "refused")),
             assigned=fields.partitions("assigned"),
             pending=fields.partitions("pending"),
             revoking=fields.partitions("revoking"),
             rack=fields.optional_text("rack"),
-            capacity=fields.number("capacity", above=0.0),
+            capacity=fields.number("capacity", low=LEAST_CAPACITY, high=MOST_CAPACITY),
             reason=fields.text("reason", empty=True),
         )
 
@@ -153,7 +155,7 @@ class OperatorRecord:
         _, group = key
         return cls(
             group=str(group),
-            at=fields.integer("at"),
+            at=fields.integer("at", high=LATEST_MS),
             by=fields.text("by", empty=True),
             action=fields.one_of("action", ("rebalance",)),
             reason=fields.text("reason", empty=True),

@@ -18,11 +18,12 @@ text = st.text(max_size=8)
 whole = st.integers(0, 2**63 - 1)
 offset = st.integers(-1, 2**63 - 1)
 epoch = st.integers(0, 2**40)
+time = st.integers(0, 253_402_300_799_999)
 rack = st.none() | name
 rack_set = st.lists(text, max_size=2).map(tuple)
 number = st.floats(allow_nan=False, allow_infinity=False)
 figure = st.none() | st.floats(min_value=0, max_value=1e12)
-capacity = st.floats(min_value=0.001, max_value=1e9)
+capacity = st.floats(min_value=1e-6, max_value=1e6)
 partitions = st.dictionaries(
     name, st.sets(st.integers(0, 300), min_size=1).map(lambda s: tuple(sorted(s))), max_size=3
 )
@@ -197,19 +198,19 @@ RECORDS = {
         state=st.sampled_from(["leading", "stopped"]),
     ),
     ("assignments", r.PlannerRecord): st.builds(
-        r.PlannerRecord, planner_epoch=whole, instance=name, started_at=whole
+        r.PlannerRecord, planner_epoch=epoch, instance=name, started_at=time
     ),
     ("assignments", r.GroupRecord): st.builds(
         r.GroupRecord,
         group=name,
         mode=st.sampled_from(["managed", "published", "advisory"]),
-        planner_epoch=whole,
-        group_epoch=whole,
+        planner_epoch=epoch,
+        group_epoch=epoch,
         plan_id=name,
         strategy=name,
         cause=text,
-        lag_at=st.none() | whole,
-        metadata_at=st.none() | whole,
+        lag_at=st.none() | time,
+        metadata_at=st.none() | time,
         topics=st.dictionaries(
             name,
             st.builds(
@@ -218,7 +219,7 @@ RECORDS = {
                 partitions=whole,
                 racks=st.none()
                 | st.builds(
-                    r.PlannedRacks, at=whole, racks=st.lists(rack_set, max_size=5).map(tuple)
+                    r.PlannedRacks, at=time, racks=st.lists(rack_set, max_size=5).map(tuple)
                 ),
             ),
             max_size=2,
@@ -237,7 +238,7 @@ RECORDS = {
         ).map(tuple),
         before=score,
         after=score,
-        computed_at=whole,
+        computed_at=time,
         digest=text,
         certificate=st.none()
         | st.builds(
@@ -260,24 +261,24 @@ RECORDS = {
         cooldown=st.none()
         | st.builds(
             r.PlannedCooldown,
-            until=whole,
+            until=time,
             pause_ms=whole,
             skew_before=st.none() | number,
             skew_after=st.none() | number,
             spent=st.lists(
-                st.builds(r.SpentMoves, at=whole, cause=name, moves=whole), max_size=2
+                st.builds(r.SpentMoves, at=time, cause=name, moves=whole), max_size=2
             ).map(tuple),
         ),
-        last_epoch=st.none() | whole,
+        last_epoch=st.none() | epoch,
     ),
     ("assignments", r.MemberAssignment): st.builds(
         r.MemberAssignment,
         group=name,
         instance=name,
         incarnation=name,
-        planner_epoch=whole,
-        group_epoch=whole,
-        member_epoch=whole,
+        planner_epoch=epoch,
+        group_epoch=epoch,
+        member_epoch=epoch,
         state=st.sampled_from(["active", "evicted"]),
         assigned=partitions,
         pending=partitions,
@@ -287,7 +288,7 @@ RECORDS = {
         reason=text,
     ),
     ("control", r.OperatorRecord): st.builds(
-        r.OperatorRecord, group=name, at=whole, by=text, action=st.just("rebalance"), reason=text
+        r.OperatorRecord, group=name, at=time, by=text, action=st.just("rebalance"), reason=text
     ),
 }
 OPTIONAL = {
