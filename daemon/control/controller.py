@@ -33,6 +33,7 @@ from daemon.control.boundary.control_events import (
     Recovered,
     Ticked,
 )
+from daemon.control.boundary.topics_of_records import written
 from daemon.control.context import Clock, ControlContext, LogEvent
 from daemon.control.decision import Decision, decide
 from daemon.control.group_records import apply
@@ -351,25 +352,12 @@ def _effects(
 
     The log events follow the records: the log never runs ahead of what is published.
     """
-    group = decision.group
+    records, shards = written(decision.records, decision.group.shards)
+    group = replace(decision.group, shards=shards)
     groups = {**state.groups, group.name: group}
     if group.forgettable:
         del groups[group.name]
         epoch = max(state.forgotten_epoch, group.ledger.epoch)
         state = replace(state, forgotten_epoch=epoch)
-    records = tuple(entry for record in decision.records for entry in _with_topics(record))
     effects: list[Effect] = [Publish(records=records, rollback=rollback)] if records else []
     return replace(state, groups=groups), [*effects, *decision.events]
-
-
-def _with_topics(record: Record | Tombstone) -> list[tuple[TopicKind, Record | Tombstone]]:
-    """Return a record once for each topic that it must be written to, with that topic."""
-    match record:
-        case Tombstone(key=("operator", _)):
-            return [("control", record)]
-        case Tombstone():
-            # A member that died cannot take back its announcement; if it stayed, the member would
-            # join again at every start.
-            return [("assignments", record), ("members", record)]
-        case _:
-            return [("assignments", record)]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import (
         GroupRecord,
+        Key,
         LagRecord,
         MemberRecord,
         OperatorRecord,
@@ -77,6 +78,8 @@ class ManagedGroup:
     handover_since: float | None = None
     """Time at which the plan was published whose hand-over is under way; None once the hand-over is
     complete."""
+    shards: Mapping[Key, int] = field(default_factory=dict)
+    """Number of shards of each published record of the group that is cut, by its key."""
     published_ledger: Ledger | None = None
     """The ledger as last published: while `ledger` is the same object, there is nothing to
     publish."""

@@ -16,16 +16,20 @@ from assignors.handover.ledger_recovery import recover_ledger
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     GroupRecord,
+    GroupShard,
     LagRecord,
     MemberAssignment,
     MemberRecord,
+    MemberShard,
     OperatorRecord,
     PlannerRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
 )
+from assignors.protocol.records.reassembly import Reassembly
 from daemon.control import plan_record
+from daemon.control.context import LogEvent
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.membership.announcements import announced
 from daemon.control.membership.live_member import Profile
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import Key, Record
     from assignors.protocol.topics import TopicKind
-    from daemon.control.context import Clock, LogEvent
+    from daemon.control.context import Clock
     from daemon.control.membership.live_member import Basis
     from daemon.control.membership.members_clock import MembersClocks
 
@@ -56,7 +60,8 @@ class RecoveredState:
     groups: Mapping[str, ManagedGroup]
     """The groups that have a plan, an assignment or an announcement, by name."""
     events: Sequence[LogEvent]
-    """Log events about the incarnations that the start evicts."""
+    """Log events about the incarnations that the start evicts, and about records that lack a
+    shard."""
     pending: Sequence[tuple[TopicKind, LagRecord | TriggerRecord | OperatorRecord]]
     """The newest lag, triggers and requests: to be taken in as if they were read now."""
 
@@ -75,7 +80,7 @@ def recover(
         clocks: the clocks of the partitions of `levelwind.members`.
         clock: the time of the start.
     """
-    latest = _latest(records)
+    latest, incomplete = _reassembled(_latest(records))
     topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
     deleted = {
         str(record.key[1])
@@ -102,7 +107,7 @@ def recover(
         deleted_topics=frozenset(deleted),
         planner_epoch=max(planner_epochs, default=0),
         groups=groups,
-        events=events,
+        events=[*events, *(_lost(key) for key in incomplete)],
         pending=[
             (kind, record)
             for kind, record in latest
@@ -122,6 +127,26 @@ def _latest(
     return [(kind, record) for (kind, _), record in latest.items()]
 
 
+def _reassembled(
+    latest: Iterable[tuple[TopicKind, Record | Tombstone]],
+) -> tuple[list[tuple[TopicKind, Record | Tombstone]], list[Key]]:
+    """Return the records with those made whole that were cut, and the keys that lack a shard."""
+    reassembly = Reassembly()
+    found: list[tuple[TopicKind, Record | Tombstone]] = []
+    for kind, record in latest:
+        whole = reassembly.take(record) if kind == "assignments" else record
+        # The shards stay: what replaces them must end those that it does not need. An incomplete
+        # plan stays for its epoch. An incomplete assignment would look like a release.
+        if whole is not None or isinstance(record, GroupShard | MemberShard | GroupRecord):
+            found.append((kind, record if whole is None else whole))
+    return found, sorted(reassembly.incomplete)
+
+
+def _lost(key: Key) -> LogEvent:
+    """The log event of a record that lacks a shard, by the record's key."""
+    return LogEvent("record.incomplete", {"key": list(key)})
+
+
 @dataclass(slots=True)
 class GroupRecords:
     """The newest records of one group."""
@@ -132,6 +157,8 @@ class GroupRecords:
     members: list[MemberRecord] = field(default_factory=list)
     """Announcements in the order in which they were written: of two incarnations of an instance the
     later is live."""
+    shards: dict[Key, int] = field(default_factory=dict)
+    """Number of shards that the topics hold of a record, by its key."""
     departed: set[Incarnation] = field(default_factory=set)
     """Incarnations whose announcement was deleted by a tombstone: before that they had given up all
     partitions."""
@@ -150,6 +177,9 @@ def _by_group(
                 groups[record.group].assignments.append(record)
             case MemberRecord():
                 groups[record.group].members.append(record)
+            case GroupShard() | MemberShard():
+                shards = groups[record.group].shards
+                shards[record.head_key] = max(shards.get(record.head_key, 0), record.shard + 1)
             case Tombstone(key=(_, group, instance, incarnation)) if kind == "members":
                 departed[str(group)].add(Incarnation(str(instance), str(incarnation)))
             case _:
@@ -184,7 +214,9 @@ def recover_group(
         time=time,
     )
     target = _recovered_target(records.assignments)
-    group = ManagedGroup(name=name, ledger=ledger, plan=records.plan, target=target)
+    group = ManagedGroup(
+        name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
+    )
     events: list[LogEvent] = []
     for record in records.members:
         group, more = announced(group, record, time)

@@ -21,6 +21,7 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
+from assignors.protocol.records.reassembly import Reassembly
 from daemon.console import status
 from daemon.errors import NotFoundError
 from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
@@ -185,30 +186,32 @@ class GroupViews:
         self.topics: dict[str, TopicRecord] = {}
         self._brokers: dict[int, BrokerRecord] = {}
         self._deleted_topics: set[str] = set()
+        self._reassembly = Reassembly()
 
     def apply(self, kind: TopicKind, record: Record | Tombstone) -> None:
         """Apply one record; records that concern no group or topic are skipped."""
-        match record:
-            case BrokerRecord(broker=broker):
-                self._brokers[broker] = record
-            case TopicRecord(topic=topic):
-                self.topics[topic] = record
+        match self._reassembly.take(record) if kind == "assignments" else record:
+            case BrokerRecord(broker=broker) as description:
+                self._brokers[broker] = description
+            case TopicRecord(topic=topic) as layout:
+                self.topics[topic] = layout
                 self._deleted_topics.discard(topic)
             case Tombstone(key=("topic", topic)) if kind == "metadata":
                 self.topics.pop(str(topic), None)
                 self._deleted_topics.add(str(topic))
-            case GroupRecord(group=group):
-                self._view(group).plan = record
-            case LagRecord(group=group, topic=topic):
-                self._view(group).lags[topic] = record
-            case TriggerRecord(group=group):
-                self._view(group).triggers[record.kind] = record
-            case MemberRecord(group=group):
-                self._view(group).members[record.instance, record.incarnation] = record
-            case MemberAssignment(group=group):
-                self._view(group).assigned[record.instance, record.incarnation] = record
-            case Tombstone(key=key) if len(key) > 1 and kind in KINDS:
-                self._drop(kind, [str(part) for part in key])
+            case GroupRecord(group=group) as plan:
+                self._view(group).plan = plan
+            case LagRecord(group=group, topic=topic) as lag:
+                self._view(group).lags[topic] = lag
+            case TriggerRecord(group=group) as trigger:
+                self._view(group).triggers[trigger.kind] = trigger
+            case MemberRecord(group=group) as member:
+                self._view(group).members[member.instance, member.incarnation] = member
+            case MemberAssignment(group=group) as assignment:
+                key = (assignment.instance, assignment.incarnation)
+                self._view(group).assigned[key] = assignment
+            case Tombstone(key=ended) if len(ended) > 1 and kind in KINDS:
+                self._drop(kind, [str(part) for part in ended])
             case _:
                 pass
 

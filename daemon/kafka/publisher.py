@@ -34,9 +34,8 @@ REQUIRED: Mapping[str, Any] = {
     "transaction.timeout.ms": 10_000,
     "message.timeout.ms": 9_000,
     "linger.ms": 0,
-    # The plan of a group of ten thousand members is larger than the default limit of a record, and
-    # a fifth of that when compressed; by gzip, which any language reads without another library.
-    "message.max.bytes": 4 * 1024 * 1024,
+    # By gzip, which any language reads without another library. Larger records than the default
+    # limit of a message are cut.
     "compression.type": "gzip",
 }
 FENCED_ERRORS = frozenset(

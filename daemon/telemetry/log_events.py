@@ -204,6 +204,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "meanwhile.",
     ),
     _event(
+        "record.incomplete",
+        "error",
+        "key",
+        "A record of the planner was cut into shards, and not all of them are in the topic. It "
+        "counts as lost: the group gets a new plan, a member without a record is evicted.",
+    ),
+    _event(
         "lag.stale",
         "warning",
         "group topics age",

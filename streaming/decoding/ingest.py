@@ -19,7 +19,9 @@ import pyarrow as pa
 from assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
+    GroupShard,
     MemberAssignment,
+    MemberShard,
     OffsetsRecord,
     PlannerRecord,
     Rejection,
@@ -278,7 +280,7 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
     if isinstance(record, ReplayRecord):
         _pack_replay(packed, _replayed_record(record), topics)
         return
-    if isinstance(record, GroupRecord):
+    if isinstance(record, GroupRecord | GroupShard):
         for topic in record.topics:
             packed.add(
                 TOPIC_KEY_PREFIX + topic,
@@ -305,13 +307,18 @@ def _state_key(record: Record | Tombstone) -> str | None:
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
             return f"{TOPIC_KEY_PREFIX}{name}"
-        case Tombstone(key=(("g" | "m"), group, *_)):
+        case Tombstone(key=(("g" | "gs" | "m" | "ms"), group, *_)):
             return f"{GROUP_KEY_PREFIX}{group}"
         case Tombstone(key=(("broker" | "planner") as kind, *_)):
             return str(kind)
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
             return TOPIC_KEY_PREFIX + topic
-        case GroupRecord(group=group) | MemberAssignment(group=group):
+        case (
+            GroupRecord(group=group)
+            | GroupShard(group=group)
+            | MemberAssignment(group=group)
+            | MemberShard(group=group)
+        ):
             return GROUP_KEY_PREFIX + group
         case BrokerRecord() | PlannerRecord():
             return record.KIND

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-VERSION = 6
+VERSION = 7
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 
@@ -59,6 +59,7 @@ def pack(state: GroupState) -> bytes:
             _pack_consumer_member(member_id, member)
             for member_id, member in state.consumer_members.items()
         ],
+        "shards": dict(state.shards),
         "metadata_at": state.plan_metadata_at,
         "record_at": state.last_record_at,
         "offsets": dict(state.newest_offsets),
@@ -104,6 +105,7 @@ def unpack(value: bytes) -> GroupState:
         },
         classic_members=tuple(map(_unpack_owner, meta["classic"])),
         consumer_members=dict(map(_unpack_consumer_member, meta["consumer"])),
+        shards=meta["shards"],
         plan_metadata_at=meta["metadata_at"],
         last_record_at=meta["record_at"],
         newest_offsets=meta["offsets"],

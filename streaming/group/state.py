@@ -129,6 +129,9 @@ class GroupState:
     """Members of a classic group. Invariant: empty where `consumer_members` is not."""
     consumer_members: Mapping[str, ConsumerMember] = field(default_factory=dict)
     """Members of a KIP-848 group, by member id."""
+    shards: Mapping[str, str] = field(default_factory=dict)
+    """Values of the shards whose head was not read yet, by their keys, both as JSON. The planner
+    writes shards and head in one transaction: mostly there are none."""
     plan_metadata_at: int = UNKNOWN
     """The greatest `metadata_at` of a plan; layouts up to that time are the plan's or older."""
     last_record_at: int = UNKNOWN
@@ -153,5 +156,6 @@ class GroupState:
             or self.consumer_members
             or self.committed_topics
             or self.planned_topics
+            or self.shards
             or self.plan_metadata_at != UNKNOWN
         )

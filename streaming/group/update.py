@@ -21,12 +21,21 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol.records import (
     GroupRecord,
+    GroupShard,
     MemberAssignment,
+    MemberShard,
     Tombstone,
     TriggerRecord,
     decode,
 )
-from streaming.group import event_order, ownership, rack_changes, read_topics, skew_trigger
+from streaming.group import (
+    event_order,
+    ownership,
+    rack_changes,
+    read_topics,
+    record_shards,
+    skew_trigger,
+)
 from streaming.group.state import GroupState, PartitionOwners, RacksTrigger
 from streaming.messages.rows import Detached, LagSample, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
@@ -257,11 +266,18 @@ class GroupUpdate:
         if kind is None:
             self._state = ownership.with_coordinator_record(state, raw)
             return
-        match decode(kind, raw.key, raw.value):
-            case GroupRecord() as plan:
+        record = decode(kind, raw.key, raw.value)
+        whole: GroupRecord | MemberAssignment | None = None
+        if isinstance(record, GroupRecord | MemberAssignment):
+            whole = record_shards.reassembled(state, record)
+            state = record_shards.without_shards(state, record.key)
+        match whole or record:
+            case GroupRecord(shards=None) as plan:
                 state = rack_changes.with_plan(state, plan)
-            case MemberAssignment() as assignment:
+            case MemberAssignment(shards=None) as assignment:
                 state = ownership.with_assignment(state, assignment)
+            case GroupShard() | MemberShard() as shard:
+                state = record_shards.with_shard(state, shard)
             case Tombstone(key=("m", _, instance, incarnation)):
                 state = ownership.without_incarnation(state, str(instance), str(incarnation))
             case Tombstone(key=("g", _)):

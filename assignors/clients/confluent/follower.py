@@ -34,7 +34,7 @@ from assignors.clients.confluent.reading.received_assignment import event_of_ass
 from assignors.handover import member_events as ev
 from assignors.handover.member_machine import step
 from assignors.handover.member_state import MemberMachine, Phase
-from assignors.protocol.records import encode_key
+from assignors.protocol.records.reassembly import Reassembly, names_record
 from assignors.protocol.topics import Topics
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class AssignmentFollower(Thread):
         self._asked_at = float("-inf")
         self._wait_seconds = min(WAIT_SECONDS, member.timers.heartbeat / 10)
         self._proof = ReadProof(0)
+        self._reassembly = Reassembly()
         self._reader = AssignmentsReader(
             settings, topics=self._topics, group=self.profile.group, post=self._mailbox.put
         )
@@ -286,8 +287,8 @@ class AssignmentFollower(Thread):
         if message.error() is not None:
             self._remind("member.read_failed", error=message.error().str())
             return
-        if message.key() == encode_key(self._machine.key):
-            event = event_of_assignment(message, self.identity())
+        if names_record(message.key(), self._machine.key):
+            event = event_of_assignment(message, self.identity(), self._reassembly)
             if event is not None:
                 self._handle(event)
         # Only now: everything below has been applied.

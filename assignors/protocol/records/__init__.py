@@ -44,6 +44,7 @@ from assignors.protocol.records.planner import (
     PlannerRecord,
 )
 from assignors.protocol.records.replay import ReplayRecord
+from assignors.protocol.records.shards import GroupShard, MemberShard
 from assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ __all__ = [
     "DeadLetter",
     "EndKind",
     "GroupRecord",
+    "GroupShard",
     "Key",
     "LagRecord",
     "MemberAssignment",
     "MemberRecord",
+    "MemberShard",
     "MemberState",
     "Mode",
     "Nack",
@@ -110,7 +113,9 @@ Record: TypeAlias = (
     | CanaryRecord
     | PlannerRecord
     | GroupRecord
+    | GroupShard
     | MemberAssignment
+    | MemberShard
     | OperatorRecord
 )
 
@@ -158,7 +163,9 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     "assignments": {
         "planner": _kind(PlannerRecord),
         "g": _kind(GroupRecord, "name"),
+        "gs": _kind(GroupShard, "name", "number"),
         "m": _kind(MemberAssignment, "name", "name", "name"),
+        "ms": _kind(MemberShard, "name", "name", "name", "number"),
     },
     "control": {"operator": _kind(OperatorRecord, "name")},
 }

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
 from assignors.protocol.json_fields import LATEST_MS
 from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.records.cut import Cut
 from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from assignors.protocol.json_fields import Fields
     from assignors.protocol.records.metadata import Key
@@ -65,6 +66,14 @@ class PlannedTopic:
         racks = None if self.racks is None else self.racks.value()
         return {"id": self.id, "partitions": self.partitions, "racks": racks}
 
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedTopic:
+        return cls(
+            id=fields.text("id"),
+            partitions=fields.integer("partitions"),
+            racks=_read_later(fields, "racks", PlannedRacks.read),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMember:
@@ -112,6 +121,22 @@ class PlannedMember:
             ),
             topics=None if index is None or subscriptions is None else subscriptions[index],
         )
+
+
+def members_value(members: Sequence[PlannedMember]) -> dict[str, object]:
+    """The fields of a record that name members and, once each, their subscriptions."""
+    sets = sorted({member.topics for member in members if member.topics is not None})
+    subscriptions = {topics: index for index, topics in enumerate(sets)}
+    return {
+        "subscriptions": sets,
+        "members": [member.value(subscriptions) for member in members],
+    }
+
+
+def read_members(fields: Fields) -> tuple[PlannedMember, ...]:
+    """The members that the fields of `members_value` name."""
+    subscriptions = fields.text_lists("subscriptions") if fields.has("subscriptions") else None
+    return tuple(PlannedMember.read(member, subscriptions) for member in fields.sections("members"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +292,9 @@ class GroupRecord:
     """Proof of how good the plan is; None if the strategy gives none."""
     cooldown: PlannedCooldown | None = None
     """The group's cooldown; None if the record does not say it."""
+    shards: Cut | None = None
+    """The shards that hold all of `topics` and `members`, which are empty here; None: the record is
+    whole."""
     last_epoch: int | None = None
     """The highest epoch that any record of the group had, where no other record that is left says
     it; None: the group's records say it."""
@@ -281,8 +309,6 @@ class GroupRecord:
         return max(self.group_epoch, self.last_epoch or 0)
 
     def value(self) -> dict[str, object]:
-        sets = sorted({member.topics for member in self.members if member.topics is not None})
-        subscriptions = {topics: index for index, topics in enumerate(sets)}
         return {
             "v": self.V,
             "mode": self.mode,
@@ -293,8 +319,7 @@ class GroupRecord:
             "cause": self.cause,
             "inputs": {"lag_at": self.lag_at, "metadata_at": self.metadata_at},
             "topics": {name: topic.value() for name, topic in self.topics.items()},
-            "subscriptions": sets,
-            "members": [member.value(subscriptions) for member in self.members],
+            **members_value(self.members),
             "score": {
                 "before": None if self.before is None else dict(self.before),
                 "after": None if self.after is None else dict(self.after),
@@ -304,6 +329,7 @@ class GroupRecord:
             "certificate": None if self.certificate is None else self.certificate.value(),
             "cooldown": None if self.cooldown is None else self.cooldown.value(),
             "last_epoch": self.last_epoch,
+            "shards": None if self.shards is None else self.shards.value(),
         }
 
     @classmethod
@@ -311,7 +337,6 @@ class GroupRecord:
         _, group = key
         inputs = fields.section("inputs")
         score = fields.section("score")
-        subscriptions = fields.text_lists("subscriptions") if fields.has("subscriptions") else None
         return cls(
             group=str(group),
             mode=fields.one_of("mode", ("managed", "published", "advisory")),
@@ -322,16 +347,15 @@ class GroupRecord:
             cause=fields.text("cause", empty=True),
             lag_at=inputs.optional_integer("lag_at", high=LATEST_MS),
             metadata_at=inputs.optional_integer("metadata_at", high=LATEST_MS),
-            topics=fields.by_name("topics", _read_topic),
-            members=tuple(
-                PlannedMember.read(member, subscriptions) for member in fields.sections("members")
-            ),
+            topics=fields.by_name("topics", PlannedTopic.read),
+            members=read_members(fields),
             before=score.figures("before"),
             after=score.figures("after"),
             computed_at=fields.integer("computed_at", high=LATEST_MS),
             digest=fields.text("digest", empty=True),
             certificate=_read_later(fields, "certificate", PlanCertificate.read),
             cooldown=_read_later(fields, "cooldown", PlannedCooldown.read),
+            shards=_read_later(fields, "shards", Cut.read),
             last_epoch=(
                 fields.optional_integer("last_epoch", high=LAST_EPOCH)
                 if fields.has("last_epoch")
@@ -344,11 +368,3 @@ def _read_later(fields: Fields, name: str, read: Callable[[Fields], Item]) -> It
     """A section that older writers leave out."""
     inner = fields.optional_section(name) if fields.has(name) else None
     return None if inner is None else read(inner)
-
-
-def _read_topic(fields: Fields) -> PlannedTopic:
-    return PlannedTopic(
-        id=fields.text("id"),
-        partitions=fields.integer("partitions"),
-        racks=_read_later(fields, "racks", PlannedRacks.read),
-    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.json_fields import LATEST_MS
+from assignors.protocol.records.cut import Cut
 from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class MemberAssignment:
     """Share of the load that the member can take, relative to the others."""
     reason: str
     """Why the record changed, as free text."""
+    shards: Cut | None = None
+    """The shards that hold all of `assigned`, `pending` and `revoking`, which are empty here; None:
+    the record is whole."""
 
     @property
     def key(self) -> Key:
@@ -99,11 +103,13 @@ class MemberAssignment:
             "rack": self.rack,
             "capacity": self.capacity,
             "reason": self.reason,
+            "shards": None if self.shards is None else self.shards.value(),
         }
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> MemberAssignment:
         _, group, instance, incarnation = map(str, key)
+        shards = fields.optional_section("shards") if fields.has("shards") else None
         return cls(
             group=group,
             instance=instance,
@@ -118,6 +124,7 @@ class MemberAssignment:
             rack=fields.optional_text("rack"),
             capacity=fields.number("capacity", low=LEAST_CAPACITY, high=MOST_CAPACITY),
             reason=fields.text("reason", empty=True),
+            shards=None if shards is None else Cut.read(shards),
         )
 
 

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from assignors.protocol import records as r
 from assignors.protocol.records import schemas
+from assignors.protocol.records.cut import Cut
 from assignors.protocol.topics import partition_for
 
 name = st.text(min_size=1, max_size=8)
@@ -130,6 +131,30 @@ evidence = st.builds(
     floor_seconds=figure,
 )
 
+planned_topics = st.dictionaries(
+    name,
+    st.builds(
+        r.PlannedTopic,
+        id=name,
+        partitions=whole,
+        racks=st.none()
+        | st.builds(r.PlannedRacks, at=time, racks=st.lists(rack_set, max_size=5).map(tuple)),
+    ),
+    max_size=2,
+)
+planned_members = st.lists(
+    st.builds(
+        r.PlannedMember,
+        instance=name,
+        incarnation=name,
+        rack=rack,
+        capacity=capacity,
+        priority=st.integers(-(2**31), 2**31 - 1),
+        topics=st.none() | st.lists(name, max_size=2).map(tuple),
+    ),
+    max_size=2,
+).map(tuple)
+shards = st.none() | st.builds(Cut, count=st.integers(1, 10_000), digest=name)
 RECORDS = {
     ("metadata", r.BrokerRecord): st.builds(
         r.BrokerRecord,
@@ -211,31 +236,8 @@ RECORDS = {
         cause=text,
         lag_at=st.none() | time,
         metadata_at=st.none() | time,
-        topics=st.dictionaries(
-            name,
-            st.builds(
-                r.PlannedTopic,
-                id=name,
-                partitions=whole,
-                racks=st.none()
-                | st.builds(
-                    r.PlannedRacks, at=time, racks=st.lists(rack_set, max_size=5).map(tuple)
-                ),
-            ),
-            max_size=2,
-        ),
-        members=st.lists(
-            st.builds(
-                r.PlannedMember,
-                instance=name,
-                incarnation=name,
-                rack=rack,
-                capacity=capacity,
-                priority=st.integers(-(2**31), 2**31 - 1),
-                topics=st.none() | st.lists(name, max_size=2).map(tuple),
-            ),
-            max_size=2,
-        ).map(tuple),
+        topics=planned_topics,
+        members=planned_members,
         before=score,
         after=score,
         computed_at=time,
@@ -270,6 +272,15 @@ RECORDS = {
             ).map(tuple),
         ),
         last_epoch=st.none() | epoch,
+        shards=shards,
+    ),
+    ("assignments", r.GroupShard): st.builds(
+        r.GroupShard,
+        group=name,
+        shard=whole,
+        digest=name,
+        topics=planned_topics,
+        members=planned_members,
     ),
     ("assignments", r.MemberAssignment): st.builds(
         r.MemberAssignment,
@@ -286,6 +297,18 @@ RECORDS = {
         rack=rack,
         capacity=capacity,
         reason=text,
+        shards=shards,
+    ),
+    ("assignments", r.MemberShard): st.builds(
+        r.MemberShard,
+        group=name,
+        instance=name,
+        incarnation=name,
+        shard=whole,
+        digest=name,
+        assigned=partitions,
+        pending=partitions,
+        revoking=partitions,
     ),
     ("control", r.OperatorRecord): st.builds(
         r.OperatorRecord, group=name, at=time, by=text, action=st.just("rebalance"), reason=text
@@ -305,7 +328,9 @@ OPTIONAL = {
     ),
     r.OffsetsRecord: ("data_end", "offsets_topic_ends"),
     r.BrokerRecord: ("follower_fetching",),
-    r.GroupRecord: ("certificate", "cooldown", "last_epoch", "subscriptions"),
+    r.GroupRecord: ("certificate", "cooldown", "last_epoch", "subscriptions", "shards"),
+    r.GroupShard: ("subscriptions",),
+    r.MemberAssignment: ("shards",),
 }
 """Fields that a record may lack."""
 each = pytest.mark.parametrize(

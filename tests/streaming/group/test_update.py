@@ -564,5 +564,5 @@ def test_a_groups_state_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("version", [4, 5, None])
 def test_a_state_of_another_version_is_refused_by_its_number(version: int | None) -> None:
     stored = packing.pack({} if version is None else {"state": version}, {})
-    with pytest.raises(packing.PackingError, match=f"group state of version {version}, not 6"):
+    with pytest.raises(packing.PackingError, match=f"group state of version {version}, not 7"):
         group_codec.unpack(stored)

@@ -12,10 +12,21 @@ from assignors.protocol.records import MemberAssignment, Rejection, Tombstone, d
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.protocol.records.reassembly import Reassembly
 
-def event_of_assignment(message: Any, identity: Mapping[str, object]) -> ev.Event | None:
-    """The event of a record about this member; logs what was received."""
-    match decode("assignments", message.key(), message.value()):
+
+def event_of_assignment(
+    message: Any, identity: Mapping[str, object], reassembly: Reassembly
+) -> ev.Event | None:
+    """The event of a record about this member; logs what was received.
+
+    A record that was cut gives its event once its head is read; a shard alone gives none.
+    """
+    read = decode("assignments", message.key(), message.value())
+    whole = read if isinstance(read, Rejection) else reassembly.take(read)
+    if whole is None and isinstance(read, MemberAssignment):
+        whole = Rejection("not all shards of the record were read")
+    match whole:
         case MemberAssignment() as record:
             log_event(
                 logging.INFO,

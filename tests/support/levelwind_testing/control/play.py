@@ -12,6 +12,7 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
+from assignors.protocol.records.reassembly import Reassembly
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
     Clock,
@@ -80,6 +81,8 @@ class Play:
     """Whether no canary comes back: the daemon cannot read what members announce."""
     fencing: list = field(default_factory=list)
     """The orders to fence an evicted member's commits, which a test answers."""
+    reassembly: Reassembly = field(default_factory=Reassembly)
+    """Makes the records whole that members read."""
     refused: set = field(default_factory=set)
     """Groups whose records are refused."""
     state: ControlState | None = None
@@ -208,6 +211,7 @@ class Play:
             ended = isinstance(record, Tombstone) or record.state == "evicted"
             if ended:
                 self._rejoin(*record.key[2:])
+        record = self.reassembly.take(record) if kind == "assignments" else None
         if isinstance(record, MemberAssignment) and record.state == "active":
             key = record.instance, record.incarnation
             last = self.members.get(key)

@@ -15,6 +15,7 @@ from assignors.protocol.records import (
     Tombstone,
     encode_key,
 )
+from assignors.protocol.records.cutting import cut
 from levelwind_testing import records
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Log
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key
@@ -105,7 +106,8 @@ class Story(Log):
             capacity=capacity,
             reason="",
         )
-        self.add_record(TOPICS.assignments, int(at * SECOND), record)
+        for part in cut(record):
+            self.add_record(TOPICS.assignments, int(at * SECOND), part)
 
     def plan(
         self,
@@ -131,7 +133,8 @@ class Story(Log):
             computed_at=int(at * SECOND),
             digest="",
         )
-        self.add_record(TOPICS.assignments, int(at * SECOND), record)
+        for part in cut(record):
+            self.add_record(TOPICS.assignments, int(at * SECOND), part)
 
 
 def deleted_since_sample(story: Log, group: str, topic: str) -> bool:

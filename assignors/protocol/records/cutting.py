@@ -1,0 +1,167 @@
+"""Cutting of records in levelwind.assignments that are too large for one message into shards."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from assignors.protocol import json_fields
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.records.cut import Cut
+from assignors.protocol.records.planned_group import (
+    GroupRecord,
+    PlannedMember,
+    PlannedTopic,
+    members_value,
+)
+from assignors.protocol.records.shards import GroupShard, MemberShard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from assignors.protocol.partition_ranges import Partitions
+    from assignors.protocol.records.planner import MemberAssignment
+    from assignors.protocol.records.shards import Head, Shard
+
+Item = TypeVar("Item")
+
+WHOLE_BYTES = 512 * 1024
+"""Largest JSON of a record that is not cut, and of a shard of several parts.
+
+Brokers accept messages of 1 MiB by default, and clients send messages of up to 1,000,000 bytes.
+"""
+
+TOPIC_BYTES = 900_000
+"""Largest JSON of one planned topic: of a larger one the racks are left out."""
+
+PARTITION_CHARACTERS = 11
+"""Most characters of a partition in ranges: ten digits and a comma."""
+
+RUN_PARTITIONS = 40_000
+"""Most partitions of one topic that are kept together."""
+
+ASSIGNMENT_FIELDS = ("assigned", "pending", "revoking")
+
+
+def cut(record: Head) -> tuple[Shard | Head, ...]:
+    """The records to write for a record: the record, or its shards and then its head.
+
+    A record that cannot be written as JSON stays whole: whoever encodes it gets the error.
+    """
+    try:
+        return _cut_plan(record) if isinstance(record, GroupRecord) else _cut_assignment(record)
+    except WireError:
+        return (record,)
+
+
+def _cut_plan(record: GroupRecord) -> tuple[Shard | Head, ...]:
+    if _size(record.value()) <= WHOLE_BYTES:
+        return (record,)
+    topics = [(name, _bounded(topic)) for name, topic in record.topics.items()]
+    contents = [
+        *((dict(part), ()) for part in _parts(topics, lambda named: _size(named[1].value()))),
+        *(({}, part) for part in _parts(record.members, _member_size)),
+    ]
+    digest = _digest(
+        {
+            "topics": {name: topic.value() for name, topic in topics.items()},
+            **members_value(members),
+        }
+        for topics, members in contents
+    )
+    shards = [
+        GroupShard(group=record.group, shard=number, digest=digest, topics=topics, members=members)
+        for number, (topics, members) in enumerate(contents)
+    ]
+    head = replace(record, topics={}, members=(), shards=Cut(count=len(shards), digest=digest))
+    return (*shards, head)
+
+
+def _bounded(topic: PlannedTopic) -> PlannedTopic:
+    """A planned topic, without its racks if they do not fit into a message."""
+    return topic if _size(topic.value()) <= TOPIC_BYTES else replace(topic, racks=None)
+
+
+def _member_size(member: PlannedMember) -> int:
+    # The subscription of a member may be written for it alone.
+    subscriptions = {} if member.topics is None else {member.topics: 0}
+    return _size(member.value(subscriptions)) + _size(member.topics)
+
+
+def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
+    sets = [getattr(record, name) for name in ASSIGNMENT_FIELDS]
+    longest = sum(
+        _size(topic) + PARTITION_CHARACTERS * len(numbers)
+        for partitions in sets
+        for topic, numbers in partitions.items()
+    )
+    if longest <= WHOLE_BYTES or _size(record.value()) <= WHOLE_BYTES:
+        return (record,)
+    runs = [
+        (name, topic, numbers[first : first + RUN_PARTITIONS])
+        for name, partitions in zip(ASSIGNMENT_FIELDS, sets, strict=True)
+        for topic, numbers in partitions.items()
+        for first in range(0, len(numbers), RUN_PARTITIONS)
+    ]
+    contents = [_content(part) for part in _parts(runs, _run_size)]
+    digest = _digest(
+        {name: ranges.texts(partitions) for name, partitions in content.items()}
+        for content in contents
+    )
+    shards = [
+        MemberShard(
+            group=record.group,
+            instance=record.instance,
+            incarnation=record.incarnation,
+            shard=number,
+            digest=digest,
+            **content,
+        )
+        for number, content in enumerate(contents)
+    ]
+    head = replace(
+        record,
+        assigned={},
+        pending={},
+        revoking={},
+        shards=Cut(count=len(shards), digest=digest),
+    )
+    return (*shards, head)
+
+
+def _run_size(run: tuple[str, str, Sequence[int]]) -> int:
+    _, topic, numbers = run
+    return _size(topic) + PARTITION_CHARACTERS * len(numbers)
+
+
+def _content(runs: Iterable[tuple[str, str, Sequence[int]]]) -> dict[str, Partitions]:
+    """The partitions of some runs, by field and topic."""
+    content: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in ASSIGNMENT_FIELDS}
+    for name, topic, numbers in runs:
+        content[name][topic] = (*content[name].get(topic, ()), *numbers)
+    return dict(content)
+
+
+def _parts(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[tuple[Item, ...]]:
+    """Split items, in their order, into parts of at most `WHOLE_BYTES` or of one item."""
+    part: list[Item] = []
+    filled = 0
+    for item in items:
+        needed = size(item)
+        if part and filled + needed > WHOLE_BYTES:
+            yield tuple(part)
+            part, filled = [], 0
+        part.append(item)
+        filled += needed
+    if part:
+        yield tuple(part)
+
+
+def _size(document: object) -> int:
+    return len(json_fields.dumps(document)) + 1  # and a comma
+
+
+def _digest(contents: Iterable[object]) -> str:
+    return hashlib.sha256(b"\n".join(map(json_fields.dumps, contents))).hexdigest()

@@ -1,0 +1,62 @@
+"""Reassembly of the records that were cut into shards, for readers of levelwind.assignments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import (
+    GroupRecord,
+    GroupShard,
+    MemberAssignment,
+    MemberShard,
+    Tombstone,
+    encode_key,
+)
+from assignors.protocol.records.shards import shard_keys, whole
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import Key, Record
+    from assignors.protocol.records.shards import Head, Shard
+
+
+def names_record(raw: bytes | None, key: Key) -> bool:
+    """Whether the bytes of a key name the record with a key, or a shard of it."""
+    if raw is None:
+        return False
+    prefix = encode_key(shard_keys(key, (0,))[0]).removesuffix(b"0]")
+    return raw == encode_key(key) or raw.startswith(prefix)
+
+
+class Reassembly:
+    """Whole records from those of a log, in its order: keeps the shards until their head comes."""
+
+    def __init__(self) -> None:
+        self._shards: dict[Key, dict[Key, Shard]] = {}
+        """By the key of the head, then by their own."""
+        self.incomplete: dict[Key, Head] = {}
+        """The newest head of each key, where shards of it are missing."""
+
+    def take(self, record: Record | Tombstone) -> Record | Tombstone | None:
+        """The record as if it had never been cut; None for a shard, and for an incomplete head.
+
+        A reader that gets None keeps what it had.
+        """
+        match record:
+            case GroupShard() | MemberShard():
+                self._shards.setdefault(record.head_key, {})[record.key] = record
+                return None
+            case GroupRecord() | MemberAssignment():
+                found = whole(record, self._shards.pop(record.key, {}))
+                if found is None:
+                    self.incomplete[record.key] = record
+                else:
+                    self.incomplete.pop(record.key, None)
+                return found
+            case Tombstone(key=("gs" | "ms", *_)):
+                return None
+            case Tombstone(key=("g" | "m", *_)):
+                self._shards.pop(record.key, None)
+                self.incomplete.pop(record.key, None)
+                return record
+            case _:
+                return record

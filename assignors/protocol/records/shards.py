@@ -1,0 +1,179 @@
+"""Shards of records in levelwind.assignments that are too large for one message.
+
+The planner writes the shards and then their head, the record without what the shards hold, in one
+transaction. So a reader that meets a head has read its shards. Shards belong to a head that names
+their digest; a reader without all of them keeps the last state that it had.
+"""
+
+# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records.planned_group import (
+    GroupRecord,
+    PlannedMember,
+    PlannedTopic,
+    members_value,
+    read_members,
+)
+from assignors.protocol.records.planner import MemberAssignment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from assignors.protocol.json_fields import Fields
+    from assignors.protocol.partition_ranges import Partitions
+    from assignors.protocol.records.metadata import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShard:
+    """Some topics and members of a group's plan."""
+
+    KIND: ClassVar = "group_shard"
+    V: ClassVar = 1
+
+    group: str
+    shard: int
+    """Number of the shard, from 0."""
+    digest: str
+    """The digest that the plan's record names."""
+    topics: Mapping[str, PlannedTopic]
+    members: tuple[PlannedMember, ...]
+
+    @property
+    def key(self) -> Key:
+        return ("gs", self.group, self.shard)
+
+    @property
+    def head_key(self) -> Key:
+        """Key of the record that the shard belongs to."""
+        return ("g", self.group)
+
+    def value(self) -> dict[str, object]:
+        topics = {name: topic.value() for name, topic in self.topics.items()}
+        return {
+            "v": self.V,
+            "digest": self.digest,
+            "topics": topics,
+            **members_value(self.members),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> GroupShard:
+        _, group, shard = key
+        return cls(
+            group=str(group),
+            shard=int(shard),
+            digest=fields.text("digest"),
+            topics=fields.by_name("topics", PlannedTopic.read),
+            members=read_members(fields),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberShard:
+    """Some partitions of a member's assignment."""
+
+    KIND: ClassVar = "member_shard"
+    V: ClassVar = 1
+
+    group: str
+    instance: str
+    incarnation: str
+    shard: int
+    """Number of the shard, from 0."""
+    digest: str
+    """The digest that the member's record names."""
+    assigned: Partitions
+    pending: Partitions
+    revoking: Partitions
+
+    @property
+    def key(self) -> Key:
+        return ("ms", self.group, self.instance, self.incarnation, self.shard)
+
+    @property
+    def head_key(self) -> Key:
+        """Key of the record that the shard belongs to."""
+        return ("m", self.group, self.instance, self.incarnation)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "digest": self.digest,
+            "assigned": ranges.texts(self.assigned),
+            "pending": ranges.texts(self.pending),
+            "revoking": ranges.texts(self.revoking),
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> MemberShard:
+        _, group, instance, incarnation, shard = key
+        return cls(
+            group=str(group),
+            instance=str(instance),
+            incarnation=str(incarnation),
+            shard=int(shard),
+            digest=fields.text("digest"),
+            assigned=fields.partitions("assigned"),
+            pending=fields.partitions("pending"),
+            revoking=fields.partitions("revoking"),
+        )
+
+
+Shard: TypeAlias = GroupShard | MemberShard
+Head: TypeAlias = GroupRecord | MemberAssignment
+
+
+def shard_keys(key: Key, numbers: Iterable[int]) -> list[Key]:
+    """The keys of shards of the record with a key, by their numbers."""
+    return [(f"{key[0]}s", *key[1:], number) for number in numbers]
+
+
+def whole(head: Head, shards: Mapping[Key, Shard]) -> Head | None:
+    """The record that was cut, None while a shard of it is missing.
+
+    Args:
+        head: the record that was read, cut or whole.
+        shards: the shards that were read, by key.
+    """
+    if head.shards is None:
+        return head
+    keys = shard_keys(head.key, range(head.shards.count))
+    found = [
+        shard
+        for key in keys
+        if (shard := shards.get(key)) is not None and shard.digest == head.shards.digest
+    ]
+    if len(found) < len(keys):
+        return None
+    if isinstance(head, GroupRecord):
+        plan = [shard for shard in found if isinstance(shard, GroupShard)]
+        return replace(
+            head,
+            topics={name: topic for shard in plan for name, topic in shard.topics.items()},
+            members=tuple(chain.from_iterable(shard.members for shard in plan)),
+            shards=None,
+        )
+    parts = [shard for shard in found if isinstance(shard, MemberShard)]
+    return replace(
+        head,
+        assigned=_union(shard.assigned for shard in parts),
+        pending=_union(shard.pending for shard in parts),
+        revoking=_union(shard.revoking for shard in parts),
+        shards=None,
+    )
+
+
+def _union(parts: Iterable[Partitions]) -> Partitions:
+    union: dict[str, set[int]] = {}
+    for part in parts:
+        for topic, numbers in part.items():
+            union.setdefault(topic, set()).update(numbers)
+    return {topic: tuple(sorted(numbers)) for topic, numbers in union.items()}
