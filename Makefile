@@ -92,4 +92,5 @@ $(PACKAGES): requirements.lock requirements-bootstrap.lock pyproject.toml deploy
 
 $(RUNTIME): $(PACKAGES) deploy/jars.lock
 	@$(BIN)/python -m deploy setup
+	@$(BIN)/python -m daemon.pipeline.rehearsal
 	@touch $@

@@ -23,7 +23,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deploy import guard
+from deploy import class_data, guard
 from deploy.broker_config import (
     JVM_OPTIONS,
     Node,
@@ -46,6 +46,8 @@ _LAST_MINORITY_SECONDS = 1.0
 """Grace of the last brokers, which cannot stop gracefully without a majority of controllers."""
 _QUOTED_LINES = 20
 """Lines of a broker's log in the message of an error."""
+_RECORDING_GRACE_SECONDS = 60.0
+"""Time of a broker that writes its class-data archive when it stops."""
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|^Error|^Exception")
 
 
@@ -70,6 +72,7 @@ class Cluster:
     _lock: int
     _temporary: bool
     _advertise: Callable[[Node], Node] | None = None
+    _record_classes: Path | None = None
     _processes: dict[int, guard.Guarded] = field(default_factory=dict)
 
     @classmethod
@@ -84,6 +87,7 @@ class Cluster:
         ready_within: float = _READY_SECONDS,
         progress: Callable[[str], None] = lambda _: None,
         advertise: Callable[[Node], Node] | None = None,
+        record_classes: Path | None = None,
     ) -> Self:
         """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
@@ -97,6 +101,8 @@ class Cluster:
             progress: called with a few words for each step of the start.
             advertise: called for each node once its ports are known, before any broker runs;
                 returns the node with its advertised ports, for brokers behind a proxy.
+            record_classes: file that each broker writes its class-data archive to when it is
+                stopped; None: the brokers use the archive if there is one.
 
         Raises:
             SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.
@@ -118,6 +124,7 @@ class Cluster:
             _lock=_lock(home),
             _temporary=directory is None,
             _advertise=advertise,
+            _record_classes=record_classes,
         )
         try:
             cluster._start(brokers, racks, time.monotonic() + ready_within, progress)
@@ -270,7 +277,7 @@ class Cluster:
         for node in nodes:
             shutil.rmtree(self._data(node), ignore_errors=True)
         command = java_command(
-            self._java, self._jars, self.jvm_options, "kafka.tools.StorageTool",
+            self._java, self._jars, self._options(), "kafka.tools.StorageTool",
             "format", "--cluster-id", cluster_id, "--config", str(self._configured(first, nodes)),
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - commands of this file
@@ -285,16 +292,29 @@ class Cluster:
 
     def _launch(self, node: Node) -> None:
         configuration = self._configured(node, self.nodes)
-        command = java_command(
-            self._java, self._jars, self.jvm_options, "kafka.Kafka", str(configuration)
+        recording = self._record_classes is not None
+        options = (
+            (*class_data.recording_options(self._record_classes), *self.jvm_options)
+            if self._record_classes is not None
+            else self._options()
         )
+        command = java_command(self._java, self._jars, options, "kafka.Kafka", str(configuration))
         log = self.log(node.id)
         if log.exists():
             log.replace(log.with_suffix(".log.1"))
         with log.open("wb") as output:
             self._processes[node.id] = guard.start(
-                command, output=output, directory=self.directory, keep_open=[self._lock]
+                command,
+                output=output,
+                directory=self.directory,
+                keep_open=[self._lock],
+                grace=_RECORDING_GRACE_SECONDS if recording else guard.GRACE_SECONDS,
             )
+
+    def _options(self) -> tuple[str, ...]:
+        """The options of the JVMs, with the class-data archive of the brokers if there is one."""
+        archive = broker_archive(self._java, self._jars)
+        return (*class_data.options(archive), *self.jvm_options)
 
     def _configured(self, node: Node, nodes: Sequence[Node]) -> Path:
         file = self._home(node.id) / "server.properties"
@@ -373,6 +393,11 @@ class Cluster:
         for process in self._processes.values():
             process.stop()
         self._processes.clear()
+
+
+def broker_archive(java: Path, jars: Sequence[Path]) -> Path:
+    """Path of the brokers' class-data archive, whether it exists or not."""
+    return class_data.archive("brokers", java, jars)
 
 
 def _lock(directory: Path) -> int:

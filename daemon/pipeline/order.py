@@ -16,3 +16,6 @@ class PipelineOrder(BaseModel):
 
     settings: Settings
     jars: tuple[Path, ...]
+    record_classes: Path | None = None
+    """File that the JVM writes its class-data archive to when the query has caught up; the process
+    then ends. None: the JVM uses the archive if there is one, and the query runs on."""

@@ -21,6 +21,7 @@ from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.reporter import ProgressReporter, emit
 from daemon.telemetry import log_config
 from daemon.telemetry.logger import Logger
+from deploy import class_data
 from deploy.errors import SetupError
 from deploy.java import home as java_home
 from streaming.errors import PipelineError
@@ -30,7 +31,7 @@ from streaming.spark.progress import Terminated
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -75,14 +76,20 @@ def _run(order: PipelineOrder) -> None:
     from streaming.spark import query as pipeline  # noqa: PLC0415
     from streaming.spark import session  # noqa: PLC0415
 
+    imported = time.monotonic()
     settings = order.settings.pipeline_settings(order.jars)
     reporter = ProgressReporter(settings.checkpoint, begun=begun)
     try:
         spark = session.create(
-            settings.jars, parallelism=settings.parallelism, spark=settings.spark
+            settings.jars,
+            parallelism=settings.parallelism,
+            spark=settings.spark,
+            jvm_options=class_data_options(settings.jars, record_classes=order.record_classes),
         )
+        created = time.monotonic()
         probe = SparkProbe(spark, reporter)
-        Heartbeat(session.jvm(spark), probe, emit, end_at_once).start()
+        if order.record_classes is None:
+            Heartbeat(session.jvm(spark), probe, emit, end_at_once).start()
         probe.query = pipeline.start(
             spark,
             settings,
@@ -93,8 +100,18 @@ def _run(order: PipelineOrder) -> None:
     except (Py4JError, PySparkException) as error:  # Spark refuses its settings or the checkpoint
         reporter.on_progress(Terminated(error=str(error)))
         end_at_once()
-    log.info("pipeline.started", seconds=round(time.monotonic() - begun, 1))
+    started = time.monotonic()
+    log.info(
+        "pipeline.started",
+        seconds=round(started - begun, 1),
+        imports=round(imported - begun, 1),
+        spark=round(created - imported, 1),
+        query=round(started - created, 1),
+    )
     reporter.caught_up.wait()
+    if order.record_classes is not None:
+        session.end_jvm(spark)
+        end_at_once()
     verify_stale_output(
         settings.checkpoint,
         partial(stale_output.request_verification, order.settings),
@@ -102,6 +119,28 @@ def _run(order: PipelineOrder) -> None:
     )
     reporter.ended.wait()
     end_at_once()
+
+
+def class_data_options(
+    jars: Sequence[Path], *, record_classes: Path | None = None
+) -> tuple[str, ...]:
+    """Options of Spark's JVM for its class-data archive.
+
+    Args:
+        jars: the jars of Spark's class path.
+        record_classes: file to write the archive to; None: use it if there is one.
+    """
+    if record_classes is not None:
+        return class_data.recording_options(record_classes)
+    return class_data.options(spark_archive(jars))
+
+
+def spark_archive(jars: Sequence[Path]) -> Path:
+    """Path of the class-data archive of Spark's JVM, whether it exists or not."""
+    from streaming.spark import driver_jvm, session  # noqa: PLC0415 - as in `_run`
+
+    files = driver_jvm.class_path_files(session.options(jars, parallelism=1))
+    return class_data.archive("spark", java_home() / "bin" / "java", files)
 
 
 def end_at_once() -> NoReturn:

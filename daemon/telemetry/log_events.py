@@ -509,8 +509,9 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "pipeline.started",
         "info",
-        "seconds",
-        "The query runs.",
+        "seconds imports spark query",
+        "The query runs, after `seconds`: for Python's imports, for Spark's JVM and session, and "
+        "for the query, which asks the cluster and checks the checkpoint.",
     ),
     _event(
         "pipeline.progress",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
+
+from streaming.spark import driver_jvm
 
 if TYPE_CHECKING:
     import subprocess
@@ -17,6 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+DEFAULT_JVM_OPTIONS = "spark.driver.defaultJavaOptions"
+EXTRA_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+LATE_OPTIMIZATION = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """A local file system that asks the JVM, and writes the same checksums as Hadoop's own.
 
@@ -66,12 +78,24 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
     }
 
 
+def quick_start(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Options of the JVM for a start that costs less, unless the settings choose a collector.
+
+    A start compiles thousands of methods with the optimizing compiler that then hardly run: half of
+    its CPU time. With thresholds ten times Java's, only what stays hot is compiled by it.
+    """
+    chosen = settings.get(EXTRA_JVM_OPTIONS, "")
+    collector = () if re.search(r"-XX:\+Use\w+GC\b", chosen) else ("-XX:+UseSerialGC",)
+    return (*collector, *LATE_OPTIMIZATION)
+
+
 def create(
     jars: Sequence[Path],
     *,
     parallelism: int = 2,
     spark: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
+    jvm_options: Sequence[str] = (),
 ) -> SparkSession:
     """Start Spark in this process; its Python workers run this interpreter, with the same modules.
 
@@ -80,11 +104,15 @@ def create(
         parallelism: number of concurrent tasks, and of partitions of the state.
         spark: settings of Spark's that override those of `options`.
         log_level: level of Spark's own log, on standard error.
+        jvm_options: options of the JVM; those of `spark` win.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = options(jars, parallelism) | dict(spark or {})
+    settings.setdefault(DEFAULT_JVM_OPTIONS, shlex.join([*jvm_options, *quick_start(settings)]))
+    driver_jvm.start(settings)
     builder = SparkSession.builder
-    for name, value in (options(jars, parallelism) | dict(spark or {})).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
@@ -119,3 +147,11 @@ def is_working(session: SparkSession, query: StreamingQuery | None) -> bool:
     # One call: pyspark's own `status` makes one for each of its figures.
     status = json.loads(query._jsq.status().json())  # noqa: SLF001 - as above
     return bool(status["isTriggerActive"]) and status["message"] == WORKING
+
+
+def end_jvm(session: SparkSession) -> int:
+    """End a session's JVM in good order and wait for it; return its exit code."""
+    process = jvm(session)
+    if process.stdin is not None:
+        process.stdin.close()
+    return process.wait()

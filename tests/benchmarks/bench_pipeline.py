@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
 from assignors.protocol.records import decode
+from daemon.pipeline.process import class_data_options
 from daemon.wall_clock import now_ms
 from deploy.cluster import Cluster
 from deploy.jars import classpath
@@ -106,8 +107,11 @@ def main() -> None:
             settings = (
                 {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
             )
+            jars = classpath("spark")
             spark = session.create(
-                classpath("spark"), spark=dict(pair.split("=", 1) for pair in options.spark)
+                jars,
+                spark=dict(pair.split("=", 1) for pair in options.spark),
+                jvm_options=class_data_options(jars),
             )
             benchmark = PipelineBenchmark(spark, cluster.bootstrap, Path(directory), settings)
             benchmark.prepare(load)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from daemon.pipeline.process import class_data_options
 from deploy.jars import classpath
 from levelwind_testing.pipeline.offsets_reference_codec import Golden
 from streaming.spark import session
@@ -31,6 +32,9 @@ def spark() -> Iterator[SparkSession]:
     Its JVM compiles fast rather than well.
     """
     options = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-    spark = session.create(classpath("spark"), spark=options, log_level="OFF")
+    jars = classpath("spark")
+    spark = session.create(
+        jars, spark=options, log_level="OFF", jvm_options=class_data_options(jars)
+    )
     yield spark
     spark.stop()

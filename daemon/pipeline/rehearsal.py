@@ -1,0 +1,133 @@
+"""Rehearsal of a start, for the class-data archives: `python -m daemon.pipeline.rehearsal`.
+
+`make setup` runs it: a broker and the pipeline's own process on it, with one group's lag, each of
+which writes its archive when it ends. Both compile fast rather than well meanwhile. Nothing depends
+on the archives, so a failure is reported and does no harm.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from daemon.config.settings import PipelineSection, Settings
+from daemon.errors import LevelwindError, PipelineFailedError
+from daemon.kafka import clients, topic_setup
+from daemon.observer.observer import Observer
+from daemon.pipeline.order import PipelineOrder
+from daemon.pipeline.process import spark_archive
+from daemon.pipeline.supervisor import COMMAND
+from daemon.telemetry import log_config
+from daemon.telemetry.logger import Logger
+from deploy import class_data, guard
+from deploy.cluster import Cluster, broker_archive
+from deploy.errors import SetupError
+from deploy.jars import classpath
+from deploy.java import java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = Logger()
+
+GROUP = TOPIC = "rehearsal"
+PARTITIONS = 3
+WITHIN_SECONDS = 900.0
+"""Time after which a rehearsal is given up; on a quiet machine it takes half a minute."""
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
+
+def rehearse(progress: Callable[[str], None]) -> None:
+    """Write the archives that are missing.
+
+    Args:
+        progress: called with a few words where there is anything to do.
+
+    Raises:
+        SetupError: no broker could be started.
+        LevelwindError: the broker does not answer, or no archive was written.
+    """
+    runtime, broker_jars, spark_jars = java(), classpath("brokers"), classpath("spark")
+    of_broker, of_spark = broker_archive(runtime, broker_jars), spark_archive(spark_jars)
+    if of_broker.exists() and of_spark.exists():
+        return
+    progress("rehearsing a start, so that later ones take less time")
+    broker_draft = None if of_broker.exists() else class_data.draft_of(of_broker)
+    with (
+        Cluster.start(1, record_classes=broker_draft) as cluster,
+        tempfile.TemporaryDirectory(prefix="levelwind-rehearsal-") as directory,
+    ):
+        settings = Settings(
+            bootstrap=cluster.bootstrap,
+            state_dir=Path(directory),
+            pipeline=PipelineSection(spark=QUICK),
+        )
+        _write_input(settings)
+        _run_pipeline(settings, spark_jars, class_data.draft_of(of_spark))
+        if broker_draft is not None:
+            cluster.stop_broker(1)
+    if not class_data.adopt(class_data.draft_of(of_spark), of_spark):
+        raise PipelineFailedError("the pipeline's process wrote no archive")
+    if broker_draft is not None and not class_data.adopt(broker_draft, of_broker):
+        raise PipelineFailedError("the broker wrote no archive")
+
+
+def _run_pipeline(settings: Settings, jars: tuple[Path, ...], draft: Path) -> None:
+    """Run the pipeline's process until it has written its archive and ended."""
+    file = settings.state_dir / "order.json"
+    order = PipelineOrder(settings=settings, jars=jars, record_classes=draft)
+    file.write_text(order.model_dump_json())
+    child = guard.start([*COMMAND, str(file)], output=subprocess.DEVNULL)
+    until = time.monotonic() + WITHIN_SECONDS
+    while child.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    child.kill()
+
+
+def _write_input(settings: Settings) -> None:
+    """Commit as a group, and have the observer sample its topic."""
+    client = settings.client()
+    admin = clients.admin(client)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    topic_setup.ensure_offsets_topic(client, settings.topic, GROUP)
+    _commit(settings)
+    topic_setup.ensure_topics(client, settings.topics, settings.topic, log)
+    observer = Observer(client, settings.topics, settings.observer, log)
+    observer.tick_metadata()
+    observer.tick_offsets()
+    observer.close()
+
+
+def _commit(settings: Settings) -> None:
+    consumer = clients.consumer(settings.client(), {"group.id": GROUP})
+    offsets = [TopicPartition(TOPIC, number, 1) for number in range(PARTITIONS)]
+    until = time.monotonic() + WITHIN_SECONDS
+    while True:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException:  # its coordinator is not there yet
+            if time.monotonic() > until:
+                raise
+        else:
+            break
+    consumer.close()
+
+
+def main() -> None:
+    """Run the rehearsal for `make setup`."""
+    log_config.configure(level="error")
+    try:
+        rehearse(lambda step: print(f"setup: {step}", flush=True))  # noqa: T201 - for the terminal
+    except (LevelwindError, SetupError, KafkaException, OSError) as error:
+        sys.stderr.write(f"setup: the rehearsal failed, and starts will take longer: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The JVM's command line, held to the one that Spark's own launcher composes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.java import home
+from streaming.spark import driver_jvm, session
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.app.name": "levelwind",
+    "spark.driver.extraClassPath": "/jars/a.jar:/jars/b.jar",
+    "spark.driver.memory": "2g",
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-Dx=y -XX:TieredStopAtLevel=1",
+}
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    for name in driver_jvm.OWN_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(home()))
+
+
+def test_the_command_is_that_of_sparks_launcher():
+    confs = [w for name, value in sorted(SETTINGS.items()) for w in ("--conf", f"{name}={value}")]
+    launcher = subprocess.run(
+        [
+            Path(os.environ["JAVA_HOME"], "bin", "java"),
+            "-cp",
+            f"{driver_jvm.HOME}/jars/*",
+            "org.apache.spark.launcher.Main",
+            driver_jvm.MAIN,
+            *confs,
+            "pyspark-shell",
+        ],
+        env=os.environ | {"SPARK_HOME": str(driver_jvm.HOME), "SPARK_SCALA_VERSION": "2.13"},
+        capture_output=True,
+        check=True,
+    )
+    expected = [word.strip() for word in launcher.stdout.decode().split("\0") if word.strip()]
+    found = driver_jvm.command(SETTINGS)
+
+    def parts(words):
+        main = words.index(driver_jvm.MAIN)
+        return words[:main], sorted(words[main:])  # the launcher's order of settings is its own
+
+    assert parts(found) == parts(expected)
+
+
+def test_the_class_path_is_made_of_files_in_an_order_that_stays():
+    files = driver_jvm.class_path_files(SETTINGS)
+    assert files[:2] == [Path("/jars/a.jar"), Path("/jars/b.jar")]
+    assert len(files) > 200
+    assert files == driver_jvm.class_path_files(SETTINGS)
+
+
+@pytest.mark.parametrize("name", driver_jvm.OWN_SETTINGS)
+def test_a_spark_with_settings_of_its_own_is_left_to_its_scripts(monkeypatch, name):
+    assert driver_jvm.is_plain(SETTINGS)
+    monkeypatch.setenv(name, "x")
+    assert not driver_jvm.is_plain(SETTINGS)
+
+
+def test_another_master_than_a_local_one_is_left_to_sparks_scripts():
+    assert not driver_jvm.is_plain(SETTINGS | {"spark.master": "spark://host:7077"})
+    assert not driver_jvm.is_plain({})
+
+
+@pytest.mark.parametrize("chosen", ["-XX:+UseG1GC -Xss4m", "-XX:+UseParallelGC"])
+def test_a_collector_that_the_settings_choose_is_not_given_a_second_one(chosen):
+    settings = {session.EXTRA_JVM_OPTIONS: chosen}
+    assert session.quick_start(settings) == session.LATE_OPTIMIZATION
+    assert "-XX:+UseSerialGC" in session.quick_start({})
