@@ -137,7 +137,8 @@ def class_data_options(
 
 def spark_archive(jars: Sequence[Path]) -> Path:
     """Path of the class-data archive of Spark's JVM, whether it exists or not."""
-    from streaming.spark import driver_jvm, session  # noqa: PLC0415 - as in `_run`
+    from streaming.spark import session  # noqa: PLC0415 - as in `_run`
+    from streaming.spark.jvm import driver_jvm  # noqa: PLC0415 - as above
 
     files = driver_jvm.class_path_files(session.options(jars, parallelism=1))
     return class_data.archive("spark", java_home() / "bin" / "java", files)

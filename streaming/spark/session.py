@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from streaming.spark import driver_jvm
+from streaming.spark.jvm import driver_jvm
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,7 +11,8 @@ from deploy.cache import cache
 from deploy.cluster import broker_archive
 from deploy.jars import classpath
 from deploy.java import java
-from streaming.spark import driver_jvm, session
+from streaming.spark import session
+from streaming.spark.jvm import driver_jvm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy.java import home
-from streaming.spark import driver_jvm, session
+from streaming.spark import session
+from streaming.spark.jvm import driver_jvm
 
 SETTINGS = {
     "spark.master": "local[2]",

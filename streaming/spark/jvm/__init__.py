@@ -1,0 +1,1 @@
+"""Spark's JVM: its command line and its start; knows nothing of the session and the query."""
