@@ -58,8 +58,11 @@ class Stage:
             tails = [life.tail() for daemon in self.daemons for life in daemon.lives]
             raise AssertionError(f"{error}\n" + "\n\n".join(tails)) from None
 
+    def logged(self, event):
+        return sum(len(daemon.logged(event)) for daemon in self.daemons)
+
     def terms(self):
-        return sum(len(daemon.logged("daemon.leading")) for daemon in self.daemons)
+        return self.logged("daemon.leading")
 
     def all_is_owned(self, members, within):
         """Wait until the members own every partition, each once; return the seconds."""
@@ -132,13 +135,17 @@ def test_all_is_owned_again_after_the_topics_of_the_planner_were_deleted(stage):
     stage.all_is_owned(stage.members, 60)
     topics = Topics(stage.prefix)
     names = [topics.members, topics.assignments]
+    terms, settled = stage.terms(), stage.logged("handover.settled")
+    begun = time.monotonic()
     for future in stage.admin.delete_topics(names).values():
         future.result(30)
-    time.sleep(1)
-    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS + 30)
-    print(f"still owned after {seconds:.1f} s")
-    stage.wait("notice", lambda: stage.daemons[0].logged("topics.replaced"), 20)
-    stage.leader()
+    for daemon in stage.daemons:
+        stage.wait("notice", lambda daemon=daemon: daemon.logged("topics.replaced"), 20)
+    stage.wait("next term", lambda: stage.terms() > terms, OWNED_AGAIN_SECONDS + 10)
+    stage.wait("plan", lambda: stage.logged("handover.settled") > settled, OWNED_AGAIN_SECONDS)
+    stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS)
+    print(f"owned again {time.monotonic() - begun:.1f} s after the topics were deleted")
+    assert [daemon.logged("daemon.failed") for daemon in stage.daemons] == [[], []]
     died = stage.members.pop(0)
     died.kill()
     seconds = stage.all_is_owned(stage.members, 2 * OWNED_AGAIN_SECONDS)
