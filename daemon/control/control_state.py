@@ -1,0 +1,73 @@
+"""State of the control: everything that it knows, as one value. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from daemon.control.context import Clock, ControlContext
+from daemon.control.membership.members_clock import MembersClocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from assignors.handover.timers import Timers
+    from assignors.protocol.records import TopicRecord
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.membership.members_clock import MembersClock
+    from daemon.control.settings import ControlSettings, PlanSettings
+
+
+class Postponement(NamedTuple):
+    """The wait of a group whose records were refused."""
+
+    pause: float
+    """Length of the wait in seconds."""
+    until: float
+    """Time of the next attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlState:
+    """Everything the control knows; each step replaces the state and never changes it."""
+
+    instance: str
+    """The name of this daemon, unique for each start."""
+    settings: ControlSettings
+    timers: Timers
+    planning_of: Callable[[str], PlanSettings]
+    """Returns the planning settings of a group, by its name."""
+    members_partitions: int
+    """Number of partitions of `levelwind.members`."""
+    planner_epoch: int = 0
+    """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
+    topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    """The layouts of the topics that are known, by name."""
+    deleted_topics: frozenset[str] = frozenset()
+    """Topics that were deleted, as opposed to topics that are not known yet."""
+    members_clocks: Mapping[int, MembersClock] = field(default_factory=dict)
+    """Readable time of each partition of `levelwind.members`, from the start on."""
+    groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
+    """The managed groups, by name."""
+    forgotten_epoch: int = 0
+    """The highest epoch of any group that was forgotten: no new group has one at or below it."""
+    postponed: Mapping[str, Postponement] = field(default_factory=dict)
+    """Groups whose last records were refused, by name; an attempt that succeeds ends the entry."""
+
+    @property
+    def clocks(self) -> MembersClocks:
+        """The readable times of all partitions of `levelwind.members`."""
+        return MembersClocks(partitions=self.members_partitions, clocks=self.members_clocks)
+
+    def context(self, clock: Clock) -> ControlContext:
+        """Return the context that all groups share while one event is handled."""
+        return ControlContext(
+            settings=self.settings,
+            timers=self.timers,
+            topics=self.topics,
+            deleted_topics=self.deleted_topics,
+            planner_epoch=self.planner_epoch,
+            members_clocks=self.clocks,
+            now=clock.now,
+            at=clock.at,
+        )
