@@ -52,7 +52,12 @@ def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext)
     """Evaluate the last plan, make the next one if it is due, and advance the hand-over."""
     snapshot = GroupSnapshot(group, context)
     evaluated = _evaluate_last_plan(group, snapshot)
-    planned = _plan_if_due(evaluated.group, planning, snapshot)
+    group = _without_lost_records(evaluated.group, context)
+    planned = (
+        _plan_if_due(group, planning, snapshot)
+        if group.records_lost_at is None
+        else Decision(group=group)
+    )
     advanced = _advance_handover(planned.group, group.next_epoch, context)
     return evaluated.then(planned).then(advanced)
 
@@ -85,6 +90,14 @@ def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decisio
 
 
 # The next plan.
+
+
+def _without_lost_records(group: ManagedGroup, context: ControlContext) -> ManagedGroup:
+    """End the wait after lost records, once all who may use a partition have announced it again."""
+    lost_at = group.records_lost_at
+    if lost_at is None or context.time_of(group.name).read_until < lost_at + group.longest_wait:
+        return group
+    return replace(group, records_lost_at=None)
 
 
 def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot) -> Decision:

@@ -69,6 +69,9 @@ class ManagedGroup:
     silent_together: frozenset[Incarnation] = frozenset()
     """The members that fell silent together and have neither come back nor ended: nothing moves
     while there are any."""
+    records_lost_at: float | None = None
+    """Boot seconds at which a member was first read that followed records which are lost; None if
+    there is none, or once everybody who may use a partition has announced it again."""
     waiting_for_topics: bool = False
     """Whether a plan waits for layouts that are not known yet; that has been logged."""
     unsplittable: frozenset[TopicPartition] = frozenset()
@@ -107,6 +110,12 @@ class ManagedGroup:
     def frozen(self) -> bool:
         """Whether nothing moves, because most members fell silent together."""
         return bool(self.silent_together)
+
+    @property
+    def longest_wait(self) -> float:
+        """Seconds after which nobody uses a partition who has announced nothing since."""
+        waits = [holding.waits.grant for holding in self.ledger.holdings.values()]
+        return max([self.ledger.timers.grant, *waits])
 
     @property
     def members(self) -> dict[str, MemberRecord]:

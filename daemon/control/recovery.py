@@ -31,7 +31,7 @@ from assignors.protocol.records.reassembly import Reassembly
 from daemon.control import plan_record
 from daemon.control.context import LogEvent
 from daemon.control.managed_group import ManagedGroup
-from daemon.control.membership.announcements import announced
+from daemon.control.membership.announcements import announced, records_lost
 from daemon.control.membership.live_member import Profile
 
 if TYPE_CHECKING:
@@ -218,7 +218,11 @@ def recover_group(
         name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
     )
     events: list[LogEvent] = []
+    recorded = {record.key for record in records.assignments}
     for record in records.members:
+        if record.key not in recorded:
+            group, more = records_lost(group, record, time)
+            events += more
         group, more = announced(group, record, time)
         events += more
     for incarnation in ledger.holdings:

@@ -224,6 +224,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "Most members missed heartbeats at the same time; rebalancing is paused for `for_seconds`.",
     ),
     _event(
+        "group.records_lost",
+        "warning",
+        "group instance incarnation for_seconds",
+        "A member followed a planner whose records are lost: levelwind's topics were deleted. The "
+        "group gets its first plan after `for_seconds`, when all its members have announced what "
+        "they use.",
+    ),
+    _event(
         "partition.unsplittable",
         "warning",
         "group topic partition lag skew",

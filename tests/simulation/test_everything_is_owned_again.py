@@ -73,6 +73,14 @@ def test_our_topics_are_deleted_under_live_members(at, away):
     run(FOUR, Fault(at=at, kind="own topics anew", seconds=away))
 
 
+@pytest.mark.parametrize("first", [0, 30])
+def test_our_topics_are_deleted_at_any_time_between_two_heartbeats(first):
+    for number in range(first, first + 30):
+        away = (0.05, 0.5, 2.0)[number % 3]
+        fault = Fault(at=30.0 + number * 0.1, kind="own topics anew", seconds=away)
+        run(FOUR, fault, seed=number)
+
+
 def test_our_topics_are_deleted_under_a_member_that_owned_nothing():
     settings = WorldSettings(
         groups={"g": ("t",)}, instances={"g": ("a", "b", "c")}, topics={"t": 2}, machines=3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation
+from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from assignors.protocol import partition_ranges as ranges
 from daemon.control.context import LogEvent
 from daemon.control.membership.duplicate_instances import InstanceConflict
@@ -40,12 +40,30 @@ def announced(
     if incarnation in group.ledger.ended:
         # Its records were taken back: whatever wrote this is no member any more.
         return replace(group, ledger=group.ledger.end(incarnation)), []
+    group, events = (group, []) if holding else records_lost(group, record, time)
     if holding is None and record.owned:
         reason = "owns partitions that levelwind did not grant to it"
         fields = {**group.member_fields(incarnation), "reason": reason}
         claimed = replace(group, ledger=group.ledger.claim(record, time))
-        return claimed, [LogEvent("member.evicted", fields)]
-    return _join(group, incarnation, record, time)
+        return claimed, [*events, LogEvent("member.evicted", fields)]
+    group, joined = _join(group, incarnation, record, time)
+    return group, [*events, *joined]
+
+
+def records_lost(
+    group: ManagedGroup, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Notice that an unknown member of a group without a plan has followed a planner.
+
+    The records of that planner are lost. Until all of its members have announced themselves again,
+    nobody knows what they use.
+    """
+    followed = 0 < record.planner_epoch <= BELIEVED_EPOCH
+    if group.plan is not None or group.records_lost_at is not None or not followed:
+        return group, []
+    fields = {**group.member_fields(Incarnation(record.instance, record.incarnation))}
+    lost = replace(group, records_lost_at=time.now)
+    return lost, [LogEvent("group.records_lost", {**fields, "for_seconds": lost.longest_wait})]
 
 
 def withdrawn(

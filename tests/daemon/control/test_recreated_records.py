@@ -47,7 +47,10 @@ def test_a_member_that_owned_nothing_follows_the_new_planner():
             play.kill(*key)
     after = made_anew(play, partitions=3)
     after.wait(10)
+    assert after.owned() == {idle[0]: ""}, "the others may live, and use their partitions"
+    after.wait(BOUND_SECONDS - 10)
     assert after.owned() == {idle[0]: "0-2"}
+    assert after.logged("group.records_lost")
     assert [fields["planner_epoch"] for fields in after.logged("planner.epoch_raised")] == [8]
 
 

@@ -17,7 +17,6 @@ WEIGHTS = {
     "cut": 2,
     "cut answers": 2,
     "deposed leader": 2,
-    "own topics anew": 0,
 }
 """How often a kind is drawn; 1 for those that are not here."""
 
