@@ -213,7 +213,7 @@ def recover_group(
         members=records.members,
         time=time,
     )
-    target = _recovered_target(records.assignments)
+    target = _recovered_target(records.assignments, records.plan)
     group = ManagedGroup(
         name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
     )
@@ -248,19 +248,24 @@ def _with_cooldown(group: ManagedGroup, clock: Clock) -> ManagedGroup:
 
 
 def _recovered_target(
-    assignments: Iterable[MemberAssignment],
+    assignments: Iterable[MemberAssignment], plan: GroupRecord | None
 ) -> Mapping[str, frozenset[TopicPartition]]:
     """Return the share of each instance, by the newest records of all its incarnations.
 
     An evicted incarnation keeps in `revoking` what it held. That is the share of its instance, as
-    far as the records of the others do not name it: a member that restarts while the daemon does
-    finds it again.
+    far as it is planned and the records of the others do not name it: a member that restarts while
+    the daemon does finds it again.
     """
+    planned = (
+        {(name, p) for name, t in plan.topics.items() for p in range(t.partitions)}
+        if plan
+        else set()
+    )
     shares: defaultdict[str, frozenset[TopicPartition]] = defaultdict(frozenset)
     taken: set[TopicPartition] = set()
     for record in sorted(assignments, key=lambda record: (record.state == "evicted", record.key)):
         named = (
-            ranges.pairs(record.revoking)
+            ranges.pairs(record.revoking) & planned
             if record.state == "evicted"
             else ranges.pairs(record.assigned) | ranges.pairs(record.pending)
         )
