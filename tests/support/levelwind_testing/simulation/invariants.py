@@ -272,7 +272,10 @@ class Checks:
                 )
         for instance, share in shares.items():
             if recovered.target.get(instance, frozenset()) != share:
-                self.fail(f"{planner.name} starts with another target for {instance}", group)
+                found = sorted(recovered.target.get(instance, ()))
+                self.fail(
+                    f"{planner.name} starts with {found} for {instance}, not {sorted(share)}", group
+                )
 
     def logged(self, planner, event, fields):
         if event == "group.frozen":

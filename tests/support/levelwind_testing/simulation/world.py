@@ -305,6 +305,7 @@ class World:
         self.scheduler.run(self.scheduler.now + wait)
         if self.checks.frozen:
             self.scheduler.run(self.scheduler.now + self.patience)
+        self._wait_for_bars()
         self.check_owned()
         before = self._published()
         self.scheduler.run(self.scheduler.now + QUIET_SECONDS)
@@ -314,6 +315,17 @@ class World:
         self.scheduler.run(self.scheduler.now + QUIET_SECONDS)
         self._check_unchanged(before, "another epoch after a start of the planner alone")
         self.check_owned()
+
+    def _wait_for_bars(self):
+        """Wait until members are planned again with what they could not start once."""
+        while any(
+            not bar.lifted
+            for planner in self.planners
+            if planner.leading
+            for group in planner.state.groups.values()
+            for bar in group.bars.values()
+        ):
+            self.scheduler.run(self.scheduler.now + QUIET_SECONDS)
 
     @property
     def patience(self):

@@ -29,6 +29,8 @@ class ApplicationThread:
         """Partition of the records that the application works on."""
         self._answers = {}
         """Outcome of each commit by number; None until it is known."""
+        self._sent_at = {}
+        """When each commit was sent, by number."""
         self._undecided_until = float("-inf")
         self._commit_at = 0.0
         self._number = 0
@@ -210,6 +212,7 @@ class ApplicationThread:
         process.checks.commit_called(process, offsets)
         self._number += 1
         self._answers[self._number] = None
+        self._sent_at[self._number] = process.now()
         late_until, late = self.world.late_commits.get(process.instance, (0.0, 0.0))
         if process.scheduler.now < late_until:
             delay = late * self.random.random()
@@ -233,9 +236,14 @@ class ApplicationThread:
 
     def _commit_in_time(self):
         process = self.process
-        for number in [n for n, outcome in self._answers.items() if outcome is not None]:
-            del self._answers[number]
         now = process.now()
+        for number, outcome in list(self._answers.items()):
+            if outcome is not None:
+                del self._answers[number]
+            elif now - self._sent_at[number] > process.timers.commit / 4:
+                # The client gives the commit up, and it may arrive all the same.
+                del self._answers[number]
+                self._undecided_until = now + process.timers.commit
         if now < self._commit_at or process.lost or not self._deliverable():
             return
         self._commit_at = now + COMMIT_INTERVAL_SECONDS
