@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from assignors.protocol.records import (
     DeadLetter,
-    LagRecord,
     Tombstone,
     TriggerRecord,
     encode,
@@ -17,18 +16,17 @@ from assignors.protocol.records import (
     partitions_for,
 )
 from assignors.protocol.topics import partition_for
-from streaming.messages.lag_json import field, joined, text
-from streaming.messages.rows import Kind, LagRow, Raw, SinkRow
+from streaming.messages.lag_json import fields, record_text, text
+from streaming.messages.rows import REMEMBERED_GROUPS, Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
     from assignors.protocol.topics import Topics
     from streaming.group.state import PartitionOwners
     from streaming.group.update import UpdateResult
+    from streaming.messages.lag_columns import LagRow
 
 MAX_KEPT_BYTES = 256 * 1024
 """Bytes that a dead letter keeps of a record's key and of its value, so that it fits a message."""
-RACKS_PREFIX = field("racks", "")
-"""Beginning of the field of a lag row that holds the topic's replica racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +42,8 @@ class OutputTopics:
 def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> list[SinkRow]:
     """Records of a group to publish; triggers are in the order of their events."""
     topics = outputs.topics
-    lag_partition = partition_for(group, outputs.lag)
-    triggers_partition = partition_for(group, outputs.triggers)
+    lag_partition = _group_partition(group, outputs.lag)
+    triggers_partition = _group_partition(group, outputs.triggers)
     records = [
         SinkRow(topics.lag, *_lag_key_value(group, row, owners), lag_partition)
         for row, owners in result.lags
@@ -80,21 +78,22 @@ def _trigger_key_value(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes
     return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
 
 
+_group_partition = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)
+
+
 def _lag_key_value(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
     """Key and value of a lag record: the fields that the topic's state wrote, and the owners."""
-    fields = [*row.fields, field("v", str(LagRecord.V))]
+    local = members = ""
     if owners.members:
-        fields.append(field("members", text([name for name, _ in owners.members])))
-        fields.append(field("owner", text(owners.owner.tolist())))
-        racks = next(
-            written.removeprefix(RACKS_PREFIX)
-            for written in row.fields
-            if written.startswith(RACKS_PREFIX)
+        members = fields(
+            ("members", text([name for name, _ in owners.members])),
+            ("owner", text(owners.owner.tolist())),
         )
-        local = _rack_local(_racks(racks), owners)
-        if any(flag is not None for flag in local):
-            fields.append(field("local", text(local)))
-    return encode_key(("lag", group, row.topic)), joined(fields).encode()
+        flags = _rack_local(_racks(row.shared.racks), owners)
+        if any(flag is not None for flag in flags):
+            local = fields(("local", text(flags)))
+    key = encode_key(("lag", group, row.topic))
+    return key, record_text(row.shared, row.own, local, members).encode()
 
 
 def _rack_local(racks: tuple[frozenset[str], ...], owners: PartitionOwners) -> list[bool | None]:

@@ -33,7 +33,6 @@ from assignors.protocol.records import (
 )
 from streaming.decoding import offset_commits, offsets_topic
 from streaming.messages.rows import (
-    GROUP_KEY_PREFIX,
     NO_REPLAY,
     PASS_THROUGH_PREFIX,
     TOPIC_KEY_PREFIX,
@@ -41,6 +40,7 @@ from streaming.messages.rows import (
     PlanCovers,
     Raw,
     TopicCommits,
+    group_key,
 )
 
 if TYPE_CHECKING:
@@ -69,16 +69,25 @@ class PackedRows:
     """The rows of one batch, as columns."""
 
     state_key: list[str] = field(default_factory=list)
+    group: list[str] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
     payload: list[bytes] = field(default_factory=list)
     reason: list[str | None] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
 
     def add(
-        self, state_key: str, kind: Kind, payload: bytes, *, reason: str | None = None, n: int = 0
+        self,
+        state_key: str,
+        kind: Kind,
+        payload: bytes,
+        *,
+        group: str = "",
+        reason: str | None = None,
+        n: int = 0,
     ) -> None:
         """Append a row."""
         self.state_key.append(state_key)
+        self.group.append(group)
         self.kind.append(kind)
         self.payload.append(payload)
         self.reason.append(reason)
@@ -87,6 +96,7 @@ class PackedRows:
     def extend(self, other: PackedRows) -> None:
         """Append the rows of another."""
         self.state_key += other.state_key
+        self.group += other.group
         self.kind += other.kind
         self.payload += other.payload
         self.reason += other.reason
@@ -207,7 +217,8 @@ def _pack_key_to_verify(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
     if raw.key is None or isinstance(key, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail="levelwind publishes no record with this key")
     else:
-        packed.add(GROUP_KEY_PREFIX + str(partition_key(key.key)), Kind.VERIFY_KEY, raw.key)
+        group = str(partition_key(key.key))
+        packed.add(group_key(group), Kind.VERIFY_KEY, raw.key, group=group)
 
 
 def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_REPLAY) -> None:
@@ -217,8 +228,8 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
     for kind, count in decoded.skipped.items():
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=kind, n=count)
     for row, group in decoded.memberships.items():
-        raw = records.raw(row)
-        packed.add(GROUP_KEY_PREFIX + group, Kind.MEMBERSHIP, replace(raw, until=until).pack())
+        raw = replace(records.raw(row), until=until)
+        packed.add(group_key(group), Kind.MEMBERSHIP, raw.pack(), group=group)
     if decoded.commits.row.size:
         _pack_commits(packed, records, decoded.commits, until)
 
@@ -287,7 +298,7 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
                 Kind.PLAN_COVERS,
                 PlanCovers(group=record.group, at=raw.timestamp).pack(),
             )
-    state_key = _state_key(record)
+    state_key, group = _state_key(record)
     if state_key is None:
         record_kind = record.key[0] if isinstance(record, Tombstone) else record.KIND
         detail = f"the pipeline does not read {record_kind} records"
@@ -295,35 +306,35 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
     elif state_key in COUNTED_KINDS:
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
     else:
-        packed.add(state_key, Kind.RECORD, raw.pack())
+        packed.add(state_key, Kind.RECORD, raw.pack(), group=group)
 
 
-def _state_key(record: Record | Tombstone) -> str | None:
-    """The state key of a record.
+def _state_key(record: Record | Tombstone) -> tuple[str | None, str]:
+    """The state key of a record, and the group that it is about, if any.
 
-    A name in `COUNTED_KINDS` if the record is only counted; None if the pipeline does not read
-    records of its kind.
+    The key is a name in `COUNTED_KINDS` if the record is only counted; None if the pipeline does
+    not read records of its kind.
     """
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
-            return f"{TOPIC_KEY_PREFIX}{name}"
-        case Tombstone(key=(("g" | "gs" | "m" | "ms"), group, *_)):
-            return f"{GROUP_KEY_PREFIX}{group}"
+            return f"{TOPIC_KEY_PREFIX}{name}", ""
+        case Tombstone(key=(("g" | "gs" | "m" | "ms"), name, *_)):
+            return group_key(str(name)), str(name)
         case Tombstone(key=(("broker" | "planner") as kind, *_)):
-            return str(kind)
+            return str(kind), ""
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
-            return TOPIC_KEY_PREFIX + topic
+            return TOPIC_KEY_PREFIX + topic, ""
         case (
             GroupRecord(group=group)
             | GroupShard(group=group)
             | MemberAssignment(group=group)
             | MemberShard(group=group)
         ):
-            return GROUP_KEY_PREFIX + group
+            return group_key(group), group
         case BrokerRecord() | PlannerRecord():
-            return record.KIND
+            return record.KIND, ""
         case _:
-            return None
+            return None, ""
 
 
 def _replayed_record(record: ReplayRecord) -> Raw:

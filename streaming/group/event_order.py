@@ -11,7 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from streaming.messages.rows import Detached, Kind, LagRow, LagSample, RacksRow, Raw
+from streaming.messages.lag_columns import LagRow, LagSample
+from streaming.messages.rows import Detached, Kind, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
@@ -39,20 +40,23 @@ class GroupBatch:
     would not publish are tombstoned."""
 
 
-def read_rows(rows: Iterable[tuple[int, bytes]]) -> GroupBatch:
-    """The batch made of rows; `rows` are kinds and payloads, in any order."""
-    lags: dict[str, LagRow] = {}
-    ranked: list[RankedEvent] = []
+def read_rows(
+    rows: Iterable[tuple[int, bytes]],
+    samples: Iterable[LagSample] = (),
+    lags: Iterable[LagRow] = (),
+) -> GroupBatch:
+    """The batch made of rows, samples and lags, each in any order.
+
+    Args:
+        rows: kinds and payloads of the rows that are about this group alone.
+        samples: the group's lag at samples.
+        lags: the group's lag after the batch, of each topic once.
+    """
+    ranked: list[RankedEvent] = [(sample.at, RANK_SAMPLE, 0, sample) for sample in samples]
     raws: list[Raw] = []
     keys_to_verify: list[tuple[str, ...]] = []
     for kind, payload in rows:
         match kind:
-            case Kind.LAG:
-                lag = LagRow.unpack(payload)
-                lags[lag.topic] = lag
-            case Kind.LAG_SAMPLE:
-                sample = LagSample.unpack(payload)
-                ranked.append((sample.at, RANK_SAMPLE, 0, sample))
             case Kind.RACKS:
                 layout = RacksRow.unpack(payload)
                 ranked.append((layout.notified_at, RANK_RACKS, 0, layout))
@@ -68,7 +72,7 @@ def read_rows(rows: Iterable[tuple[int, bytes]]) -> GroupBatch:
     return GroupBatch(
         events=tuple([(at, event) for at, _, _, event in sorted(ranked, key=_sort_key)]),
         replays=tuple([raw for raw in raws if raw.until >= 0]),
-        lags=lags,
+        lags={lag.topic: lag for lag in lags},
         keys_to_verify=tuple(sorted(keys_to_verify)),
     )
 

@@ -14,7 +14,7 @@ from streaming.rules.event_time import JUMP_MS, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.messages.rows import LagRow, LagSample
+    from streaming.messages.lag_columns import LagRow, LagSample
 
 
 def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...]) -> GroupState:

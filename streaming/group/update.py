@@ -28,16 +28,10 @@ from assignors.protocol.records import (
     TriggerRecord,
     decode,
 )
-from streaming.group import (
-    event_order,
-    ownership,
-    rack_changes,
-    read_topics,
-    record_shards,
-    skew_trigger,
-)
+from streaming.group import ownership, rack_changes, read_topics, record_shards, skew_trigger
 from streaming.group.state import GroupState, PartitionOwners, RacksTrigger
-from streaming.messages.rows import Detached, LagSample, RacksRow, Raw
+from streaming.messages.lag_columns import LagSample
+from streaming.messages.rows import Detached, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
 
@@ -46,9 +40,9 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import RacksEvidence, SkewEvidence
     from assignors.protocol.topics import TopicKind
-    from streaming.group.event_order import Event
+    from streaming.group.event_order import Event, GroupBatch
     from streaming.group.state import Owner
-    from streaming.messages.rows import LagRow
+    from streaming.messages.lag_columns import LagRow
     from streaming.rules.skew import SkewRule
 
 TTL_MS = 60 * 24 * 60 * 60 * 1000
@@ -77,7 +71,7 @@ class UpdateResult:
 def advance(
     group: str,
     state: GroupState | None,
-    rows: Iterable[tuple[int, bytes]],
+    batch: GroupBatch,
     rule: SkewRule,
     record_kinds: Mapping[str, TopicKind],
 ) -> UpdateResult:
@@ -86,12 +80,11 @@ def advance(
     Args:
         group: the group's name.
         state: its state before the batch; None: the group is new.
-        rows: kinds and payloads of the batch's rows, in any order.
+        batch: what the batch holds of the group.
         rule: when skew counts.
         record_kinds: the kind of records by topic, of levelwind's own topics; a record of any other
             topic is the group coordinator's.
     """
-    batch = event_order.read_rows(rows)
     update = GroupUpdate(group, state or GroupState(), rule, record_kinds)
     for at, event in batch.events:
         update.apply(at, event)

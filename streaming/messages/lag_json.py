@@ -5,19 +5,20 @@ and a group only adds its members. So the columns are written once, where they a
 that all groups share once for all groups; a group joins texts. For 2,000 records of 50 partitions
 that took 10 to 17 ms, against 160 to 210 ms when each record was written whole from columns that
 were unpacked for it.
+
+A record's fields are in alphabetical order. `SharedFields` and `OwnFields` are the texts between
+which the other kind has fields; `record_text` joins them.
 """
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from streaming.rules.event_time import Floats, Int64, Mask
 
 
@@ -60,18 +61,50 @@ def set_indices(mask: Mask) -> list[str]:
     return written
 
 
-def field(name: str, value: str) -> str:
-    """A field of an object, with a value that is JSON already."""
-    return f'"{name}":{value}'
+class SharedFields(NamedTuple):
+    """Fields that a topic's lag records have in common, each `,"name":value`.
 
-
-def joined(fields: Iterable[str]) -> str:
-    """An object of fields that are JSON already, sorted by name.
-
-    Sorting the texts sorts the names: the quote after a name sorts before any letter of a longer
-    name.
+    Each is named by the first field of a group's own that comes after it.
     """
-    return "{" + ",".join(sorted(fields)) + "}"
+
+    before_committed: str
+    before_lag: str
+    before_seconds: str
+    before_velocity: str
+    racks: str
+    """The racks of the replicas by partition, as JSON: a value that `before_seconds` contains."""
+
+
+class OwnFields(NamedTuple):
+    """Fields that differ between a topic's groups; each is named by its first field."""
+
+    committed: str
+    lag: str
+    lost: str
+    seconds: str
+    velocity: str
+
+
+def fields(*named: tuple[str, str | None]) -> str:
+    """Fields of an object, each `,"name":value`, from values that are JSON; None: no such field."""
+    return "".join([f',"{name}":{value}' for name, value in named if value is not None])
+
+
+def record_text(shared: SharedFields, own: OwnFields, local: str = "", members: str = "") -> str:
+    """The value of a lag record.
+
+    Args:
+        shared: the fields that all groups of the topic share.
+        own: the group's own fields.
+        local: the field `local` as `fields` writes it, if the record has one.
+        members: the fields `members` and `owner`, if the record has them.
+    """
+    first, before_lag, before_seconds, before_velocity, _ = shared
+    committed, lag, lost, seconds, velocity = own
+    return (
+        f"{{{first[1:]}{committed}{before_lag}{lag}{local}{lost}{members}{before_seconds}"
+        f"{seconds}{before_velocity}{velocity}}}"
+    )
 
 
 def _rows(matrix: str) -> list[str]:

@@ -1,18 +1,21 @@
 """Rows that pass between the operators: each is a state key, a kind and a packed payload.
 
-An operator keeps its state by state key: `t/` and a topic's name, or `g/` and a group's. Rows that
-need no state have `x/` and a partition number; they only pass through.
+An operator keeps its state by state key: `t/` and a topic's name, or `g/` and the number of a
+bucket of groups. Rows that need no state have `x/` and a partition number; they only pass through.
+
+What Spark and its state store take for a key is paid for each bucket and batch, not for each group.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from assignors.protocol.topics import partition_for
 from streaming.messages.packing import pack, unpack
 
 if TYPE_CHECKING:
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 TOPIC_KEY_PREFIX = "t/"
 GROUP_KEY_PREFIX = "g/"
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
+
+GROUP_BUCKETS = 16
+"""The number of buckets of groups; part of the checkpoint's shape."""
+REMEMBERED_GROUPS = 2**16
+"""The number of groups whose state keys are remembered."""
 
 NO_REPLAY = -1
 """The `until` of a record that is no replay, but was read at its own position in its log.
@@ -46,10 +54,10 @@ class Kind(IntEnum):
     """`Raw`: a record that could not be decoded."""
     SKIPPED = 5
     """No payload: a record that is only counted."""
-    LAG_SAMPLE = 6
-    """`LagSample`: a group's lag in a topic at one sample."""
-    LAG = 7
-    """`LagRow`: a group's lag in a topic after the batch."""
+    LAG_SAMPLES = 6
+    """`LagSamples`: the lag of groups of a bucket in a topic at one sample."""
+    LAGS = 7
+    """`LagRows`: the lag of groups of a bucket in a topic after the batch."""
     RACKS = 8
     """`RacksRow`: the replica racks of a topic that a group reads."""
     DETACHED = 9
@@ -69,6 +77,8 @@ class Row(NamedTuple):
     """One row between operators."""
 
     state_key: str
+    group: str
+    """The group that the row is about; empty: none, or the groups that the payload names."""
     kind: int
     payload: bytes
 
@@ -80,6 +90,12 @@ class SinkRow(NamedTuple):
     key: bytes
     value: bytes | None
     partition: int
+
+
+@lru_cache(maxsize=REMEMBERED_GROUPS)
+def group_key(group: str) -> str:
+    """The state key of a group's bucket."""
+    return f"{GROUP_KEY_PREFIX}{partition_for(group, GROUP_BUCKETS)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,68 +185,6 @@ class TopicCommits:
 
 _NARROW = ("group", "partition", "topic_id", "source")
 _WIDE = ("offset", "at", "position")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagSample:
-    """A group's lag in a topic at one sample."""
-
-    topic: str
-    at: int
-    """The time of the sample, in milliseconds since the epoch."""
-    lag: Int64
-    """The lag in records, by partition."""
-    seconds: float
-    """The age of the oldest record that the group has not read, in seconds; 0: there is no lag."""
-    committed_at: int
-    """The time of the group's newest commit in the topic; -1: the group reads it by plan alone."""
-    source: Mapping[str, int]
-    """By "topic/partition" of the input, the offset up to which it was read."""
-
-    def pack(self) -> bytes:
-        """The payload."""
-        meta: dict[str, Any] = {
-            name: getattr(self, name) for name in ("topic", "at", "seconds", "committed_at")
-        }
-        return pack({**meta, "source": dict(self.source)}, {"lag": self.lag})
-
-    @classmethod
-    def unpack(cls, payload: bytes) -> LagSample:
-        """The row of a payload."""
-        meta, arrays = unpack(payload)
-        return cls(**meta, lag=arrays["lag"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagRow:
-    """A group's lag in a topic after a batch, at the last sample."""
-
-    topic: str
-    at: int
-    """The time of the last sample, in milliseconds since the epoch."""
-    partitions: int
-    """The topic's number of partitions at that sample."""
-    committed: bool
-    """Whether the group has a commit in the topic."""
-    committed_at: int
-    """The time of the group's newest commit in the topic; -1: there is none."""
-    fields: tuple[str, ...]
-    """The fields of the lag record that the topic knows, each as JSON: `"name":value`."""
-
-    def pack(self) -> bytes:
-        """The payload: one line of JSON, then a line for each of `fields`."""
-        return "\n".join(
-            [json.dumps([getattr(self, name) for name in _LAG]), *self.fields]
-        ).encode()
-
-    @classmethod
-    def unpack(cls, payload: bytes) -> LagRow:
-        """The row of a payload."""
-        meta, *fields = payload.decode().split("\n")
-        return cls(**dict(zip(_LAG, json.loads(meta), strict=True)), fields=tuple(fields))
-
-
-_LAG = ("topic", "at", "partitions", "committed", "committed_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """The query's checkpoint: offsets and state, used only if they are this pipeline's and undamaged.
 
-A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, and the
-versions of the state. A checkpoint of another shape, without a marker, damaged, or quarantined
-because a query died of it, is set aside under a name with the time, and the state is rebuilt from
-the compacted topics: it is wrong to guess at foreign state, and wrong to delete it.
+A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, the versions
+of the state, and the number of buckets that its groups are in. A checkpoint of another shape,
+without a marker, damaged, or quarantined because a query died of it, is set aside under a name with
+the time, and the state is rebuilt from the compacted topics: it is wrong to guess at foreign state,
+and wrong to delete it.
 
 A rebuilt state does not know what was published before it. The offsets at which those records end
 are kept beside the checkpoint until they have been verified (`unverified`).
@@ -26,13 +27,14 @@ from typing import TYPE_CHECKING, Any
 from streaming.errors import PipelineError
 from streaming.group import codec as group_codec
 from streaming.messages import packing
+from streaming.messages.rows import GROUP_BUCKETS
 from streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The
 versions of the packing and of the topics' and groups' states count beside it."""
 MARKER = "shape.json"
@@ -63,6 +65,7 @@ class CheckpointShape:
     prefix: str
     """Prefix of the names of levelwind's topics."""
     state: str = STATE
+    group_buckets: int = GROUP_BUCKETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +152,12 @@ def _reason_unusable(
     return find_damage(query)
 
 
-_SHAPE_LABELS = {"cluster_id": "cluster", "prefix": "prefix", "state": "state's version"}
+_SHAPE_LABELS = {
+    "cluster_id": "cluster",
+    "prefix": "prefix",
+    "state": "state's version",
+    "group_buckets": "number of buckets",
+}
 
 
 def quarantine(directory: Path, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Stateful operators: load a state, call `topic.update` or `group.update`, store the result.
+"""Stateful operators: load a state, call `topic.update` or `group.bucket`, store the result.
 
 No rule is here. The operators take and give Spark's rows, not pandas frames: a frame for each key,
 in and out, cost more than the work on it (140 ms a batch of 100 topics, against 40 as rows).
@@ -13,8 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from streaming import output
 from streaming.decoding import offsets_topic
-from streaming.group import codec as group_codec
-from streaming.group import update as group_update
+from streaming.group import bucket
 from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Row, SinkRow
 from streaming.spark import batch_offsets
 from streaming.spark.schemas import STATE
@@ -71,7 +70,7 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         (state_key,) = key
         if not state_key.startswith(TOPIC_KEY_PREFIX):
             for row in rows:
-                yield ROW(row.state_key, row.kind, row.payload)
+                yield ROW(row.state_key, row.group, row.kind, row.payload)
             return
         stored = self._value.get()
         state = None if stored is None else TopicState.unpack(bytes(stored[0]))
@@ -91,7 +90,7 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
 
 
 class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
-    """Operator with the state of each group; its output are the records to publish.
+    """Operator with the state of each bucket of groups; its output are the records to publish.
 
     Rows of other state keys are rejected records and finished replays: they become dead letters,
     and tombstones of dead letters.
@@ -104,7 +103,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls it before any rows."""
-        self._value = handle.getValueState("group", STATE)
+        self._value = handle.getValueState("bucket", STATE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -114,21 +113,21 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
     ) -> Iterator[Any]:
         """Process the rows of one state key in a batch."""
         (state_key,) = key
-        events = _kinds_and_payloads(rows)
         if not state_key.startswith(GROUP_KEY_PREFIX):
-            for kind, payload in events:
-                yield SINK_ROW(*output.pass_through_record(kind, payload, self._outputs))
+            for row in rows:
+                yield SINK_ROW(*output.pass_through_record(row.kind, row.payload, self._outputs))
             return
-        group = state_key.removeprefix(GROUP_KEY_PREFIX)
         stored = self._value.get()
-        state = None if stored is None else group_codec.unpack(bytes(stored[0]))
-        result = group_update.advance(group, state, events, self._rule, self._record_kinds)
+        state = None if stored is None else bytes(stored[0])
+        events = [(row.group, row.kind, row.payload) for row in rows]
+        result = bucket.advance(state, events, self._rule, self._record_kinds)
         if result.state is not None:
-            self._value.update((group_codec.pack(result.state),))
+            self._value.update((result.state,))
         elif stored is not None:
             self._value.clear()
-        for record in output.group_records(group, result, self._outputs):
-            yield SINK_ROW(*record)
+        for group, of_group in result.groups.items():
+            for record in output.group_records(group, of_group, self._outputs):
+                yield SINK_ROW(*record)
 
     def close(self) -> None:
         """Nothing to release."""

@@ -100,6 +100,7 @@ def _arrow_schema() -> pa.Schema:
     return pa.schema(
         [
             ("state_key", pa.string()),
+            ("group", pa.string()),
             ("kind", pa.int32()),
             ("payload", pa.binary()),
             ("reason", pa.string()),

@@ -32,6 +32,7 @@ KAFKA_COLUMNS = (
 PACKED = StructType(
     [
         StructField("state_key", StringType(), nullable=False),
+        StructField("group", StringType(), nullable=False),
         StructField("kind", IntegerType(), nullable=False),
         StructField("payload", BinaryType(), nullable=False),
         StructField("reason", StringType()),
@@ -39,7 +40,7 @@ PACKED = StructType(
     ]
 )
 
-ROWS = StructType(PACKED.fields[:3])
+ROWS = StructType(PACKED.fields[:4])
 
 
 SINK = StructType(

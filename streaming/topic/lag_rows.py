@@ -1,9 +1,10 @@
 """Lag of a topic's groups, many at once: pure functions of the topic's state.
 
-Matrices have a row for each group and a column for each partition.
+Matrices have a row for each group and a column for each partition. The rows that leave are one for
+each bucket of groups.
 
 Cost: a few dozen calls of NumPy whatever the number of groups, and for each group what it takes to
-write its row.
+write its fields.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assignors.protocol.records import LagRecord
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages import lag_json
-from streaming.messages.rows import LagRow, LagSample
+from streaming.messages.lag_columns import LagRows, LagSamples
+from streaming.messages.lag_json import OwnFields, SharedFields
+from streaming.messages.rows import Kind, Row, group_key
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import Lag, lag_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from streaming.rules.event_time import Floats, Int64, Mask
     from streaming.topic.state import LagRule, TopicState
@@ -79,8 +83,8 @@ class Lags:
     """The age of the next record to read, in seconds; NaN: the partition's end is not known."""
     lower_bound: Mask
     """Whether `seconds` is only a lower bound of that age."""
-    source: list[dict[str, int]]
-    """For each row, by "topic/partition" of the input, the offset up to which it was read."""
+    newest: Int64
+    """The entry of each group's newest commit; -1: it has no commit."""
 
     @classmethod
     def of(cls, state: TopicState, rule: LagRule, numbers: Sequence[int]) -> Lags:
@@ -105,7 +109,7 @@ class Lags:
             lag=lag,
             seconds=seconds,
             lower_bound=lower_bound,
-            source=_sources(state, groups),
+            newest=_newest_entries(state, groups),
         )
 
     def reused_for(self, state: TopicState, numbers: Sequence[int]) -> Lags | None:
@@ -122,94 +126,130 @@ class Lags:
         return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
-def lag_samples(topic: str, lags: Lags) -> Iterator[tuple[int, LagSample]]:
-    """The number of each group, and its lag at the state's sample: the input of the skew rule."""
-    longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0).tolist()
-    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
-    for row, number in enumerate(lags.numbers):
-        sample = LagSample(
+def lag_samples(topic: str, lags: Lags, names: Mapping[int, str]) -> Iterator[Row]:
+    """The groups' lag at the state's sample: the input of the skew rule.
+
+    Args:
+        topic: the topic's name.
+        lags: the groups' lag.
+        names: the groups' names by number.
+    """
+    state = lags.state
+    longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0)
+    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
+    logs, log, position = _newest_commits(lags)
+    for state_key, rows, groups in _by_bucket(lags.numbers, names):
+        samples = LagSamples(
             topic=topic,
-            at=lags.state.at,
-            lag=lags.lag.lag[row],
-            seconds=longest[row],
-            committed_at=committed_at[row],
-            source=lags.source[row],
+            at=state.at,
+            groups=groups,
+            lag=lags.lag.lag[rows],
+            seconds=longest[rows],
+            committed_at=committed_at[rows],
+            commit_logs=logs,
+            commit_log=log[rows],
+            commit_position=position[rows],
+            position=state.sample_position,
         )
-        yield number, sample
+        yield Row(state_key, "", Kind.LAG_SAMPLES, samples.pack())
 
 
 def lag_rows(
-    topic: str, lags: Lags, sampled: TopicState, rule: LagRule
-) -> Iterator[tuple[int, LagRow]]:
-    """The number of each group, and its lag as it is published.
+    topic: str, lags: Lags, names: Mapping[int, str], sampled: TopicState, rule: LagRule
+) -> Iterator[Row]:
+    """The groups' lag as it is published.
 
     Args:
         topic: the topic's name.
         lags: the lag with all commits that were read.
+        names: the groups' names by number.
         sampled: the state that counts the commits of the last sample alone: velocities are as of
             then.
         rule: the settings of lag.
     """
-    state, groups = lags.state, np.array(lags.numbers, np.int64)
-    cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, groups)
+    state, numbers = lags.state, np.array(lags.numbers, np.int64)
+    cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, numbers)
     rate, velocity = _speeds(sampled, rule, cells)
     shared = _shared_fields(state, sampled, rule, rate)
-    own = _own_columns(lags, velocity)
-    newest = lags.committed_at.max(axis=1, initial=UNKNOWN).tolist()
-    for row, number in enumerate(lags.numbers):
-        fields = [
-            lag_json.field(name, value)
-            for name, column in own.items()
-            if (value := column[row]) is not None
-        ]
-        lag_row = LagRow(
+    own = _own_fields(lags, velocity)
+    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
+    for state_key, rows, groups in _by_bucket(lags.numbers, names):
+        lag = LagRows(
             topic=topic,
             at=state.at,
             partitions=state.stable.size,
-            committed=newest[row] != UNKNOWN,
-            committed_at=newest[row],
-            fields=(*shared, *fields),
+            groups=groups,
+            committed_at=committed_at[rows],
+            shared=shared,
+            own=[own[row] for row in rows],
         )
-        yield number, lag_row
+        yield Row(state_key, "", Kind.LAGS, lag.pack())
+
+
+def _by_bucket(
+    numbers: Sequence[int], names: Mapping[int, str]
+) -> Iterator[tuple[str, list[int], tuple[str, ...]]]:
+    """The state key of each bucket, with the rows of its groups and their names."""
+    rows_by_key: dict[str, list[int]] = {}
+    groups = [names[number] for number in numbers]
+    for row, group in enumerate(groups):
+        rows_by_key.setdefault(group_key(group), []).append(row)
+    for state_key, rows in rows_by_key.items():
+        yield state_key, rows, tuple([groups[row] for row in rows])
 
 
 def _shared_fields(
     state: TopicState, sampled: TopicState, rule: LagRule, rate: Floats
-) -> list[str]:
+) -> SharedFields:
     """The fields of a lag record that are the same for all groups, as JSON."""
     (rates,) = lag_json.decimals(rate[None, :])
     end_read_earlier = bool((state.end_read_at != state.at).any())
-    values: dict[str, str | None] = {
-        "at": str(state.at),
-        "begin": lag_json.column(state.begin),
-        "data_end": lag_json.column(state.data_end) if (state.data_end >= 0).any() else None,
-        "end": lag_json.column(sampled_end(state, rule)),
-        "end_kind": lag_json.text(rule.end_kind),
-        "end_read_at": lag_json.column(state.end_read_at) if end_read_earlier else None,
-        "id": lag_json.text(state.id),
-        "racks": lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size]),
-        "rate": rates,
-    }
-    return [lag_json.field(name, value) for name, value in values.items() if value is not None]
+    data_end = lag_json.column(state.data_end) if (state.data_end >= 0).any() else None
+    racks = lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size])
+    return SharedFields(
+        before_committed=lag_json.fields(
+            ("at", str(state.at)), ("begin", lag_json.column(state.begin))
+        ),
+        before_lag=lag_json.fields(
+            ("data_end", data_end),
+            ("end", lag_json.column(sampled_end(state, rule))),
+            ("end_kind", lag_json.text(rule.end_kind)),
+            ("end_read_at", lag_json.column(state.end_read_at) if end_read_earlier else None),
+            ("id", lag_json.text(state.id)),
+        ),
+        before_seconds=lag_json.fields(("racks", racks), ("rate", rates)),
+        before_velocity=lag_json.fields(("v", str(LagRecord.V))),
+        racks=racks,
+    )
 
 
-def _own_columns(lags: Lags, velocity: Floats) -> dict[str, Sequence[str | None]]:
-    """The fields of a lag record that differ between groups: by name, the JSON for each row.
-
-    A group for which the JSON is None has no such field.
-    """
-    lower_bounds = lag_json.set_indices(lags.lower_bound)
-    return {
-        "seconds_lower_bound": [None if text == "[]" else text for text in lower_bounds],
-        "committed": lag_json.integers(lags.committed),
-        "committed_at": lag_json.integers(lags.committed_at),
-        "lag": lag_json.integers(lags.lag.lag),
-        "lost": lag_json.integers(lags.lag.lost),
-        "seconds": lag_json.decimals(lags.seconds),
-        "source": [lag_json.text(source) for source in lags.source],
-        "stale": lag_json.set_indices(lags.lag.stale),
-        "velocity": lag_json.decimals(velocity),
-    }
+def _own_fields(lags: Lags, velocity: Floats) -> list[OwnFields]:
+    """The fields of a lag record that differ between groups, as JSON, for each row."""
+    columns = (
+        lag_json.integers(lags.committed),
+        lag_json.integers(lags.committed_at),
+        lag_json.integers(lags.lag.lag),
+        lag_json.integers(lags.lag.lost),
+        lag_json.decimals(lags.seconds),
+        lag_json.set_indices(lags.lower_bound),
+        _sources(lags),
+        lag_json.set_indices(lags.lag.stale),
+        lag_json.decimals(velocity),
+    )
+    return [
+        OwnFields(
+            f',"committed":{committed},"committed_at":{committed_at}',
+            f',"lag":{lag}',
+            f',"lost":{lost}',
+            ("" if seconds is None else f',"seconds":{seconds}')
+            + ("" if bounds == "[]" else f',"seconds_lower_bound":{bounds}')
+            + f',"source":{source},"stale":{stale}',
+            "" if speed is None else f',"velocity":{speed}',
+        )
+        for committed, committed_at, lag, lost, seconds, bounds, source, stale, speed in zip(
+            *columns, strict=True
+        )
+    ]
 
 
 def sampled_end(state: TopicState, rule: LagRule) -> Int64:
@@ -247,17 +287,39 @@ def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Flo
     return rate.round(2), velocity.round(2)
 
 
-def _sources(state: TopicState, numbers: Int64) -> list[dict[str, int]]:
-    """For each group, the positions of its newest commit and of the sample."""
+def _newest_entries(state: TopicState, numbers: Int64) -> Int64:
+    """For each group, the entry of its newest commit; -1: it has none."""
     commits = state.commits
-    sample = dict([state.sample_position] if state.sample_position else [])
     first, last = np.searchsorted(commits.group, [numbers, numbers + 1])
     newest = np.lexsort((commits.position, commits.group))  # of each group's entries the last
-    sources = [sample] * numbers.size
-    for row in np.flatnonzero(first < last).tolist():
-        entry = newest[last[row] - 1]
-        sources[row] = {
-            f"{OFFSETS_TOPIC}/{commits.source[entry]}": int(commits.position[entry]),
-            **sample,
-        }
-    return sources
+    return np.where(first < last, np.append(newest, UNKNOWN)[last - 1], UNKNOWN)
+
+
+def _newest_commits(lags: Lags) -> tuple[tuple[str, ...], Int64, Int64]:
+    """The logs of the groups' newest commits, the log of each as an index, and its position."""
+    commits = lags.state.commits
+    if not commits.source.size:
+        none = np.full(lags.newest.size, UNKNOWN, np.int64)
+        return (), none, none
+    committed = lags.newest != UNKNOWN
+    sources, log = np.unique(commits.source[lags.newest], return_inverse=True)
+    logs = tuple([f"{OFFSETS_TOPIC}/{source}" for source in sources.tolist()])
+    position = commits.position[lags.newest]
+    return logs, np.where(committed, log, UNKNOWN), np.where(committed, position, UNKNOWN)
+
+
+def _sources(lags: Lags) -> list[str]:
+    """For each group, the positions of its newest commit and of the sample, as JSON."""
+    sample = dict([lags.state.sample_position] if lags.state.sample_position else [])
+    logs, log, position = _newest_commits(lags)
+    # One text for each log, with a gap for the position.
+    around = [
+        lag_json.text({**sample, name: UNKNOWN}).split(f"{lag_json.text(name)}:{UNKNOWN}")
+        for name in logs
+    ]
+    named = [f"{lag_json.text(name)}:" for name in logs]
+    no_commit = lag_json.text(sample)
+    return [
+        f"{around[index][0]}{named[index]}{offset}{around[index][1]}" if index >= 0 else no_commit
+        for index, offset in zip(log.tolist(), position.tolist(), strict=True)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.messages.rows import GROUP_KEY_PREFIX, Detached, Kind, RacksRow, Row
+from streaming.messages.rows import Detached, Kind, RacksRow, Row, group_key
 from streaming.topic.commit_table import used
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Readers:
 
 def group_row(group: str, kind: Kind, payload: bytes) -> Row:
     """A row for a group."""
-    return Row(GROUP_KEY_PREFIX + group, kind, payload)
+    return Row(group_key(group), group, kind, payload)
 
 
 def detached_row(topic: str, group: str, at: int) -> Row:

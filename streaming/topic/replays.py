@@ -134,4 +134,4 @@ def newest_tombstones(
 
 def _replay_done(topic: str, partition: int, offset: int) -> Row:
     raw = Raw(topic=topic, partition=partition, offset=offset, timestamp=0, key=None, value=None)
-    return Row(f"{PASS_THROUGH_PREFIX}{partition}", Kind.REPLAY_DONE, raw.pack())
+    return Row(f"{PASS_THROUGH_PREFIX}{partition}", "", Kind.REPLAY_DONE, raw.pack())

@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
-from streaming.messages.rows import Kind, Raw, Row
+from streaming.messages.rows import Raw, Row
 from streaming.rules.event_time import UNKNOWN
 from streaming.topic import recreation, sampling
 from streaming.topic.batch import TopicBatch
 from streaming.topic.commit_table import used
 from streaming.topic.lag_rows import Lags, lag_rows, lag_samples
-from streaming.topic.readers import Readers, detached_row, group_row, racks_row
+from streaming.topic.readers import Readers, detached_row, racks_row
 from streaming.topic.replays import applicable_commits, applicable_records, newest_tombstones
 from streaming.topic.state import TopicState
 
@@ -278,8 +278,7 @@ class TopicUpdate:
         if not names:
             return
         self._sample_lags = Lags.of(self._state, self._rule, list(names))
-        for number, sample in lag_samples(self._topic, self._sample_lags):
-            self._rows.append(group_row(names[number], Kind.LAG_SAMPLE, sample.pack()))
+        self._rows += lag_samples(self._topic, self._sample_lags, names)
 
     def _publish_lag(self) -> None:
         """Send the lag, with all commits read, to the readers that the batch concerns.
@@ -293,8 +292,7 @@ class TopicUpdate:
         if numbers and shown.at != UNKNOWN:
             lags = self._sample_lags.reused_for(shown, numbers) if self._sample_lags else None
             lags = lags or Lags.of(shown, self._rule, numbers)
-            for number, row in lag_rows(self._topic, lags, self._state, self._rule):
-                self._rows.append(group_row(names[number], Kind.LAG, row.pack()))
+            self._rows += lag_rows(self._topic, lags, names, self._state, self._rule)
         # An earlier batch may have published the lag of groups that came and went before a sample
         # counted them.
         departed = self._news_at.keys() - names.keys() - self._detached

@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import OffsetsRecord
-from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
+from levelwind_testing.pipeline.local_pipeline import (
+    OFFSETS,
+    TOPICS,
+    GroupEvent,
+    LocalPipeline,
+    Message,
+)
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
@@ -26,7 +32,7 @@ from levelwind_testing.pipeline.scripted_log import (
     name_of,
     run,
 )
-from streaming.messages.packing import unpack
+from streaming.messages.lag_columns import LagSamples
 from streaming.messages.rows import Kind, SinkRow
 
 GROUPS = ("g", "h")
@@ -166,12 +172,13 @@ class RecordingPipeline(LocalPipeline):
         default_factory=lambda: defaultdict(list)
     )
 
-    def _of_group(self, state_key: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
-        for kind, payload in rows:
-            if kind == Kind.LAG_SAMPLE:
-                meta, arrays = unpack(payload)
-                self.lag_samples[state_key[2:]].append((meta["at"], arrays["lag"].tolist()))
-        return LocalPipeline._of_group(self, state_key, rows)
+    def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
+        for _, kind, payload in rows:
+            if kind == Kind.LAG_SAMPLES:
+                samples = LagSamples.unpack(payload)
+                for group, lag in zip(samples.groups, samples.lag.tolist(), strict=True):
+                    self.lag_samples[group].append((samples.at, lag))
+        return LocalPipeline._of_bucket(self, state_key, rows)
 
 
 paces = st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=15)

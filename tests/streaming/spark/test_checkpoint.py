@@ -2,6 +2,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,10 +50,15 @@ def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"cluster_id": "D"}, "cluster"), ({"state": "2"}, "version"), ({"prefix": "o."}, "o.")],
+    [
+        ({"cluster_id": "D"}, "cluster"),
+        ({"state": "2"}, "version"),
+        ({"prefix": "o."}, "o."),
+        ({"group_buckets": 3}, "number of buckets is 16, not 3"),
+    ],
 )
 def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
-    tmp_path: Path, change: dict[str, str], word: str
+    tmp_path: Path, change: dict[str, Any], word: str
 ) -> None:
     used(tmp_path)
     found = prepare(tmp_path, replace(SHAPE, **change), now="t1")

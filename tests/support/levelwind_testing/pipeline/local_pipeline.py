@@ -11,8 +11,7 @@ from assignors.protocol.topics import Topics
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from streaming import output
 from streaming.decoding import ingest
-from streaming.group import codec as group_codec
-from streaming.group import update as group_update
+from streaming.group import bucket
 from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Kind, SinkRow
 from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
@@ -23,6 +22,8 @@ from streaming.topic.state import LagRule
 TOPICS = Topics()
 OUTPUTS = OutputTopics(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
 OFFSETS = "__consumer_offsets"
+GroupEvent = tuple[str, int, bytes]
+"""Group, kind and payload of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +98,19 @@ class LocalPipeline:
             value=pa.array([m.value for m in messages], pa.binary()),
         )
         packed = ingest.pack_batch(records, TOPICS)
-        rows_by_key: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        columns = (packed.state_key, packed.kind, packed.payload, packed.reason, packed.n)
-        for state_key, kind, payload, reason, n in zip(*columns, strict=True):
+        rows_by_topic: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        by_group: dict[str, list[GroupEvent]] = defaultdict(list)
+        columns = (packed.state_key, packed.group, packed.kind, packed.payload)
+        for state_key, group, kind, payload, reason, n in zip(
+            *columns, packed.reason, packed.n, strict=True
+        ):
             if kind == Kind.SKIPPED:
                 self.skipped[reason] += n
+            elif state_key.startswith(TOPIC_KEY_PREFIX):
+                rows_by_topic[state_key].append((kind, payload))
             else:
-                rows_by_key[state_key].append((kind, payload))
-        by_group: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        for state_key, rows in rows_by_key.items():
-            if not state_key.startswith(TOPIC_KEY_PREFIX):
-                by_group[state_key] += rows
-                continue
+                by_group[state_key].append((group, kind, payload))
+        for state_key, rows in rows_by_topic.items():
             stored = self.topics.pop(state_key, None)
             state = None if stored is None else topic_state.TopicState.unpack(stored)
             after, out = topic_update.advance(
@@ -117,23 +119,25 @@ class LocalPipeline:
             if after is not None:
                 self.topics[state_key] = after.pack()
             for row in out:
-                by_group[row.state_key].append((row.kind, row.payload))
+                by_group[row.state_key].append((row.group, row.kind, row.payload))
         return [
-            row for state_key, rows in by_group.items() for row in self._of_group(state_key, rows)
+            row
+            for state_key, events in by_group.items()
+            for row in self._of_bucket(state_key, events)
         ]
 
-    def _of_group(self, state_key: str, rows: list[tuple[int, bytes]]) -> list[SinkRow]:
+    def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):
-            return [output.pass_through_record(kind, payload, OUTPUTS) for kind, payload in rows]
-        group = state_key.removeprefix(GROUP_KEY_PREFIX)
+            return [output.pass_through_record(kind, payload, OUTPUTS) for _, kind, payload in rows]
         stored = self.groups.pop(state_key, None)
-        state = None if stored is None else group_codec.unpack(stored)
-        result = group_update.advance(
-            group, state, rows, self.skew, {TOPICS.assignments: "assignments"}
-        )
+        result = bucket.advance(stored, rows, self.skew, {TOPICS.assignments: "assignments"})
         if result.state is not None:
-            self.groups[state_key] = group_codec.pack(result.state)
-        published = output.group_records(group, result, OUTPUTS)
+            self.groups[state_key] = result.state
+        published = [
+            row
+            for group, of_group in result.groups.items()
+            for row in output.group_records(group, of_group, OUTPUTS)
+        ]
         for row in (
             published
         ):  # lag is written in pieces: together they are what the record's own class writes

@@ -1,0 +1,180 @@
+"""Lag of groups in a topic: rows from the topic's operator to the groups', one for a whole bucket.
+
+Each is packed in columns that are indexed by group, and gives the values of a single group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from streaming.messages.lag_json import OwnFields, SharedFields
+from streaming.messages.packing import pack, unpack
+from streaming.rules.event_time import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from streaming.rules.event_time import Floats, Int64
+
+InputPosition: TypeAlias = tuple[str, int]
+"""The "topic/partition" of a record of the input, and its offset there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample:
+    """A group's lag in a topic at one sample."""
+
+    topic: str
+    at: int
+    """The time of the sample, in milliseconds since the epoch."""
+    lag: Int64
+    """The lag in records, by partition."""
+    seconds: float
+    """The age of the oldest record that the group has not read, in seconds; 0: there is no lag."""
+    committed_at: int
+    """The time of the group's newest commit in the topic; -1: the group reads it by plan alone."""
+    source: Mapping[str, int]
+    """By "topic/partition" of the input, the offset up to which it was read: that of the group's
+    newest commit, and that of the sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSamples:
+    """The lag of some groups in a topic at one sample; see `LagSample`."""
+
+    topic: str
+    at: int
+    groups: tuple[str, ...]
+    lag: Int64
+    """A matrix, groups by partitions."""
+    seconds: Floats
+    committed_at: Int64
+    commit_logs: tuple[str, ...]
+    """The partitions of the offsets topic that hold the groups' newest commits."""
+    commit_log: Int64
+    """The log of each group's newest commit, an index of `commit_logs`; -1: it has no commit."""
+    commit_position: Int64
+    """The offset of that commit."""
+    position: InputPosition | None
+    """The position of the sample."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta = {
+            "topic": self.topic,
+            "at": self.at,
+            "groups": self.groups,
+            "commit_logs": self.commit_logs,
+            "position": self.position,
+            "partitions": self.lag.shape[1],
+        }
+        columns = {name: getattr(self, name) for name in _SAMPLE_COLUMNS}
+        return pack(meta, {**columns, "lag": self.lag.reshape(-1)})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> LagSamples:
+        """The row of a payload."""
+        meta, arrays = unpack(payload)
+        groups, position = tuple(meta["groups"]), meta["position"]
+        return cls(
+            topic=meta["topic"],
+            at=meta["at"],
+            groups=groups,
+            lag=arrays["lag"].reshape(len(groups), meta["partitions"]),
+            commit_logs=tuple(meta["commit_logs"]),
+            position=None if position is None else (position[0], position[1]),
+            **{name: arrays[name] for name in _SAMPLE_COLUMNS},
+        )
+
+    def sample(self, index: int) -> LagSample:
+        """The sample of one group."""
+        source = {}
+        if (log := int(self.commit_log[index])) >= 0:
+            source[self.commit_logs[log]] = int(self.commit_position[index])
+        if self.position is not None:
+            source[self.position[0]] = self.position[1]
+        return LagSample(
+            topic=self.topic,
+            at=self.at,
+            lag=self.lag[index],
+            seconds=float(self.seconds[index]),
+            committed_at=int(self.committed_at[index]),
+            source=source,
+        )
+
+
+_SAMPLE_COLUMNS = ("seconds", "committed_at", "commit_log", "commit_position")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """A group's lag in a topic after a batch, at the last sample."""
+
+    topic: str
+    at: int
+    """The time of the last sample, in milliseconds since the epoch."""
+    partitions: int
+    """The topic's number of partitions at that sample."""
+    committed_at: int
+    """The time of the group's newest commit in the topic; -1: there is none."""
+    shared: SharedFields
+    """The fields of the lag record that are the same for all groups of the topic."""
+    own: OwnFields
+    """The fields of the lag record that the topic knows of this group."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether the group has a commit in the topic."""
+        return self.committed_at != UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRows:
+    """The lag of some groups in a topic after a batch; see `LagRow`."""
+
+    topic: str
+    at: int
+    partitions: int
+    groups: tuple[str, ...]
+    committed_at: Int64
+    shared: SharedFields
+    own: Sequence[OwnFields]
+
+    def pack(self) -> bytes:
+        """The payload."""
+        meta: dict[str, Any] = {name: getattr(self, name) for name in _ROW_META}
+        text = "\n".join(["\n".join(own) for own in self.own])  # JSON has no line breaks
+        own = np.frombuffer(text.encode(), np.uint8)
+        return pack(meta, {"committed_at": self.committed_at, "own": own})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> LagRows:
+        """The row of a payload."""
+        meta, arrays = unpack(payload)
+        texts = iter(arrays["own"].tobytes().decode().split("\n"))
+        return cls(
+            topic=meta["topic"],
+            at=meta["at"],
+            partitions=meta["partitions"],
+            groups=tuple(meta["groups"]),
+            committed_at=arrays["committed_at"],
+            shared=SharedFields(*meta["shared"]),
+            own=[OwnFields(*texts_of_one) for texts_of_one in zip(*[texts] * 5, strict=True)],
+        )
+
+    def row(self, index: int) -> LagRow:
+        """The row of one group."""
+        return LagRow(
+            topic=self.topic,
+            at=self.at,
+            partitions=self.partitions,
+            committed_at=int(self.committed_at[index]),
+            shared=self.shared,
+            own=self.own[index],
+        )
+
+
+_ROW_META = ("topic", "at", "partitions", "groups", "shared")
