@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -16,11 +15,19 @@ from assignors.protocol.records import (
     partitions_for,
 )
 from assignors.protocol.topics import partition_for
-from streaming.messages.lag_json import fields, record_text, text
+from streaming.messages.lag_json import (
+    local_field,
+    owner_fields,
+    owner_racks,
+    record_text,
+)
 from streaming.messages.rows import REMEMBERED_GROUPS, Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from assignors.protocol.topics import Topics
+    from streaming.bucket.update import BucketResult
     from streaming.group.state import PartitionOwners
     from streaming.group.update import UpdateResult
     from streaming.messages.lag_columns import LagRow
@@ -37,6 +44,16 @@ class OutputTopics:
     lag: int
     triggers: int
     dead_letters: int
+
+
+def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[SinkRow]:
+    """Records of a bucket's groups to publish; see `group_records`."""
+    topic = outputs.topics.lag
+    for group, of_topic, value in result.lags:
+        partition = _group_partition(group, outputs.lag)
+        yield SinkRow(topic, encode_key(("lag", group, of_topic)), value.encode(), partition)
+    for group, of_group in result.groups.items():
+        yield from group_records(group, of_group, outputs)
 
 
 def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> list[SinkRow]:
@@ -83,33 +100,10 @@ _group_partition = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)
 
 def _lag_key_value(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
     """Key and value of a lag record: the fields that the topic's state wrote, and the owners."""
-    local = members = ""
-    if owners.members:
-        members = fields(
-            ("members", text([name for name, _ in owners.members])),
-            ("owner", text(owners.owner.tolist())),
-        )
-        flags = _rack_local(_racks(row.shared.racks), owners)
-        if any(flag is not None for flag in flags):
-            local = fields(("local", text(flags)))
+    members, racks = owner_fields(owners.members, owners.owner), owner_racks(owners.members)
+    local = local_field(row.shared.racks, members, racks) if racks else ""
     key = encode_key(("lag", group, row.topic))
     return key, record_text(row.shared, row.own, local, members).encode()
-
-
-def _rack_local(racks: tuple[frozenset[str], ...], owners: PartitionOwners) -> list[bool | None]:
-    """Whether the owner's rack holds a replica, by partition; None where either is not known."""
-    member_racks = [rack for _, rack in owners.members]
-    owner_racks = [member_racks[index] if index >= 0 else None for index in owners.owner.tolist()]
-    return [
-        rack in replicas if rack is not None and replicas else None
-        for rack, replicas in zip(owner_racks, racks, strict=True)
-    ]
-
-
-@lru_cache(maxsize=256)
-def _racks(written: str) -> tuple[frozenset[str], ...]:
-    """Replica racks of a topic, by partition, from JSON; parsed once for all its groups."""
-    return tuple(map(frozenset, json.loads(written)))
 
 
 def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:

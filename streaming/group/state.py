@@ -1,8 +1,6 @@
 """State of one group between batches; `update` changes it.
 
-Packed size: half a kilobyte a group, 60 bytes a member, and per partition of each topic 12 bytes
-for its lag, 5 for its owner and 2 for each layout of racks since the plan, of which `rack_changes`
-keeps a few. Measured: 18.3 bytes a partition with ten members.
+Where it is kept, and what it takes there, is the matter of `bucket.state`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streaming.rules.event_time import Floats, Int64, Mask
 
 
@@ -105,6 +107,51 @@ def record_text(shared: SharedFields, own: OwnFields, local: str = "", members: 
         f"{{{first[1:]}{committed}{before_lag}{lag}{local}{lost}{members}{before_seconds}"
         f"{seconds}{before_velocity}{velocity}}}"
     )
+
+
+def owner_fields(members: Sequence[tuple[str, str | None]], owner: Int64) -> str:
+    """The fields `members` and `owner` of a lag record; empty if there are no members.
+
+    Args:
+        members: name and rack of each member that owns a partition of the topic.
+        owner: an index of `members` for each partition; -1: it has no owner.
+    """
+    if not members:
+        return ""
+    return fields(("members", text([name for name, _ in members])), ("owner", text(owner.tolist())))
+
+
+def owner_racks(members: Sequence[tuple[str, str | None]]) -> str:
+    """The racks of such members as JSON; empty if none is known."""
+    racks = [rack for _, rack in members]
+    return text(racks) if any(rack is not None for rack in racks) else ""
+
+
+@lru_cache(maxsize=4096)
+def local_field(racks: str, owner_fields: str, owner_racks: str) -> str:
+    """The field `local` of a lag record: whether the owner's rack holds a replica, by partition.
+
+    Null where either is not known; empty if that is so for all partitions.
+
+    Args:
+        racks: the racks of the replicas by partition, as JSON.
+        owner_fields: the fields `members` and `owner`.
+        owner_racks: the members' racks, as JSON.
+    """
+    member_racks = json.loads(owner_racks)
+    owner = json.loads(f"{{{owner_fields[1:]}}}")["owner"]
+    of_owner = [member_racks[index] if index >= 0 else None for index in owner]
+    local = [
+        rack in replicas if rack is not None and replicas else None
+        for rack, replicas in zip(of_owner, _parsed(racks), strict=True)
+    ]
+    return fields(("local", text(local))) if any(flag is not None for flag in local) else ""
+
+
+@lru_cache(maxsize=256)
+def _parsed(racks: str) -> tuple[frozenset[str], ...]:
+    """Replica racks of a topic, by partition, from JSON; parsed once for all its groups."""
+    return tuple(map(frozenset, json.loads(racks)))
 
 
 def _rows(matrix: str) -> list[str]:

@@ -24,6 +24,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from streaming.bucket import state as bucket_state
 from streaming.errors import PipelineError
 from streaming.group import codec as group_codec
 from streaming.messages import packing
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The
-versions of the packing and of the topics' and groups' states count beside it."""
+versions of the packing and of the buckets', topics' and groups' states count beside it."""
 MARKER = "shape.json"
 QUERY = "query"
 OFFSETS_LINES = 2
@@ -52,7 +53,16 @@ taken to be the cause, and quarantined."""
 
 
 STATE = ".".join(
-    map(str, (STATE_VERSION, packing.VERSION, topic_state.VERSION, group_codec.VERSION))
+    map(
+        str,
+        (
+            STATE_VERSION,
+            packing.VERSION,
+            bucket_state.VERSION,
+            topic_state.VERSION,
+            group_codec.VERSION,
+        ),
+    )
 )
 """The version of all that a checkpoint holds."""
 

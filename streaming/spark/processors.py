@@ -1,4 +1,4 @@
-"""Stateful operators: load a state, call `topic.update` or `group.bucket`, store the result.
+"""Stateful operators: load a state, call `topic.update` or `bucket.update`, store the result.
 
 No rule is here. The operators take and give Spark's rows, not pandas frames: a frame for each key,
 in and out, cost more than the work on it (140 ms a batch of 100 topics, against 40 as rows).
@@ -12,8 +12,9 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from streaming import output
+from streaming.bucket import update as bucket_update
+from streaming.bucket.state import VALUES
 from streaming.decoding import offsets_topic
-from streaming.group import bucket
 from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Row, SinkRow
 from streaming.spark import batch_offsets
 from streaming.spark.schemas import STATE
@@ -103,7 +104,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls it before any rows."""
-        self._value = handle.getValueState("bucket", STATE)
+        self._values = {name: handle.getValueState(name, STATE) for name in VALUES}
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -117,17 +118,20 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
             for row in rows:
                 yield SINK_ROW(*output.pass_through_record(row.kind, row.payload, self._outputs))
             return
-        stored = self._value.get()
-        state = None if stored is None else bytes(stored[0])
         events = [(row.group, row.kind, row.payload) for row in rows]
-        result = bucket.advance(state, events, self._rule, self._record_kinds)
-        if result.state is not None:
-            self._value.update((result.state,))
-        elif stored is not None:
-            self._value.clear()
-        for group, of_group in result.groups.items():
-            for record in output.group_records(group, of_group, self._outputs):
-                yield SINK_ROW(*record)
+        result = bucket_update.advance(self._stored, events, self._rule, self._record_kinds)
+        for name, value in result.values.items():
+            if value is not None:
+                self._values[name].update((value,))
+            else:
+                self._values[name].clear()
+        for record in output.bucket_records(result, self._outputs):
+            yield SINK_ROW(*record)
+
+    def _stored(self, name: str) -> bytes | None:
+        """A value of the bucket's state."""
+        stored = self._values[name].get()
+        return None if stored is None else bytes(stored[0])
 
     def close(self) -> None:
         """Nothing to release."""

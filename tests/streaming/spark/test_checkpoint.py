@@ -69,12 +69,14 @@ def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
     assert prepare(tmp_path, replace(SHAPE, **change), now="t2").set_aside is None
 
 
-def test_the_shape_changes_with_the_version_of_either_state() -> None:
+def test_the_shape_changes_with_the_version_of_each_state() -> None:
+    from streaming.bucket import state as bucket_state  # noqa: PLC0415 - of this test alone
     from streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone
     from streaming.topic import state as topic_state  # noqa: PLC0415 - of this test alone
 
     assert CheckpointShape(cluster_id="C", prefix="p").state == checkpoint.STATE
-    assert checkpoint.STATE.split(".")[-2:] == [str(topic_state.VERSION), str(group_codec.VERSION)]
+    versions = [state.VERSION for state in (bucket_state, topic_state, group_codec)]
+    assert checkpoint.STATE.split(".")[-3:] == list(map(str, versions))
 
 
 @pytest.mark.parametrize("state", ["3.2.3.4", "4.2.3.4", "4.2.3.5"])

@@ -10,9 +10,18 @@ from assignors.protocol.records import LagRecord, Record, Tombstone, decode, enc
 from assignors.protocol.topics import Topics
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from streaming import output
+from streaming.bucket import update as bucket_update
+from streaming.bucket.group_columns import from_columns
+from streaming.bucket.state import BucketState, unpack_groups
 from streaming.decoding import ingest
-from streaming.group import bucket
-from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Kind, SinkRow
+from streaming.group.state import GroupState
+from streaming.messages.rows import (
+    GROUP_KEY_PREFIX,
+    TOPIC_KEY_PREFIX,
+    Kind,
+    SinkRow,
+    group_key,
+)
 from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
 from streaming.topic import state as topic_state
@@ -79,10 +88,18 @@ class LocalPipeline:
     skew: SkewRule = field(default_factory=SkewRule)
     topics: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
+    """Values of the buckets' states, each under its bucket's state key, "/" and its own name."""
     offsets_read: dict[int, int] | None = None
     """Offset up to which each partition of the offsets topic is read; None: not tracked."""
     skipped: Counter[str | None] = field(default_factory=Counter)
     """Number of records without any effect, by kind."""
+
+    def group_state(self, group: str) -> GroupState:
+        """The state of a group after the last batch."""
+        key = group_key(group)
+        bucket = BucketState.unpack(self.groups[f"{key}/samples"], self.groups[f"{key}/members"])
+        packed = unpack_groups(self.groups[f"{key}/groups"])[group]
+        return from_columns(bucket, bucket.groups.index(group), packed)
 
     def run(self, batch: Iterable[Message]) -> list[SinkRow]:
         """Process one batch; return the records that it publishes."""
@@ -129,15 +146,18 @@ class LocalPipeline:
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):
             return [output.pass_through_record(kind, payload, OUTPUTS) for _, kind, payload in rows]
-        stored = self.groups.pop(state_key, None)
-        result = bucket.advance(stored, rows, self.skew, {TOPICS.assignments: "assignments"})
-        if result.state is not None:
-            self.groups[state_key] = result.state
-        published = [
-            row
-            for group, of_group in result.groups.items()
-            for row in output.group_records(group, of_group, OUTPUTS)
-        ]
+        result = bucket_update.advance(
+            lambda name: self.groups.get(f"{state_key}/{name}"),
+            rows,
+            self.skew,
+            {TOPICS.assignments: "assignments"},
+        )
+        for name, value in result.values.items():
+            if value is not None:
+                self.groups[f"{state_key}/{name}"] = value
+            else:
+                self.groups.pop(f"{state_key}/{name}", None)
+        published = list(output.bucket_records(result, OUTPUTS))
         for row in (
             published
         ):  # lag is written in pieces: together they are what the record's own class writes

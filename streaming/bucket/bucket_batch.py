@@ -11,7 +11,7 @@ from streaming.messages.lag_columns import LagRows, LagSamples
 from streaming.messages.rows import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from streaming.group.event_order import GroupBatch
     from streaming.messages.lag_columns import LagRow, LagSample
@@ -45,23 +45,21 @@ class BucketBatch:
         samples.sort(key=lambda sample: (sample.at, sample.topic))
         return cls(samples=tuple(samples), lags=tuple(lags), rows=dict(by_group))
 
-    def by_group(self, only: Iterable[str] | None = None) -> dict[str, GroupBatch]:
-        """The batch of each group that it names, in order; `only`: of some groups."""
-        wanted = None if only is None else set(only)
+    def by_group(self, groups: Collection[str]) -> dict[str, GroupBatch]:
+        """The batch of each of some groups, in order."""
         samples: dict[str, list[LagSample]] = defaultdict(list)
         lags: dict[str, list[LagRow]] = defaultdict(list)
         for sampled in self.samples:
             for index, group in enumerate(sampled.groups):
-                if wanted is None or group in wanted:
+                if group in groups:
                     samples[group].append(sampled.sample(index))
         for rows in self.lags:
             for index, group in enumerate(rows.groups):
-                if wanted is None or group in wanted:
+                if group in groups:
                     lags[group].append(rows.row(index))
-        named = self.rows.keys() | samples.keys() | lags.keys() if wanted is None else wanted
         return {
             group: event_order.read_rows(
                 self.rows.get(group, ()), samples.get(group, ()), lags.get(group, ())
             )
-            for group in sorted(named)
+            for group in sorted(groups)
         }

@@ -1,0 +1,173 @@
+"""Conversion between a group's state and its place in the columns of a bucket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streaming.bucket.state import AXES, BucketState
+from streaming.group import codec
+from streaming.group.ownership import owners_of, partition_owners
+from streaming.group.state import GroupState, TopicLag
+from streaming.messages.lag_json import owner_fields, owner_racks
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.skew import SkewRun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from streaming.group.state import Owner
+
+
+def to_columns(
+    states: Mapping[str, GroupState], topics: Sequence[str], logs: Sequence[str]
+) -> tuple[BucketState, dict[str, bytes]]:
+    """The columns of some groups, and the rest of each group's state, packed.
+
+    Args:
+        states: the groups' states, by name.
+        topics: names of topics that the columns' indices begin with.
+        logs: names of inputs that the columns' indices begin with.
+    """
+    builder = _Builder(topics, logs)
+    packed = {group: builder.add(group, state) for group, state in states.items()}
+    return builder.state(), packed
+
+
+def from_columns(bucket: BucketState, number: int, packed: bytes) -> GroupState:
+    """The state of one group.
+
+    Args:
+        bucket: the columns.
+        number: the group's index.
+        packed: the rest of its state.
+    """
+    state = codec.unpack(packed)
+    owners = owners_of(state)
+    lags: dict[str, TopicLag] = {}
+    first, last = bucket.first_entry[number : number + 2].tolist()
+    for entry in range(first, last):
+        topic = bucket.topics[bucket["topic"][entry]]
+        lag = bucket["lag"][bucket.first_cell[entry] : bucket.first_cell[entry + 1]].copy()
+        source = {
+            bucket.logs[bucket[f"{kind}_log"][entry]]: int(bucket[f"{kind}_position"][entry])
+            for kind in _SOURCES
+            if bucket[f"{kind}_log"][entry] >= 0
+        }
+        lags[topic] = TopicLag(
+            at=int(bucket["at"][entry]),
+            lag=lag,
+            seconds=float(bucket["seconds"][entry]),
+            committed_at=int(bucket["committed_at"][entry]),
+            source=source,
+            owners=partition_owners(owners, topic, lag.size)
+            if bucket["owners_valid"][entry]
+            else state.lags[topic].owners,
+        )
+    run = SkewRun(
+        since=int(bucket["since"][number]),
+        evaluated_at=int(bucket["evaluated_at"][number]),
+        active=bool(bucket["active"][number]),
+    )
+    return replace(state, lags=lags, sampled_at=int(bucket["sampled_at"][number]), skew_run=run)
+
+
+_SOURCES = ("commit", "sample")
+
+
+class _Builder:
+    """Columns of groups that are added one by one."""
+
+    def __init__(self, topics: Sequence[str], logs: Sequence[str]) -> None:
+        self._groups: list[str] = []
+        self._topics = {topic: index for index, topic in enumerate(topics)}
+        self._logs = {log: index for index, log in enumerate(logs)}
+        self._columns: dict[str, list[Any]] = {name: [] for axis in AXES for name in axis}
+        self._lags: list[Any] = []
+        self._owner_fields: list[str] = []
+        self._owner_racks: list[str] = []
+
+    def add(self, group: str, state: GroupState) -> bytes:
+        """Add a group; return what the columns do not hold of its state, packed."""
+        owners = owners_of(state)
+        self._groups.append(group)
+        self._append(
+            entries=len(state.lags),
+            owners=len(owners),
+            assigned=any(owner.assigned for owner in owners),
+            last_record_at=state.last_record_at,
+            sampled_at=state.sampled_at,
+            since=state.skew_run.since,
+            evaluated_at=state.skew_run.evaluated_at,
+            active=state.skew_run.active,
+        )
+        self._columns["capacity"] += [owner.capacity for owner in owners]
+        outdated = {
+            topic: replace(lag, lag=lag.lag[:0], source={})
+            for topic, lag in state.lags.items()
+            if not self._add_entry(state, owners, topic, lag)
+        }
+        rest = replace(state, lags=outdated, sampled_at=UNKNOWN, skew_run=SkewRun())
+        return codec.pack(rest)
+
+    def _add_entry(
+        self, state: GroupState, owners: tuple[Owner, ...], topic: str, lag: TopicLag
+    ) -> bool:
+        """Add a topic that the group has lag in; return whether its owners are those of today."""
+        size = lag.lag.size
+        today = partition_owners(owners, topic, size)
+        valid = today.members == lag.owners.members and np.array_equal(
+            today.owner, lag.owners.owner
+        )
+        claims = [
+            (index, partition)
+            for index, owner in enumerate(owners)
+            for partition in owner.assigned.get(topic, ())
+            if partition < size
+        ]
+        sources = list(lag.source.items())
+        if len(sources) > len(_SOURCES):
+            raise ValueError(f"a sample from {len(sources)} inputs, not {len(_SOURCES)} at most")
+        for kind in _SOURCES:
+            log, position = sources.pop(0) if sources else (None, UNKNOWN)
+            index = UNKNOWN if log is None else self._logs.setdefault(log, len(self._logs))
+            self._append(**{f"{kind}_log": index, f"{kind}_position": position})
+        self._append(
+            topic=self._topics.setdefault(topic, len(self._topics)),
+            cells=size,
+            claims=len(claims),
+            committed=topic in state.committed_topics,
+            planned=topic in state.planned_topics,
+            at=lag.at,
+            seconds=lag.seconds,
+            committed_at=lag.committed_at,
+            owners_valid=valid,
+        )
+        self._columns["owner"] += [index for index, _ in claims]
+        self._columns["cell"] += [partition for _, partition in claims]
+        self._lags.append(lag.lag)
+        self._owner_fields.append(owner_fields(today.members, today.owner))
+        self._owner_racks.append(owner_racks(today.members))
+        return valid
+
+    def _append(self, **values: object) -> None:
+        for name, value in values.items():
+            self._columns[name].append(value)
+
+    def state(self) -> BucketState:
+        """The columns of the groups that were added."""
+        columns = {
+            name: np.array(self._columns[name], dtype)
+            for axis in AXES
+            for name, dtype in axis.items()
+        }
+        return BucketState(
+            groups=tuple(self._groups),
+            topics=tuple(self._topics),
+            logs=tuple(self._logs),
+            columns=columns | {"lag": np.concatenate([np.zeros(0, np.int64), *self._lags])},
+            owner_fields=tuple(self._owner_fields),
+            owner_racks=tuple(self._owner_racks),
+        )

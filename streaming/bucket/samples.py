@@ -1,0 +1,296 @@
+"""Samples and published lag of a bucket's groups, applied to its columns.
+
+What `group.update` does with a sample, done for all groups of a topic at once. A group is *singled
+out* where more is to be done than that: where a sample or lag shows another state of reading than
+the columns do, where a trigger is raised or cleared, and where a group may have expired. The
+columns of such a group are not used, and its batch is applied by `group.update`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from assignors.problem.member_load import lag_by_member, skew_of
+from streaming.bucket.state import BucketState, ranges
+from streaming.group.skew_trigger import EVEN
+from streaming.group.update import TTL_MS
+from streaming.messages.lag_json import local_field, record_text
+from streaming.rules.event_time import JUMP_MS, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streaming.messages.lag_columns import LagRows, LagSamples
+    from streaming.rules.event_time import Floats, Int64, Mask
+    from streaming.rules.skew import SkewRule
+
+ROUNDING = 1e-9
+"""Relative difference between a skew and the threshold below which the skew is computed for the
+group alone: a sum of columns may be rounded in another order."""
+
+
+class PublishedLag(NamedTuple):
+    """A lag record of a group."""
+
+    group: str
+    topic: str
+    value: str
+
+
+class _Rows(NamedTuple):
+    """Rows of a `LagSamples` or `LagRows` with the groups and entries that they are about."""
+
+    row: Int64
+    group: Int64
+    entry: Int64
+
+    def where(self, mask: Mask) -> _Rows:
+        return self if mask.all() else _Rows(*(column[mask] for column in self))
+
+
+class ColumnUpdate:
+    """One batch of a bucket: `apply` its samples in order, then `publish` its lag."""
+
+    def __init__(self, state: BucketState, rule: SkewRule) -> None:
+        self.state = state
+        self.singled_out = np.zeros(len(state.groups), np.bool_)
+        """By group, whether its batch is to be applied by `group.update`."""
+        self.unknown: set[str] = set()
+        """Groups that the batch names and the bucket does not know."""
+        self.changed = False
+        """Whether a sample was applied."""
+        self._rule = rule
+        self._number = {group: number for number, group in enumerate(state.groups)}
+        self._topic = {topic: number for number, topic in enumerate(state.topics)}
+        self._by_topic = np.argsort(state["topic"], kind="stable")
+        """Entries in the order of their topics."""
+        self._topic_starts = np.searchsorted(
+            state["topic"][self._by_topic], np.arange(len(state.topics) + 1)
+        )
+        self._logs = {log: number for number, log in enumerate(state.logs)}
+        self._touched = np.zeros(len(state.groups), np.bool_)
+        """By group, whether it has a sample or lag in the batch."""
+        self._published: list[tuple[LagRows, _Rows]] = []
+        self._member_lag: Floats | None = None
+        """Lag by owner; None until a group with owners is evaluated."""
+        self._lag: Int64 = np.zeros(0, np.int64)
+        """Lag by group, valid where `_member_lag` is."""
+
+    def single_out(self, group: str) -> None:
+        """Leave a group to `group.update`."""
+        number = self._number.get(group)
+        if number is None:
+            self.unknown.add(group)
+        else:
+            self.singled_out[number] = True
+
+    def apply(self, samples: Sequence[LagSamples], lags: Sequence[LagRows]) -> None:
+        """Apply a batch: its samples in order, and what its lag says of the topics that are read.
+
+        Afterwards it is final which groups are singled out.
+        """
+        sampled = [self._rows_of(part, cells=part.lag.shape[1]) for part in samples]
+        published = [self._rows_of(part) for part in lags]
+        if sampled:
+            self.state = self.state.with_own_samples()
+        for part, rows in zip(samples, sampled, strict=True):
+            self._apply_sample(part, rows.where(~self.singled_out[rows.group]))
+        self.state = replace(self.state, logs=tuple(self._logs))
+        self._published = list(zip(lags, published, strict=True))
+        for lag, rows in self._published:
+            outdated = self._at_sample(lag, rows) & ~self.state["owners_valid"][rows.entry]
+            self.singled_out[rows.group[outdated]] = True
+        self._single_out_expired()
+
+    def publish(self) -> list[PublishedLag]:
+        """The lag records of the groups that are not singled out."""
+        records: list[PublishedLag] = []
+        state = self.state
+        for part, all_rows in self._published:
+            rows = all_rows.where(~self.singled_out[all_rows.group])
+            at_sample = self._at_sample(part, rows).tolist()
+            for row, group, entry, owned in zip(
+                *(column.tolist() for column in rows), at_sample, strict=True
+            ):
+                members = state.owner_fields[entry] if owned else ""
+                racks = state.owner_racks[entry] if owned else ""
+                local = local_field(part.shared.racks, members, racks) if racks else ""
+                text = record_text(part.shared, part.own[row], local, members)
+                records.append(PublishedLag(state.groups[group], part.topic, text))
+        return records
+
+    # -- rows and entries
+
+    def _rows_of(self, part: LagSamples | LagRows, cells: int | None = None) -> _Rows:
+        """The rows that agree with the columns; the groups of the other rows are singled out.
+
+        Args:
+            part: the rows.
+            cells: the number of partitions that they show; None: any.
+        """
+        state = self.state
+        number = np.array([self._number.get(group, UNKNOWN) for group in part.groups], np.int64)
+        self.unknown.update([part.groups[row] for row in np.flatnonzero(number < 0).tolist()])
+        entry = self._entries(part.topic)[number]
+        committed = part.committed_at != UNKNOWN
+        fits = (number >= 0) & (entry >= 0)
+        if state["topic"].size:
+            fits &= (committed == state["committed"][entry]) & (committed | state["planned"][entry])
+            if cells is not None:
+                fits &= state["cells"][entry] == cells
+        self.singled_out[number[~fits & (number >= 0)]] = True
+        row = np.flatnonzero(fits)
+        self._touched[number[row]] = True
+        return _Rows(row, number[row], entry[row])
+
+    def _entries(self, topic: str) -> Int64:
+        """By group, its entry of a topic; -1: it has none. The last item is -1, too."""
+        entries = np.full(len(self.state.groups) + 1, UNKNOWN, np.int64)
+        if (number := self._topic.get(topic)) is not None:
+            first, last = self._topic_starts[number : number + 2]
+            found = self._by_topic[first:last]
+            entries[self.state.group[found]] = found
+        return entries
+
+    def _at_sample(self, part: LagRows, rows: _Rows) -> Mask:
+        """Whether the entry's sample is that of the published lag."""
+        state = self.state
+        same_size = state["cells"][rows.entry] == part.partitions
+        same: Mask = same_size & (state["at"][rows.entry] == part.at)
+        return same
+
+    # -- samples
+
+    def _apply_sample(self, samples: LagSamples, rows: _Rows) -> None:
+        self._evaluate_before(rows.group, samples.at)
+        state = self.state
+        age = state["at"][rows.entry] - samples.at
+        late = (age >= 0) & (age < JUMP_MS)
+        row, group, entry = rows.where(~late & ~self.singled_out[rows.group])
+        if not row.size:
+            return
+        self.changed = True
+        self._replace_lag(samples.lag[row], group, entry)
+        logs = self._log_numbers(samples)
+        commit_log = samples.commit_log[row]
+        state["at"][entry] = samples.at
+        state["seconds"][entry] = samples.seconds[row]
+        state["committed_at"][entry] = samples.committed_at[row]
+        state["commit_log"][entry] = logs[commit_log]
+        state["commit_position"][entry] = samples.commit_position[row]
+        state["sample_log"][entry] = logs[-2]
+        state["sample_position"][entry] = samples.position[1] if samples.position else UNKNOWN
+        state["owners_valid"][entry] = True
+        newest = state["sampled_at"][group]
+        set_back = newest - samples.at >= JUMP_MS
+        state["sampled_at"][group] = np.where(set_back, samples.at, np.maximum(newest, samples.at))
+
+    def _log_numbers(self, samples: LagSamples) -> Int64:
+        """The number of each log of commits, that of the sample's log, and -1 for none."""
+        names = samples.commit_logs
+        numbers = [self._logs.setdefault(name, len(self._logs)) for name in names]
+        if samples.position is None:
+            return np.array([*numbers, UNKNOWN, UNKNOWN])
+        sample_log = self._logs.setdefault(samples.position[0], len(self._logs))
+        return np.array([*numbers, sample_log, UNKNOWN])
+
+    def _replace_lag(self, lag: Int64, group: Int64, entry: Int64) -> None:
+        """Replace the lag of some entries, all of the same number of partitions."""
+        state = self.state
+        cells = state.first_cell[entry][:, None] + np.arange(lag.shape[1])
+        if self._member_lag is not None:
+            former = state["lag"][cells]
+            self._lag[group] += lag.sum(axis=1) - former.sum(axis=1)
+            claims = ranges(state.first_claim[entry], state["claims"][entry])
+            row = np.repeat(np.arange(entry.size), state["claims"][entry])
+            partition = state["cell"][claims]
+            owner = state.first_owner[group[row]] + state["owner"][claims]
+            more = (lag - former)[row, partition]
+            self._member_lag += lag_by_member(more, owner, self._member_lag.size)
+        state["lag"][cells] = lag
+
+    # -- skew
+
+    def _evaluate_before(self, groups: Int64, at: int) -> None:
+        """Evaluate the groups' newest samples for skew, as `GroupUpdate` does before an event."""
+        state = self.state
+        sampled_at = state["sampled_at"][groups]
+        due = (sampled_at != UNKNOWN) & (at > sampled_at)
+        due &= state["evaluated_at"][groups] != sampled_at
+        groups = groups[due]
+        if not groups.size:
+            return
+        self.changed = True
+        counts = np.zeros(groups.size, np.bool_)
+        assigned = state["assigned"][groups]
+        if assigned.any():
+            counts[assigned] = self._skew_counts(groups[assigned])
+        at_sample = state["sampled_at"][groups]
+        before, since, active = (
+            state[name][groups] for name in ("evaluated_at", "since", "active")
+        )
+        silence = at_sample - before
+        silent = (before != UNKNOWN) & ((silence < 0) | (silence > self._rule.duration_ms))
+        begun = np.where((since == UNKNOWN) | (silent & ~active), at_sample, since)
+        after = counts & (active | (at_sample - begun >= self._rule.duration_ms))
+        self.singled_out[groups[after != active]] = True  # a trigger is raised or cleared
+        state["since"][groups] = np.where(counts, begun, UNKNOWN)
+        state["evaluated_at"][groups] = at_sample
+
+    def _skew_counts(self, groups: Int64) -> Mask:
+        """Whether the skew of groups with owners counts at their newest samples."""
+        state, rule = self.state, self._rule
+        member_lag = self._lag_by_owner()
+        owners = state["owners"][groups].astype(np.int64)
+        owner = ranges(state.first_owner[groups], owners)
+        load = member_lag[owner] / state["capacity"][owner]
+        first = np.cumsum(owners) - owners
+        mean = np.add.reduceat(load, first) / owners
+        largest = np.maximum.reduceat(load, first)
+        skew = np.divide(largest, mean, out=np.full(groups.size, EVEN), where=mean > 0)
+        close = np.abs(skew - rule.threshold) <= ROUNDING * abs(rule.threshold)
+        for index in np.flatnonzero(close).tolist():
+            of_group = slice(first[index], first[index] + owners[index])
+            skew[index] = skew_of(load[of_group]) or EVEN
+        entries = state["entries"][groups].astype(np.int64)
+        seconds = np.maximum.reduceat(
+            state["seconds"][ranges(state.first_entry[groups], entries)],
+            np.cumsum(entries) - entries,
+        )
+        large = (self._lag[groups] >= rule.floor) | (seconds >= rule.floor_seconds)
+        counts: Mask = (skew >= rule.threshold) & large
+        return counts
+
+    def _lag_by_owner(self) -> Floats:
+        """The lag of each owner of the bucket, whole numbers; `_lag` is that of each group."""
+        if self._member_lag is None:
+            state = self.state
+            claims, _cells = state["claims"], state["cells"]
+            cell = np.repeat(state.first_cell[:-1], claims) + state["cell"]
+            owner = np.repeat(state.first_owner[state.group], claims) + state["owner"]
+            lag = state["lag"]
+            self._member_lag = lag_by_member(lag[cell], owner, int(state.first_owner[-1]))
+            sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(lag)])
+            by_entry = sums[state.first_cell[1:]] - sums[state.first_cell[:-1]]
+            totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(by_entry)])
+            self._lag = totals[state.first_entry[1:]] - totals[state.first_entry[:-1]]
+        return self._member_lag
+
+    # -- groups that end
+
+    def _single_out_expired(self) -> None:
+        """Single out the groups without members from which no sign of life is known for long."""
+        state = self.state
+        now, sign_of_life = state["sampled_at"].copy(), state["last_record_at"].copy()
+        for part, (row, group, _) in self._published:
+            now[group] = np.maximum(now[group], part.at)
+            sign_of_life[group] = np.maximum(sign_of_life[group], part.committed_at[row])
+        silent = self._touched & ~self.singled_out & (state["owners"] == 0)
+        silent &= now - sign_of_life > TTL_MS
+        for number in np.flatnonzero(silent).tolist():
+            entries = slice(*state.first_entry[number : number + 2].tolist())
+            committed_at = state["committed_at"][entries].max(initial=UNKNOWN)
+            self.singled_out[number] |= now[number] - committed_at > TTL_MS

@@ -1,0 +1,341 @@
+"""The columns of a bucket give what `group.update`, the law of a group, gives event by event."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.protocol.records import Tombstone
+from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
+from levelwind_testing.pipeline.local_pipeline import (
+    OUTPUTS,
+    TOPICS,
+    GroupEvent,
+    LocalPipeline,
+)
+from levelwind_testing.pipeline.scripted_log import (
+    CUTS,
+    ID,
+    OTHER,
+    RULE,
+    SECOND,
+    compacted,
+    lag,
+    run,
+    triggers,
+)
+from streaming import output
+from streaming.bucket import state as bucket_state
+from streaming.bucket.bucket_batch import BucketBatch
+from streaming.bucket.state import BucketState
+from streaming.group import codec as group_codec
+from streaming.group import update as group_update
+from streaming.group.state import GroupState
+from streaming.group.update import TTL_MS
+from streaming.messages.lag_columns import LagRows, LagSamples
+from streaming.messages.packing import PackingError, pack
+from streaming.messages.rows import GROUP_KEY_PREFIX, Kind, SinkRow, group_key
+from streaming.rules.event_time import JUMP_MS
+from streaming.rules.skew import SkewRule
+
+BUCKET = group_key("g0")
+NAMES = [name for name in map("g{}".format, range(100)) if group_key(name) == BUCKET][:4]
+"""Groups of one bucket: two with planned members, two of KIP-848."""
+PLANNED, CONSUMERS = NAMES[:2], NAMES[2:]
+IDS = {"t": ID, "u": OTHER}
+PARTITIONS = 3
+
+
+@dataclass(slots=True)
+class TwinPipeline(LocalPipeline):
+    """A pipeline beside which each group is updated alone, by the law."""
+
+    alone: dict[str, GroupState] = field(default_factory=dict)
+
+    def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
+        published = LocalPipeline._of_bucket(self, state_key, rows)
+        if not state_key.startswith(GROUP_KEY_PREFIX):
+            return published
+        expected: list[SinkRow] = []
+        for group, batch in BucketBatch.of(rows).by_group(names_in(rows)).items():
+            state = self.alone.pop(group, None)
+            result = group_update.advance(
+                group, state, batch, self.skew, {TOPICS.assignments: "assignments"}
+            )
+            if result.state is not None:
+                self.alone[group] = result.state
+            expected += output.group_records(group, result, OUTPUTS)
+        assert sorted(published, key=by_key) == sorted(expected, key=by_key)
+        for group, state in self.alone.items():
+            assert packed(self.group_state(group)) == packed(state)
+        kept = {group for group in NAMES if self._keeps(group)}
+        assert kept == self.alone.keys() & set(NAMES)
+        return published
+
+    def _keeps(self, group: str) -> bool:
+        values = [self.groups.get(f"{BUCKET}/{name}") for name in ("samples", "members")]
+        return None not in values and group in BucketState.unpack(*values).groups
+
+
+def names_in(rows: list[GroupEvent]) -> set[str]:
+    names = set()
+    for group, kind, payload in rows:
+        match kind:
+            case Kind.LAG_SAMPLES:
+                names.update(LagSamples.unpack(payload).groups)
+            case Kind.LAGS:
+                names.update(LagRows.unpack(payload).groups)
+            case _:
+                names.add(group)
+    return names
+
+
+def by_key(row: SinkRow) -> tuple[str, bytes]:
+    return row.topic, row.key
+
+
+def packed(state: GroupState) -> bytes:
+    return group_codec.pack(replace(state, lags=dict(sorted(state.lags.items()))))
+
+
+@st.composite
+def turbulent_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a kind of event
+    """Groups of one bucket to which everything happens, samples most often."""
+    story = Groups()
+    now = 1000.0
+    sizes = {"t": PARTITIONS, "u": PARTITIONS}
+    racks = {topic: [["a"], ["b"], ["c"]] for topic in IDS}
+    for topic, topic_id in IDS.items():
+        story.layout(now, topic, racks[topic], topic_id=topic_id)
+    for group in NAMES[::2]:
+        story.commits(now, group, "t", dict.fromkeys(range(PARTITIONS), 0))
+    story.member(now, PLANNED[0], "m0", {"t": (0, 2), "u": (0,)}, rack="a")
+    story.member(now, PLANNED[0], "m1", {"t": (1, 2)}, capacity=2.0)
+    story.assign(now, CONSUMERS[0], "c0", {ID: [0, 1], OTHER: [0]})
+    for topic, topic_id in IDS.items():
+        story.sample(now, topic, [10] * PARTITIONS, topic_id=topic_id)
+    event = st.tuples(
+        st.sampled_from(
+            ["sample"] * 10
+            + ["commit"] * 4
+            + ["late", "set back", "silence", "ages", "forget", "layout", "grow"]
+            + ["plan", "unplan", "member", "evict", "assign", "leave", "introduce"]
+        ),
+        st.integers(0, 1),
+        st.sampled_from("tu"),
+        st.integers(0, 2),
+        st.sampled_from([0, 50, 100, 200, 300, 333, 400]),
+    )
+    for kind, index, topic, number, size in draw(st.lists(event, min_size=6, max_size=40)):
+        now += 1
+        ends = [400, size, 2 * size, *[size] * PARTITIONS][: sizes[topic]]
+        match kind:
+            case "sample":
+                story.sample(now, topic, ends, topic_id=IDS[topic])
+            case "late":
+                story.sample(now - number, topic, ends, topic_id=IDS[topic])
+            case "set back":
+                now -= JUMP_MS / SECOND + number
+                story.sample(now, topic, ends, topic_id=IDS[topic])
+            case "silence":
+                now += RULE.duration_ms / SECOND + number
+                story.sample(now, topic, ends, topic_id=IDS[topic])
+            case "ages":
+                now += TTL_MS / SECOND + number
+                story.sample(now, topic, ends, topic_id=IDS[topic])
+            case "commit":
+                group = NAMES[2 * index + number % 2]
+                story.commits(now, group, topic, {number: size}, topic_id=IDS[topic])
+            case "forget":
+                for partition in range(sizes[topic]):
+                    story.forget(NAMES[2 * index], topic, partition, int(now * SECOND))
+            case "layout":
+                racks[topic] = [["a"], ["b"], ["abc"[number]]]
+                story.layout(now, topic, racks[topic], topic_id=IDS[topic])
+            case "grow":
+                sizes[topic] = PARTITIONS + number
+            case "plan":
+                topics = {t: plan_of(racks[t], now, IDS[t]) for t in "tu"[:number]}
+                story.plan(now, PLANNED[index], metadata_at=now, topics=topics)
+            case "unplan":
+                story.add_record(
+                    TOPICS.assignments, int(now * SECOND), Tombstone(("g", PLANNED[index]))
+                )
+            case "member":
+                owned = {topic: tuple(range(number, PARTITIONS + index))}
+                rack = "ab"[index] if size else None
+                story.member(now, PLANNED[index], f"m{number}", owned, rack=rack)
+            case "evict":
+                story.member(now, PLANNED[index], f"m{number}", {}, state="evicted")
+            case "assign":
+                story.assign(now, CONSUMERS[index], f"c{number}", {IDS[topic]: [number, 0]})
+            case "leave":
+                story.leave(now, CONSUMERS[index], f"c{number}")
+            case _:
+                rack = "abc"[number] if size > 100 else None
+                story.introduce(now, CONSUMERS[index], f"c{number}", rack)
+    return story
+
+
+RULES = st.sampled_from([RULE, SkewRule(threshold=1.0, floor=0, duration_ms=1000), SkewRule()])
+
+
+@settings(max_examples=50, deadline=None)
+@given(turbulent_logs(), CUTS, RULES)
+def test_columns_give_what_each_group_gives_alone_under_any_cut(
+    story: Groups, cuts: list[int], rule: SkewRule
+) -> None:
+    run(story, TwinPipeline(skew=rule), batches=cuts)
+
+
+@st.composite
+def calm_logs(draw: st.DrawFn) -> Groups:
+    """Samples and commits alone, whatever the clock, of groups whose members own two topics.
+
+    Few sizes make skew begin, last, break off and end.
+    """
+    story = Groups()
+    now = 1000.0
+    for topic, topic_id in IDS.items():
+        story.layout(now, topic, [["a"], ["b"], ["c"]], topic_id=topic_id)
+        for group in NAMES:
+            story.commits(now, group, topic, dict.fromkeys(range(PARTITIONS), 0), topic_id=topic_id)
+    both = [{"t": (0,), "u": (0, 1)}, {"t": (1, 2), "u": (2,)}, {"t": (2,)}]
+    for number, owned in enumerate(both):
+        story.member(now, PLANNED[0], f"m{number}", owned, rack="abc"[number], capacity=1 + number)
+        story.member(
+            now, PLANNED[1], f"m{number}", owned if number < draw(st.integers(0, 3)) else {}
+        )
+        partitions = {IDS[topic]: list(numbers) for topic, numbers in owned.items()}
+        story.assign(now, CONSUMERS[0], f"c{number}", partitions)
+    event = st.tuples(
+        st.sampled_from(["sample"] * 12 + ["commit"] * 3 + ["late", "set back", "silence"]),
+        st.sampled_from("tu"),
+        st.integers(0, 3),
+        st.sampled_from([(0, 0, 0), (300, 0, 0), (0, 0, 50), (100, 100, 100), (0, 0, 100)]),
+    )
+    for kind, topic, number, ends in draw(st.lists(event, min_size=8, max_size=40)):
+        now += {"set back": -JUMP_MS / SECOND - number, "silence": 2.0 + number}.get(kind, 1.0)
+        if kind == "commit":
+            committed = dict.fromkeys(range(number), ends[0] // 2)
+            story.commits(now, NAMES[number], topic, committed, topic_id=IDS[topic])
+        else:
+            at = now - number if kind == "late" else now
+            story.sample(at, topic, ends, topic_id=IDS[topic])
+    return story
+
+
+@settings(max_examples=150, deadline=None)
+@given(calm_logs(), st.integers(2, 30), RULES)
+def test_columns_of_samples_and_commits_give_what_each_group_gives_alone(
+    story: Groups, size: int, rule: SkewRule
+) -> None:
+    settled = next(
+        index for index, message in enumerate(story.messages) if message.key[:10] == b'["offsets"'
+    )
+    cuts = range(settled, len(story.messages), size)
+    run(story, TwinPipeline(skew=rule), batches=cuts)
+
+
+# -- what a batch costs
+
+
+class WatchedValues(dict[str, bytes]):
+    """State values that note which of them are read and written."""
+
+    def __init__(self, values: Mapping[str, bytes]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name.rpartition("/")[2])
+        return super().get(name, default)
+
+    def __setitem__(self, name: str, value: bytes) -> None:
+        self.written.add(name.rpartition("/")[2])
+        super().__setitem__(name, value)
+
+
+def settled(members: int = 2) -> tuple[Groups, LocalPipeline]:
+    """Groups of one bucket, with members that own partitions, after two samples."""
+    story, pipeline = Groups(), TwinPipeline(skew=RULE)
+    story.layout(1, "t", [["a"]] * PARTITIONS)
+    for group in NAMES:
+        story.commits(1, group, "t", dict.fromkeys(range(PARTITIONS), 0))
+        for number in range(members):
+            owned = {"t": tuple(range(number, PARTITIONS, members))}
+            story.member(1, group, f"m{number}", owned, rack="a")
+    for second in (2, 3):
+        story.sample(second, "t", [100] * PARTITIONS)
+    run(story, pipeline)
+    story.messages.clear()
+    return story, pipeline
+
+
+def test_samples_and_lag_read_no_groups_state_and_write_the_columns_of_samples_alone() -> None:
+    story, pipeline = settled()
+    pipeline.groups = WatchedValues(pipeline.groups)
+    for second in range(4, 7):
+        story.commits(second, NAMES[0], "t", {0: second})
+        story.sample(second, "t", [100 + second] * PARTITIONS)
+    published = run(story, pipeline)
+    assert len(compacted(published)) == len(NAMES)
+    assert pipeline.groups.read == {"samples", "members"}
+    assert pipeline.groups.written == {"samples"}
+    assert owners(lag(published, NAMES[0])) == ["m0", "m1", "m0"]
+    assert lag(published, NAMES[0])["local"] == [True] * PARTITIONS
+
+
+def test_commits_between_two_samples_are_published_and_change_no_state() -> None:
+    story, pipeline = settled()
+    pipeline.groups = WatchedValues(pipeline.groups)
+    story.commits(4, NAMES[1], "t", {0: 40})
+    published = run(story, pipeline)
+    assert lag(published, NAMES[1])["lag"] == [60, 100, 100]
+    assert len(published) == 1
+    assert pipeline.groups.written == set()
+
+
+def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in_columns() -> None:
+    story, pipeline = settled(members=3)
+    for second in range(4, 10):
+        story.sample(second, "t", [1000, 0, 0])
+    for second in range(10, 12):
+        story.sample(second, "t", [100, 100, 100])
+    found = [(key, value is None) for key, value in triggers(run(story, pipeline, batches=[3, 6]))]
+    for group in NAMES:
+        assert [gone for key, gone in found if group.encode() in key] == [False, True], group
+
+
+# -- state as bytes
+
+
+@pytest.mark.parametrize("value", [bucket_state.unpack_groups, lambda v: BucketState.unpack(v, v)])
+def test_a_bucket_of_another_version_is_refused_by_its_number(value: Any) -> None:
+    with pytest.raises(PackingError, match="bucket state of version 0, not 1"):
+        value(pack({"bucket": 0}, {}))
+
+
+@pytest.mark.parametrize("members", [0, 1, 10, 100])
+def test_a_buckets_state_is_no_larger_than_documented(members: int) -> None:
+    def size(groups: Sequence[str], partitions: int) -> int:
+        story, pipeline = Groups(), LocalPipeline(skew=RULE)
+        story.layout(0, "t", [["a", "b"]] * partitions)
+        for group in groups:
+            story.commits(1, group, "t", dict.fromkeys(range(partitions), 0))
+            for number in range(members):
+                owned = {"t": tuple(range(number, partitions, members))}
+                story.member(2, group, f"m{number}", owned, rack="a")
+        story.sample(3, "t", [10] * partitions)
+        run(story, pipeline)
+        return sum(map(len, pipeline.groups.values()))
+
+    a_group = size(NAMES[:3], 1) - size(NAMES[:2], 1)
+    assert a_group <= 512 + 80 * members
+    a_partition = (size(NAMES[:2], 1000) - size(NAMES[:2], 500)) / 1000
+    assert a_partition <= 8 + 2 + 1 + (8 + 3 + 5 if members else 0)
+    assert size(NAMES[:1], 1) - a_group <= 1024
