@@ -55,6 +55,7 @@ bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at
 
 bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka, at rest, and from a reassignment to the plan
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
+	@$(BIN)/python tests/benchmarks/bench_pipeline.py --shapes --rounds 1
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
 CHAOS := PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))

@@ -1,13 +1,14 @@
 """Throughput of the pipeline beside Kafka's own clients, and the time from a commit to its lag.
 
     python tests/benchmarks/bench_pipeline.py [--commits 2000000] [--rate 200] [--load 20000]
-                                              [--seconds 60] [--sweep]
+                                              [--seconds 60] [--sweep] [--shapes]
 
 One broker, one Spark session, one run: all figures are of the same minutes on the same machine, so
 their ratios hold where the figures themselves do not. The backlog is written straight into
 `__consumer_offsets`, as brokers write it. At the small rate, latency is that of a real consumer's
 commits; at the large one, which no single consumer reaches, commits are written as brokers write
-them, too.
+them, too. With `--shapes` there is a broker and a session for each shape of `SHAPES`, without
+owners and with five members a group: a backlog, and the large rate.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +53,10 @@ from levelwind_testing.processes.offsets_writer import (
 )
 from levelwind_testing.quantiles import quantiles
 
+SHAPES = ((20, 100, 50), (2_000, 1, 50), (2_000, 10, 5))
+"""Numbers of groups, of topics, and of partitions of each topic; all have 100,000 keys."""
+OWNERS = (0, 5)
+"""Numbers of members of each group."""
 PACED = "paced"
 """Name of the topic and of the group whose commits are timed."""
 PROBES = 10
@@ -70,6 +76,10 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=50)
+    parser.add_argument("--owners", type=int, default=0, help="members of each group")
+    parser.add_argument(
+        "--shapes", action="store_true", help="measure each of several numbers of groups and topics"
+    )
     parser.add_argument(
         "--rate",
         type=int,
@@ -99,7 +109,21 @@ def main() -> None:
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
     options = parser.parse_args()
-    load = Load(options.commits, options.groups, options.topics, options.partitions)
+    if not options.shapes:
+        shape = (options.groups, options.topics, options.partitions, options.owners)
+        measure(options, Load(options.commits, *shape))
+        return
+    options.rate = 0
+    for owners in OWNERS:
+        for shape in SHAPES:
+            groups, topics, partitions = shape
+            print(f"== {groups:,} groups, {topics} topics of {partitions} partitions, ", end="")
+            print(f"{owners} members a group")
+            measure(options, Load(options.commits, *shape, owners))
+
+
+def measure(options: argparse.Namespace, load: Load) -> None:
+    """Measure one load on a broker and a session of its own."""
     with Cluster.start(1, settings=BROKER) as cluster:
         # A directory in memory: ratios are compared, not disks.
         memory = Path("/dev/shm")  # noqa: S108 - only a temporary directory in it is used
@@ -145,6 +169,13 @@ def after_first_batch(readings: Sequence[Reading]) -> float:
     return per_second(readings[1:] or readings)
 
 
+def apart(cpu: Mapping[str, float]) -> tuple[float, float]:
+    """CPU seconds of the JVM, and those of Python's workers."""
+    return cpu.get("java", 0.0), sum(
+        seconds for name, seconds in cpu.items() if name.startswith("python")
+    )
+
+
 class PipelineBenchmark:
     """The measurements, on one broker and one Spark session."""
 
@@ -155,6 +186,8 @@ class PipelineBenchmark:
         self.bootstrap = bootstrap
         self.settings = PipelineSettings(bootstrap=bootstrap, checkpoint=directory, **settings)
         self.writer = OffsetsWriter(bootstrap)
+        self.published = 0
+        """Lag records that were seen."""
 
     def prepare(self, load: Load) -> None:
         """Create the topics, and run every code path once before anything is timed."""
@@ -162,8 +195,9 @@ class PipelineBenchmark:
         for topic, partitions in load.topic_sizes:
             self.writer.layout(topic, partitions)
             self.writer.sample(topic, partitions)
+        self.writer.assign_owners(load)
         with self.query():
-            self.writer.backlog(Load(2_000, load.groups, load.topics, load.partitions))
+            self.writer.backlog(replace(load, commits=2_000))
             time.sleep(1)
 
     # -- throughput
@@ -175,22 +209,24 @@ class PipelineBenchmark:
             "Spark's Kafka source into noop": self.read_by_spark,
             "the pipeline, state and output": self.read_by_pipeline,
         }
-        figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
+        figures: dict[str, list[tuple[float, ...]]] = {name: [] for name in rows}
         for _ in range(rounds):
             took = timed(lambda: self.writer.backlog(load))
             print(f"backlog: {load.commits:,} commits over {load.keys:,} keys in {took:.1f} s")
             for name, read in rows.items():
                 before = processes.usage()
                 readings = read(load)
-                cpu = processes.spent(before, processes.usage())
-                cpu_each = cpu / sum(reading.rows for reading in readings) * 1e6
-                figures[name].append((per_second(readings), after_first_batch(readings), cpu_each))
+                cpu = processes.spent_by_name(before, processes.usage())
+                count = sum(reading.rows for reading in readings)
+                each = [seconds / count * 1e6 for seconds in (sum(cpu.values()), *apart(cpu))]
+                figures[name].append((per_second(readings), after_first_batch(readings), *each))
         # CPU time as well, since it holds on a machine that others use, too.
         head = f"records/s, medians of {rounds}"
-        print(f"{head:<34}{'all':>12}{'after start':>12}{'CPU us each':>13}")
+        print(f"{head:<34}{'all':>12}{'after start':>12}{'CPU us each':>13}{'JVM':>8}{'Python':>8}")
         for name, measured in figures.items():
-            overall, later, cpu_each = map(statistics.median, zip(*measured, strict=True))
-            print(f"{name:<34}{overall:>12,.0f}{later:>12,.0f}{cpu_each:>13.2f}", flush=True)
+            overall, later, *each = map(statistics.median, zip(*measured, strict=True))
+            cpu_each = f"{each[0]:>13.2f}{each[1]:>8.2f}{each[2]:>8.2f}"
+            print(f"{name:<34}{overall:>12,.0f}{later:>12,.0f}{cpu_each}", flush=True)
 
     def read_by_librdkafka(self, load: Load) -> list[Reading]:
         consumer = Consumer(
@@ -247,7 +283,7 @@ class PipelineBenchmark:
         """Read equally many commits over more and more keys: a record's cost must not grow."""
         print(f"{'keys':>12}{'records/s':>12}")
         for groups in (load.groups // 10, load.groups, load.groups * 10):
-            sized = Load(load.commits, max(groups, 1), load.topics, load.partitions)
+            sized = replace(load, groups=max(groups, 1))
             self.writer.backlog(sized)
             readings = self.read_by_pipeline(sized)
             print(f"{sized.keys:>12,}{after_first_batch(readings):>12,.0f}", flush=True)
@@ -282,8 +318,10 @@ class PipelineBenchmark:
                 thread.start()
             time.sleep(warm)
             first, before, used = max(returned, default=0), len(all_batches), processes.usage()
+            published = self.published
             time.sleep(seconds)
             last, after = max(returned, default=0), processes.usage()
+            published = self.published - published
             time.sleep(IDLE_SECONDS)
             over.set()
             for thread in threads:
@@ -308,6 +346,11 @@ class PipelineBenchmark:
                 + " ".join(f"{n} {ms:.0f}" for n, ms in medians.items() if ms)
             )
         print(processes.shown(used, after, seconds))
+        if published:
+            spent = apart(processes.spent_by_name(used, after))
+            jvm, python = (seconds / published * 1e6 for seconds in spent)
+            print(f"    CPU of each of {published:,} lag records: ", end="")
+            print(f"JVM {jvm:,.0f} us, Python {python:,.0f} us")
         print(f"    load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
     def pace(self, rate: int, returned: dict[int, float], over: threading.Event) -> None:
@@ -371,11 +414,10 @@ class PipelineBenchmark:
         last = 0
         while not over.is_set():
             message = consumer.poll(0.05)
-            if (
-                message is None
-                or message.error() is not None
-                or f'"{PACED}"'.encode() not in message.key()
-            ):
+            if message is None or message.error() is not None:
+                continue
+            self.published += 1
+            if f'"{PACED}"'.encode() not in message.key():
                 continue
             record = decode("lag", message.key(), message.value())
             seen = time.perf_counter()

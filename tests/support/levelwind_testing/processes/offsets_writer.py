@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.records import OffsetsRecord, TopicRecord, encode
+from assignors.protocol.records import MemberAssignment, OffsetsRecord, TopicRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.wall_clock import now_ms
 from streaming.decoding import offsets_topic
@@ -30,6 +30,8 @@ class Load:
     groups: int
     topics: int
     partitions: int
+    owners: int = 0
+    """Members of each group, which share the partitions of each topic; 0: none is known."""
 
     @property
     def keys(self) -> int:
@@ -105,9 +107,34 @@ class OffsetsWriter:
             )
         )
 
-    def publish(self, record: TopicRecord | OffsetsRecord) -> None:
+    def assign_owners(self, load: Load) -> None:
+        """Give each group of a load its members, as levelwind's planner does."""
+        for group in range(load.groups):
+            for number in range(load.owners):
+                owned = tuple(range(number, load.partitions, load.owners))
+                member = MemberAssignment(
+                    group=f"group-{group}",
+                    instance=f"instance-{number}",
+                    incarnation="0",
+                    planner_epoch=1,
+                    group_epoch=1,
+                    member_epoch=1,
+                    state="active",
+                    assigned={topic: owned for topic, _ in load.topic_sizes},
+                    pending={},
+                    revoking={},
+                    rack="a",
+                    capacity=1.0,
+                    reason="",
+                )
+                self.publish(member, self.topics.assignments)
+        self.producer.flush()
+
+    def publish(
+        self, record: TopicRecord | OffsetsRecord | MemberAssignment, topic: str | None = None
+    ) -> None:
         key, value = encode(record)
-        self.producer.produce(self.topics.metadata, value, key)
+        self.producer.produce(topic or self.topics.metadata, value, key)
         self.producer.poll(0)
 
     def backlog(self, load: Load) -> None:

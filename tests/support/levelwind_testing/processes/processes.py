@@ -78,6 +78,14 @@ def spent(before: dict[int, Used], after: dict[int, Used]) -> float:
     )
 
 
+def spent_by_name(before: dict[int, Used], after: dict[int, Used]) -> dict[str, float]:
+    """CPU seconds between two readings by name of the process, of those that still run."""
+    return {
+        name: spent(before, {pid: used for pid, used in after.items() if used.name == name})
+        for name in sorted({used.name for used in after.values()})
+    }
+
+
 def shown(before: dict[int, Used], after: dict[int, Used], seconds: float) -> str:
     """Usage between two readings, a line for each name and the sum."""
     lines = []
