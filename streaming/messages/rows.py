@@ -28,7 +28,7 @@ TOPIC_KEY_PREFIX = "t/"
 GROUP_KEY_PREFIX = "g/"
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
-GROUP_BUCKETS = 16
+GROUP_BUCKETS = 8
 """The number of buckets of groups; part of the checkpoint's shape."""
 REMEMBERED_GROUPS = 2**16
 """The number of groups whose state keys are remembered."""

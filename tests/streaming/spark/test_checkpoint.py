@@ -54,7 +54,7 @@ def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
         ({"cluster_id": "D"}, "cluster"),
         ({"state": "2"}, "version"),
         ({"prefix": "o."}, "o."),
-        ({"group_buckets": 3}, "number of buckets is 16, not 3"),
+        ({"group_buckets": 3}, "number of buckets is 8, not 3"),
     ],
 )
 def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
