@@ -246,7 +246,7 @@ class ManagedConsumer:
             message: Commits the offset behind this message.
             offsets: Commits these `TopicPartition` offsets: the next offsets to read.
             asynchronous: Return at once; the outcome goes to the `on_commit` setting. With broker
-                fencing the call waits all the same, and only the way of the outcome differs.
+                fencing, and near the end of the lease, the call waits all the same.
 
         Returns:
             The committed partitions, or None for an asynchronous commit.

@@ -209,8 +209,6 @@ class OwnedPartitions:
             self._journal_changes("gained", partitions)
             try:
                 self._consumer.incremental_assign(starts)
-                # librdkafka remembers that the partition was paused when it was last given up.
-                self._consumer.resume(starts)
             except KafkaException:
                 self._journal_changes("released", partitions)
                 raise
@@ -275,7 +273,11 @@ class OwnedPartitions:
             )
 
     def _release(self, partitions: frozenset[Pair]) -> None:
-        self._consumer.incremental_unassign(_as_topic_partitions(partitions & self.owned))
+        released = _as_topic_partitions(partitions & self.owned)
+        # librdkafka remembers that a partition was paused when it was given up. To resume it after
+        # the next grant would cost a second: the first fetch then waits for librdkafka's next scan.
+        self._consumer.resume(released)
+        self._consumer.incremental_unassign(released)
         self._commits.forget(partitions)
         self.fetched.drop_outdated()
         for pair in partitions:

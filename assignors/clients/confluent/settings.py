@@ -180,7 +180,8 @@ def _consumer(
     # librdkafka holds a commit back while it has no coordinator, up to the session timeout, and
     # retries it once: two of each take `timers.commit`.
     bound = max(int(timers.commit * 1000 / 4), 10)
-    fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 500), "fetch.wait.max.ms")
+    # A new partition is fetched only after the fetch that waits at its broker has come back.
+    fetch_wait = _milliseconds(given.get("fetch.wait.max.ms", 200), "fetch.wait.max.ms")
     return {
         **({"client.rack": profile.rack} if profile.rack is not None else {}),
         **given,

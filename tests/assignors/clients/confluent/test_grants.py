@@ -123,6 +123,22 @@ def test_a_message_of_an_earlier_grant_can_be_neither_committed_nor_stored(
     assert committed(cluster, moving.planner.group, topic) == {0: 16}
 
 
+def test_a_partition_that_was_paused_when_it_went_away_is_read_when_it_comes_back(
+    cluster, topic, moving, make_consumer
+):
+    first, second = (make_consumer(moving.planner, instance) for instance in ("i0", "i1"))
+    poll_until(first, lambda _: first.assignment())
+    first.pause([TopicPartition(topic, 0)])
+    for owner, former in ((second, first), (first, second)):
+        moving.to(owner.instance)
+        polling = Thread(target=poll_until, args=(former, lambda _, new=owner: new.assignment()))
+        polling.start()
+        poll_until(owner, lambda _, new=owner: new.assignment())
+        polling.join(40)
+    produce(cluster, topic, [(0, "a")])
+    assert poll_until(first, len) == ["a"]
+
+
 def test_librdkafka_drops_what_it_fetched_before_a_partition_was_unassigned(cluster, topic, fresh):
     produce(cluster, topic, [(0, n) for n in range(100)])
     consumer = Consumer(
