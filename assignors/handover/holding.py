@@ -44,12 +44,15 @@ class Waits(NamedTuple):
     def of(cls, record: MemberRecord, timers: Timers) -> Waits:
         """The waits that a member's own timers ask for, and at least the planner's."""
         hold, commit = record.hold_ms / 1000, record.commit_ms / 1000
+        own = record.transactional_id
+        # Whoever initialises an id ends the producer that uses it. An announcement must not make
+        # the planner end its own, or that of another member.
+        if own is not None and not own.endswith(f"{record.group}/{record.instance}"):
+            own = None
         return cls(
-            grant=timers.grant_for(
-                hold=hold, commit=commit, fenced=record.transactional_id is not None
-            ),
+            grant=timers.grant_for(hold=hold, commit=commit, fenced=own is not None),
             patience=timers.revoke_patience(record.max_poll_interval_ms / 1000, commit),
-            transactional_id=record.transactional_id,
+            transactional_id=own,
         )
 
     def refusal(self, timers: Timers) -> str:

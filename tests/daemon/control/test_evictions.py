@@ -116,7 +116,7 @@ def test_an_evicted_life_stays_evicted_also_after_its_tombstone(owned):
 
 
 def transactional(name, **fields):
-    return replace(member(name, **fields), transactional_id=f"levelwind.g.{name}")
+    return replace(member(name, **fields), transactional_id=f"levelwind.g/{name}")
 
 
 def test_the_commits_of_an_evicted_member_are_fenced_before_its_partitions_are_free():
@@ -125,11 +125,22 @@ def test_the_commits_of_an_evicted_member_are_fenced_before_its_partitions_are_f
     until_evicted(play)
     play.wait(200)
     (asked,) = play.fencing
-    assert asked.transactional_id == "levelwind.g.m2"
+    assert asked.transactional_id == "levelwind.g/m2"
     assert sum(map(len, (ranges.parse(o) for o in play.owned().values()))) < 4
     play._do(CommitsFenced(group="g", incarnation=asked.incarnation))
     play.wait(1)
     assert sum(map(len, (ranges.parse(o) for o in play.owned().values()))) == 4
+
+
+@pytest.mark.parametrize("name", ["levelwind.planner", "levelwind.g/m0"])
+def test_no_announcement_makes_the_planner_fence_anybody_else(name):
+    play = led(member("m0"), member("m1"), replace(member("m2"), transactional_id=name))
+    play.kill("m2", "i1")
+    at = until_evicted(play)
+    play.wait(TIMERS.grant + 3)
+    assert play.fencing == []
+    assert sum(map(len, (ranges.parse(o) for o in play.owned().values()))) == 4
+    assert play.now - at > TIMERS.grant
 
 
 def test_a_newer_life_of_the_instance_fences_the_older_one_itself():
