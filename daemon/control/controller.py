@@ -39,6 +39,7 @@ from daemon.control.control_state import ControlState, Postponement
 from daemon.control.decision import Decision, decide
 from daemon.control.group_records import apply
 from daemon.control.managed_group import ManagedGroup
+from daemon.control.membership.existing_partitions import existing_only
 from daemon.control.membership.liveness import check_liveness
 from daemon.control.membership.members_clock import MembersClocks
 from daemon.control.recovery import recover
@@ -146,6 +147,8 @@ def _group_record(
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
         return state, []
     group = state.groups.get(name) or _new_group(state, name)
+    if isinstance(record, MemberRecord):
+        record = existing_only(record, state.topics, group.granted)
     updated, events = apply(group, record, state.clocks.time_of(name, clock.now))
     received = Decision(group=updated, events=tuple(events))
     if (

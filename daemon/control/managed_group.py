@@ -8,6 +8,7 @@ decides which members are planned for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import Incarnation, Ledger, Traits
@@ -19,7 +20,7 @@ from daemon.control.policy import PolicyState, Situation
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
@@ -142,6 +143,11 @@ class ManagedGroup:
     def next_epoch(self) -> int:
         """The first group epoch that was never published."""
         return max(self.ledger.epoch, self.plan.group_epoch if self.plan else 0) + 1
+
+    def granted(self) -> Iterator[TopicPartition]:
+        """Yield the partitions that the ledger names: in a share, granted, or to be given up."""
+        yield from chain.from_iterable(self.ledger.target.values())
+        yield from self.ledger.owners()
 
     def situation(self) -> Situation:
         """Return the facts about the group that the policy decides by."""

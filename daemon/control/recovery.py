@@ -32,10 +32,11 @@ from daemon.control import plan_record
 from daemon.control.context import LogEvent
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.membership.announcements import announced, records_lost
+from daemon.control.membership.existing_partitions import existing_only
 from daemon.control.membership.live_member import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
@@ -205,12 +206,19 @@ def recover_group(
         topics: the layouts of the topics that are known.
         time: the time of the start.
     """
+
+    def granted() -> Iterator[TopicPartition]:
+        for record in records.assignments:
+            for partitions in (record.assigned, record.pending, record.revoking):
+                yield from ranges.pairs(partitions)
+
+    members = [existing_only(record, topics, granted) for record in records.members]
     ledger = recover_ledger(
         group=name,
         timers=timers,
         group_epoch=records.plan.newest_epoch if records.plan else 0,
         assignments=records.assignments,
-        members=records.members,
+        members=members,
         time=time,
     )
     target = _recovered_target(records.assignments, records.plan)
@@ -219,7 +227,7 @@ def recover_group(
     )
     events: list[LogEvent] = []
     recorded = {record.key for record in records.assignments}
-    for record in records.members:
+    for record in members:
         if record.key not in recorded:
             group, more = records_lost(group, record, time)
             events += more
