@@ -76,8 +76,12 @@ def admin(config: Mapping[str, Any]) -> AdminClient:
 
 
 def producer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Producer:
-    """Make a producer; the operator's settings cannot override `required`."""
-    return _make(Producer, config, required)
+    """Make a producer; the operator's settings cannot override `required`.
+
+    It never creates a topic. Otherwise brokers that allow it would make a deleted topic again as
+    soon as somebody writes into it, with one partition and without compaction.
+    """
+    return _make(Producer, config, {**required, "allow.auto.create.topics": False})
 
 
 def consumer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Consumer:

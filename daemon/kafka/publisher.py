@@ -62,6 +62,15 @@ REFUSED_ERRORS = frozenset(
 """The brokers refuse the record itself: it will be refused again, however often it is sent."""
 
 
+MISSING_ERRORS = frozenset(
+    {
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the client's own name
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own name
+    }
+)
+"""A topic was deleted or is being created again: that concerns no record in particular."""
+
+
 class UnpublishableError(LevelwindError):
     """A record is refused as it is, so a retry cannot help; nothing was published."""
 
@@ -173,6 +182,8 @@ class Publisher:
                 if error.fatal() or error.txn_requires_abort():
                     raise self._classify("send", error) from exception
                 self._finish()
+                if error.code() in MISSING_ERRORS:
+                    raise ClusterUnavailableError(_refused(record, error)) from exception
                 raise UnpublishableError(_refused(record, error)) from exception
 
     def _delivered(self, record: OutgoingRecord) -> OnDelivery:

@@ -218,6 +218,9 @@ def _producer(connection: Mapping[str, Any], patience: int, timers: Timers) -> d
         "enable.idempotence": True,
         "linger.ms": 0,
         "socket.timeout.ms": patience,
+        # Else brokers that allow it make a deleted topic again, with one partition and without
+        # compaction, as soon as a member announces itself.
+        "allow.auto.create.topics": False,
         "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
     }
 
