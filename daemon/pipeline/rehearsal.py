@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,25 +71,41 @@ def rehearse(progress: Callable[[str], None]) -> None:
             pipeline=PipelineSection(spark=QUICK),
         )
         _write_input(settings)
-        _run_pipeline(settings, spark_jars, class_data.draft_of(of_spark))
-        if broker_draft is not None:
-            cluster.stop_broker(1)
+        # Both JVMs write their archives at the same time.
+        stopping = threading.Thread(target=cluster.stop_broker, args=(1,))
+        _run_pipeline(settings, spark_jars, class_data.draft_of(of_spark), stopping.start)
+        if stopping.ident is not None:
+            stopping.join()
     if not class_data.adopt(class_data.draft_of(of_spark), of_spark):
         raise PipelineFailedError("the pipeline's process wrote no archive")
     if broker_draft is not None and not class_data.adopt(broker_draft, of_broker):
         raise PipelineFailedError("the broker wrote no archive")
 
 
-def _run_pipeline(settings: Settings, jars: tuple[Path, ...], draft: Path) -> None:
-    """Run the pipeline's process until it has written its archive and ended."""
+def _run_pipeline(
+    settings: Settings, jars: tuple[Path, ...], draft: Path, on_caught_up: Callable[[], None]
+) -> None:
+    """Run the pipeline's process until it has written its archive and ended.
+
+    Args:
+        settings: the settings of the process.
+        jars: the jars of Spark's class path.
+        draft: the file to write.
+        on_caught_up: called when the query has done its work and needs no broker any more.
+    """
     file = settings.state_dir / "order.json"
     order = PipelineOrder(settings=settings, jars=jars, record_classes=draft)
     file.write_text(order.model_dump_json())
-    child = guard.start([*COMMAND, str(file)], output=subprocess.DEVNULL)
-    until = time.monotonic() + WITHIN_SECONDS
-    while child.poll() is None and time.monotonic() < until:
-        time.sleep(0.1)
-    child.kill()
+    child = guard.start([*COMMAND, str(file)], output=subprocess.PIPE)
+    overdue = threading.Timer(WITHIN_SECONDS, child.ask_to_kill)
+    overdue.start()
+    try:
+        for line in child.process.stdout or ():
+            if b'"pipeline.caught_up"' in line:
+                on_caught_up()
+    finally:
+        overdue.cancel()
+        child.kill()
 
 
 def _write_input(settings: Settings) -> None:
