@@ -23,6 +23,7 @@ from assignors.protocol.records import (
     encode_key,
 )
 from assignors.protocol.topics import Topics, partition_for
+from levelwind_testing.kafka.managed_consumers import initialise
 
 TIMERS = Timers().scaled(0.25)
 
@@ -191,6 +192,7 @@ class ScriptedPlanner(Thread):
             if clock() - self.last_record_at[incarnation] > TIMERS.dead_after:
                 self.ledger = self.ledger.evict(incarnation, planner_time())
                 self.forget(incarnation)
+        self.fence()
         shares = self.share(sorted(self.live))
         target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
         ledger = self.ledger.set_target(target).tick(clock(), clock())
@@ -210,6 +212,14 @@ class ScriptedPlanner(Thread):
                 )
             producer.commit_transaction(30)
         self.ledger = ledger
+
+    def fence(self):
+        """Have the brokers refuse the commits of evicted lives; a next life does so itself."""
+        for incarnation, holding in self.ledger.holdings.items():
+            if holding.evicted and holding.unfenced:
+                if incarnation.instance not in self.live:
+                    initialise(self.bootstrap, holding.waits.transactional_id)
+                self.ledger = self.ledger.commits_fenced(incarnation)
 
     def stop(self):
         self.stopping.set()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from assignors.clients.confluent import NotOwnedError
 from assignors.protocol.records import MemberRecord
-from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
+from levelwind_testing.kafka.managed_consumers import (
+    committed,
+    initialise,
+    poll_until,
+    produce,
+    spread,
+)
 
 pytestmark = pytest.mark.integration
-
-
-def initialise(cluster, transactional_id):
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}
-    )
-    producer.init_transactions(30)
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def test_a_commit_of_a_fenced_life_is_refused_and_the_member_joins_again(
     consumer.commit(asynchronous=False)
     fenced = consumer.incarnation
     # As the planner does before it gives an evicted member's partitions away.
-    initialise(cluster, f"{planner.topics.prefix}{planner.group}/i0")
+    initialise(cluster.bootstrap, f"{planner.topics.prefix}{planner.group}/i0")
     poll_until(consumer, lambda values: len(values) == 3)
     with pytest.raises(NotOwnedError, match="refuse the commits of this life"):
         consumer.commit(asynchronous=asynchronous)
@@ -85,9 +84,8 @@ def test_a_fenced_life_that_commits_by_itself_is_lost_and_polls_on(
     produce(cluster, topic, [(0, n) for n in range(10)])
     poll_until(consumer, lambda values: len(values) == 5)
     fenced = consumer.incarnation
-    initialise(cluster, f"{planner.topics.prefix}{planner.group}/i0")
-    poll_until(consumer, lambda values: bool(lost) and "9" in values)
-    assert consumer.incarnation != fenced
+    initialise(cluster.bootstrap, f"{planner.topics.prefix}{planner.group}/i0")
+    poll_until(consumer, lambda values: "9" in values and consumer.incarnation != fenced)
     assert lost == [6]
 
 

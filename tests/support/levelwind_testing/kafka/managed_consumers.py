@@ -15,6 +15,12 @@ def produce(cluster, topic, records):
     assert producer.flush(30) == 0
 
 
+def initialise(bootstrap, transactional_id):
+    """Fence all producers of a transactional id, as the planner does."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(30)
+
+
 def committed(cluster, group, topic, partitions=6):
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
