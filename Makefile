@@ -35,16 +35,17 @@ check: $(PACKAGES) ## format, lint, types, import contracts
 
 .PHONY: quick
 quick: check ## the checks, the unit and the property tests; no brokers, few seeds of the simulation
-	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation' -n logical
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation and not soak' -n logical
 
 .PHONY: test
 test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
-	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration' -n logical
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not soak' -n logical
 	@echo '== integration tests'; $(BIN)/pytest -m integration
 
 .PHONY: soak
-soak: $(PACKAGES) ## many seeds of the simulation of the hand-over; SEEDS=10000
+soak: $(PACKAGES) ## many seeds of the simulation of the hand-over, and 100,000 poisoned announcements; SEEDS=10000
 	@$(BIN)/python tests/simulation/soak.py --seeds $(or $(SEEDS),10000)
+	@$(BIN)/pytest -s -m soak
 
 .PHONY: bench bench-assignors bench-pipeline
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine

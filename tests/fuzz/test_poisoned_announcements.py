@@ -111,7 +111,7 @@ def follow(play, draw, count):
 
 @pytest.mark.parametrize(
     "count",
-    [QUICK, pytest.param(ALL, marks=[pytest.mark.integration, pytest.mark.timeout(3600)])],
+    [QUICK, pytest.param(ALL, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
     ids=["quick", "all"],
 )
 def test_poisoned_announcements_leave_the_control_and_other_groups_alone(count):
