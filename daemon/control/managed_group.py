@@ -100,6 +100,7 @@ class ManagedGroup:
             or self.triggers
             or self.operator
             or self.policy.changes
+            or self.records_lost_at is not None
         )
 
     @property

@@ -12,6 +12,7 @@ from levelwind_testing.simulation.world import World, WorldSettings
 FOUR = WorldSettings(
     groups={"g": ("t",)}, instances={"g": ("a", "b", "c", "d")}, topics={"t": 4}, machines=3
 )
+TWO = WorldSettings(groups={"g": ("t",)}, instances={"g": ("a", "b")}, topics={"t": 4}, machines=3)
 ALONE = WorldSettings(groups={"g": ("t",)}, instances={"g": ("a",)}, topics={"t": 4})
 
 
@@ -73,12 +74,13 @@ def test_our_topics_are_deleted_under_live_members(at, away):
     run(FOUR, Fault(at=at, kind="own topics anew", seconds=away))
 
 
-@pytest.mark.parametrize("first", [0, 30])
-def test_our_topics_are_deleted_at_any_time_between_two_heartbeats(first):
-    for number in range(first, first + 30):
-        away = (0.05, 0.5, 2.0)[number % 3]
+@pytest.mark.parametrize("settings", [TWO, FOUR], ids=["two", "four"])
+@pytest.mark.parametrize("first", [0, 10, 20, 30])
+def test_our_topics_are_deleted_at_any_time_between_two_heartbeats(first, settings):
+    for number in range(first, first + 10):
+        away = (0.05, 0.1, 0.5, 2.0)[number % 4]
         fault = Fault(at=30.0 + number * 0.1, kind="own topics anew", seconds=away)
-        run(FOUR, fault, seed=number)
+        run(settings, fault, seed=number)
 
 
 def test_our_topics_are_deleted_under_a_member_that_owned_nothing():
