@@ -32,20 +32,20 @@ def main() -> None:
         range(first, min(first + AT_ONCE, behind))
         for first in range(options.first, behind, AT_ONCE)
     ]
-    total, failed = Counter(), []
+    total, failed = Counter(), 0
     with ProcessPoolExecutor(options.jobs) as pool:
         for number, (counts, transcripts) in enumerate(pool.map(run_seeds, batches), 1):
             total += counts
-            failed += transcripts
-            if number % 20 == 0:
+            failed += len(transcripts)
+            for transcript in transcripts:
+                print(f"\n{transcript}\n", flush=True)
+            if number % 10 == 0:
                 print(f"{number * AT_ONCE} seeds, {total['steps']:,} steps", flush=True)
     seconds = total.pop("microseconds of CPU") / 1e6
     steps = total.pop("steps")
     back = total.pop("commits put back", 0)
-    for transcript in failed:
-        print(f"\n{transcript}")
-    print(f"\n{options.seeds} seeds, {len(failed)} failed; {steps:,} steps", end="; ")
-    print(f"{steps / seconds:,.0f} steps a second of CPU; {back} commits put back (late ones)")
+    print(f"{options.seeds} seeds, {failed} failed; {steps:,} steps, ", end="")
+    print(f"{steps / seconds:,.0f} a second of CPU; {back} late commits put an offset back")
     print("faults: " + ", ".join(f"{count} {kind}" for kind, count in total.most_common()))
     sys.exit(bool(failed))
 

@@ -236,6 +236,8 @@ class World:
 
     def clear_own_topics(self):
         self.cluster.clear(("members", "assignments"))
+        for link in self.links():
+            link.stale_ends.clear()  # a topic that is gone has no deposed leader
         self.checks.records_lost()
 
     # Records as the processes see them.
@@ -297,7 +299,9 @@ class World:
             for name, group in planner.state.groups.items()
             if group.frozen
         }
-        wait = timers.dead_after + timers.grant + SETTLE_SLACK_SECONDS
+        own = self.settings.member_timers
+        grant = timers.grant_for(hold=own.hold, commit=own.commit)
+        wait = timers.dead_after + grant + SETTLE_SLACK_SECONDS
         if any(
             fault.kind.startswith("planner") or "planner" in fault.kind for fault in self.faults
         ):
@@ -330,8 +334,9 @@ class World:
     @property
     def patience(self):
         settings = self.settings
-        revocation = 2 * settings.max_poll_interval + settings.planner_timers.commit
-        return max(settings.planner_timers.revoke_timeout, revocation)
+        return settings.planner_timers.revoke_patience(
+            settings.max_poll_interval, settings.member_timers.commit
+        )
 
     def _published(self):
         return dict(self.checks.epochs_published())

@@ -32,6 +32,8 @@ class ApplicationThread:
         self._sent_at = {}
         """When each commit was sent, by number."""
         self._undecided_until = float("-inf")
+        self._must_fence = False
+        """Whether a transactional commit was given up, so that the next one needs a new epoch."""
         self._commit_at = 0.0
         self._number = 0
         self._grant_since = None
@@ -59,7 +61,7 @@ class ApplicationThread:
                 return
             self._drop_if_over()
             yield from self._effect()
-            self._commit_in_time()
+            yield from self._commit_in_time()
             # Between the questions above and the hand-out the thread may lose its core.
             batch = self._next_batch()
             if batch is None:
@@ -235,6 +237,7 @@ class ApplicationThread:
             self._answers[number] = outcome
 
     def _commit_in_time(self):
+        """Commit at intervals what was processed, if the lease allows it."""
         process = self.process
         now = process.now()
         for number, outcome in list(self._answers.items()):
@@ -244,6 +247,9 @@ class ApplicationThread:
                 # The client gives the commit up, and it may arrive all the same.
                 del self._answers[number]
                 self._undecided_until = now + process.timers.commit
+                self._must_fence = process.profile.transactional_id is not None
+        if self._must_fence and not (yield from self._try_to_fence()):
+            return
         if now < self._commit_at or process.lost or not self._deliverable():
             return
         self._commit_at = now + COMMIT_INTERVAL_SECONDS
@@ -255,6 +261,8 @@ class ApplicationThread:
     def _commit_finally(self, partitions):
         """Commit what is given up, and return the outcome of all commits under way."""
         process = self.process
+        if self._must_fence:
+            yield from self._fence_own_commits()
         deadline = process.now() + process.timers.commit / 4
         offsets = self._uncommitted(partitions)
         if offsets and self._deliverable():
@@ -276,12 +284,18 @@ class ApplicationThread:
 
     def _fence_own_commits(self):
         """Make the outcome of transactional commits known: initialise the id again."""
+        while not (yield from self._try_to_fence()):
+            pass
+
+    def _try_to_fence(self):
         process = self.process
         done = []
-        while not done:
-            process.link.request(self.world.fence_commits_of, process, done)
-            deadline = process.now() + RETRY_SECONDS
-            while not done and process.now() < deadline:
-                yield 0.02
-        self._answers.clear()
-        self._undecided_until = float("-inf")
+        process.link.request(self.world.fence_commits_of, process, done)
+        deadline = process.now() + RETRY_SECONDS
+        while not done and process.now() < deadline:
+            yield 0.02
+        if done:
+            self._answers.clear()
+            self._undecided_until = float("-inf")
+            self._must_fence = False
+        return bool(done)
