@@ -229,9 +229,10 @@ def _topic_grows(world, fault):
 
 
 def _topics_anew(world, fault):
-    """Levelwind's own topics are deleted; the daemon ends, and makes them again as it starts."""
+    """Levelwind's own topics are deleted; every daemon ends, and one makes them as it starts."""
     world.clear_own_topics()
-    world.kill_planner(restart_after=fault.seconds)
+    world.end_planners("its topics are gone")
+    world.scheduler.after(fault.seconds, None, world.start_planner)
 
 
 APPLY = {

@@ -189,10 +189,13 @@ class World:
 
     def restart_planners(self):
         """Kill every daemon and start one."""
+        self.end_planners("killed")
+        self.start_planner()
+
+    def end_planners(self, reason):
         for planner in self.planners:
             if planner.alive:
-                planner.end("killed")
-        self.start_planner()
+                planner.end(reason)
 
     def put_to_sleep(self, machine_name, seconds):
         machine = self.machines[machine_name]
