@@ -81,7 +81,9 @@ def step(  # noqa: C901, PLR0912 - one arm for each event
             return _lose(member, "assignment_deleted")
         case AssignmentRejected(epoch, code):
             nack = Nack(epoch=epoch, code=code)
-            return _announce(replace(member, nack=nack, unreadable=True), now)
+            since = member.unreadable_since if member.unreadable else now
+            unreadable = replace(member, nack=nack, unreadable=True, unreadable_since=since)
+            return _announce(unreadable, now)
         case RevokeFinished(outcome):
             return _revoke_finished(member, outcome, now)
         case GrantFinished():
@@ -106,13 +108,23 @@ def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMach
 
 
 def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
-    if member.lease.lapsed(now):
+    if member.lease.lapsed(now) or _hopeless(member, now):
         return _lose(member, "lease_over")
     if isinstance(member.work, AwaitingCommit) and now >= member.work.until:
         return _after_revocation(member, member.work.partitions, member.work.record, now)
     if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
         return _announce(member, now)
     return member, ()
+
+
+def _hopeless(member: MemberMachine, now: float) -> bool:
+    """Whether the lease has not begun, and cannot begin over a record that could not be read.
+
+    That record may have been the eviction of this life. As long as the member goes on to announce
+    itself, the planner frees nothing of what it granted.
+    """
+    waited = now - member.unreadable_since
+    return member.unreadable and not member.lease.begun and waited >= member.timers.hold
 
 
 def _renew(member: MemberMachine, lease: Lease, now: float) -> tuple[MemberMachine, Effects]:

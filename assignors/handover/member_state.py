@@ -120,6 +120,8 @@ class MemberMachine:
     unreadable: bool = False
     """Whether a record about this life could not be decoded, and no newer one followed. It might
     have been an eviction, so that no read renews the lease."""
+    unreadable_since: float = 0.0
+    """Time at which the first of them was rejected; means nothing without `unreadable`."""
     refusal: str | None = None
     """Why the planner does not serve this member; None while it does."""
     lease: Lease

@@ -180,6 +180,18 @@ def test_no_read_renews_the_lease_over_a_record_that_could_not_be_read(owner):
     assert owner.member.lease.until == owner.now + TIMERS.hold
 
 
+def test_a_member_without_a_lease_joins_anew_when_a_record_cannot_be_read():
+    owner = Owner()
+    owner.assign(5, 0, 1)
+    owner(ev.AssignmentRejected(6, "unknown-v"), after=1.0)
+    owner.renew()
+    assert not owner.member.lease.begun
+    owner(ev.Tick(), after=TIMERS.hold - 1.0)
+    assert owner.member.phase is Phase.ACTIVE
+    owner(ev.Tick(), after=1.0)
+    assert owner.member.phase is Phase.LOST
+
+
 def test_a_stale_record_does_not_make_up_for_one_that_could_not_be_read(owner):
     owner(ev.AssignmentRejected(9, "malformed"), after=3.0)
     owner.assign(4, 0, 1)
