@@ -269,9 +269,14 @@ class World:
         """Run with all faults, then without any until everything is owned; raise ViolationError."""
         self.begin()
         self.inject_all()
-        end = max((fault.ends for fault in self.faults), default=20.0)
+        end = max((self._end_of(fault) for fault in self.faults), default=20.0)
         self.scheduler.run(end)
         self.settle()
+
+    def _end_of(self, fault):
+        """Time at which a fault has ended, and the last handler that it made slow."""
+        slow = fault.amount if fault.kind == "slow handlers" else 0.0
+        return fault.ends + slow * self.settings.max_poll_interval
 
     def begin(self):
         random = self.random("begin")

@@ -56,6 +56,8 @@ class ApplicationThread:
             process.left_poll_at = None
             self._count_handed_out()
             yield from self._perform_orders()
+            if not process.alive:
+                return  # killed at an effect of the follower's thread
             if process.machine_state.phase == "left":
                 process.end("left")
                 return
