@@ -160,10 +160,6 @@ class Cluster:
         """Log file of a broker."""
         return self._home(broker) / "broker.log"
 
-    def pid(self, broker: int) -> int:
-        """Process id of the guard of a broker, which is the parent of the broker's process."""
-        return self._processes[broker].process.pid
-
     def stop(self) -> None:
         """Stop all brokers, gracefully if the directory stays; may be called again."""
         if not self._temporary:

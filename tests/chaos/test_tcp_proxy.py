@@ -1,7 +1,7 @@
 """The proxy with faults, between real sockets."""
 
-import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -11,13 +11,18 @@ from contextlib import suppress
 import pytest
 
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
-
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="the kernel is asked who owns a socket"
-)
+from levelwind_testing.chaos.tcp_proxy import client_id_of, party
 
 WAIT_SECONDS = 10.0
 SOON_SECONDS = 0.5
+
+
+def request(client_id):
+    """The beginning of a request of Kafka's, up to the client id."""
+    return struct.pack(">ihhih", 64, 18, 3, 1, len(client_id)) + client_id
+
+
+ME = request(b"me")
 
 
 class Echo(threading.Thread):
@@ -60,7 +65,6 @@ def echo():
 @pytest.fixture
 def proxy():
     with ProxyProcess() as proxy:
-        proxy.name(os.getpid(), "me")
         yield proxy
 
 
@@ -71,12 +75,20 @@ def link(proxy, echo):
     opened = []
 
     def connect():
-        opened.append(socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS))
-        return opened[-1]
+        connection = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
+        opened.append(connection)
+        connection.sendall(ME)
+        return connection
 
     yield connect
     for connection in opened:
         connection.close()
+
+
+def greeted(connection):
+    """Read the answer to the request that a connection begins with."""
+    assert connection.recv(4096) == ME
+    return connection
 
 
 def answered(connection, data, within=WAIT_SECONDS):
@@ -96,8 +108,30 @@ def eventually(condition):
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(
+    ("client_id", "name"),
+    [
+        ("plain-3", "plain-3"),
+        ("daemon", "daemon"),
+        ("2", "broker-2"),
+        ("raft-client-1", "broker-1"),
+        ("broker-3-fetcher-0", "broker-3"),
+        ("broker-3-txn-marker-sender", "broker-3"),
+    ],
+)
+def test_a_client_id_names_a_party(client_id, name):
+    assert party(client_id) == name
+
+
+def test_a_client_id_is_read_once_it_is_complete():
+    data = request(b"plain-3")
+    assert [client_id_of(data[:size]) for size in (0, 13, len(data) - 1)] == [None] * 3
+    assert client_id_of(data + b"more") == "plain-3"
+    assert client_id_of(struct.pack(">ihhih", 64, 18, 3, 1, -1)) == ""
+
+
 def test_bytes_go_both_ways_and_the_proxy_knows_whose_they_are(proxy, link):
-    connection = link()
+    connection = greeted(link())
     assert answered(connection, b"hello")
     assert proxy.connections() == {"me echo": 1}
     connection.close()
@@ -105,7 +139,7 @@ def test_bytes_go_both_ways_and_the_proxy_knows_whose_they_are(proxy, link):
 
 
 def test_a_rule_about_others_does_nothing(proxy, link):
-    connection = link()
+    connection = greeted(link())
     with proxy.during(
         LinkFault(sources=["other"], up=HELD), LinkFault(destinations=["other"], up=HELD)
     ):
@@ -113,7 +147,7 @@ def test_a_rule_about_others_does_nothing(proxy, link):
 
 
 def test_a_delay_is_kept_and_ends_with_its_fault(proxy, link):
-    connection = link()
+    connection = greeted(link())
     with proxy.during(LinkFault(sources=["me"], destinations=["echo"], up=0.2, down=0.2)):
         begun = time.monotonic()
         assert answered(connection, b"slow")
@@ -122,29 +156,32 @@ def test_a_delay_is_kept_and_ends_with_its_fault(proxy, link):
 
 
 def test_what_is_dropped_one_way_arrives_after_the_fault(proxy, link, echo):
-    connection = link()
+    connection = greeted(link())
     numbers = proxy.begin(LinkFault(sources=["me"], up=HELD))
     assert not answered(connection, b"question", within=SOON_SECONDS)
-    assert echo.received == b""
+    assert echo.received == ME
     proxy.end(numbers)
     connection.settimeout(WAIT_SECONDS)
     assert connection.recv(4096) == b"question"
     with proxy.during(LinkFault(sources=["me"], down=HELD)):
         assert not answered(connection, b"answer", within=SOON_SECONDS)
-        eventually(lambda: echo.received == b"questionanswer")
+        eventually(lambda: echo.received == ME + b"questionanswer")
     assert connection.recv(4096) == b"answer"
 
 
 def test_a_connection_into_a_black_hole_opens_and_stays_silent(proxy, link, echo):
     with proxy.during(LinkFault(up=HELD, down=HELD)):
         connection = link()
-        assert not answered(connection, b"anybody", within=SOON_SECONDS)
+        connection.settimeout(SOON_SECONDS)
+        with pytest.raises(TimeoutError):
+            connection.recv(4096)
         assert echo.received == b""
-    assert connection.recv(4096) == b"anybody"
+    connection.settimeout(WAIT_SECONDS)
+    assert greeted(connection)
 
 
 def test_a_reset_breaks_a_connection(proxy, link, echo):
-    connection = link()
+    connection = greeted(link())
     assert answered(connection, b"hello")
     assert proxy.reset(sources=["other"]) == 0
     assert proxy.reset(sources=["me"]) == 1
@@ -158,6 +195,7 @@ def test_bytes_of_a_killed_process_arrive_after_its_death(proxy, echo):
     program = (
         "import socket, sys, time\n"
         f"s = socket.create_connection(('127.0.0.1', {port}))\n"
+        f"s.sendall({request(b'victim')!r})\n"
         "sys.stdin.readline(); s.sendall(b'last words'); print('sent', flush=True)\n"
         "time.sleep(60)"
     )
@@ -165,7 +203,6 @@ def test_bytes_of_a_killed_process_arrive_after_its_death(proxy, echo):
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with child:
-        proxy.name(child.pid, "victim")
         eventually(lambda: proxy.connections() == {"victim echo": 1})
         numbers = proxy.begin(LinkFault(sources=["victim"], up=HELD))
         child.stdin.write(b"go\n")
@@ -173,23 +210,10 @@ def test_bytes_of_a_killed_process_arrive_after_its_death(proxy, echo):
         assert child.stdout.readline() == b"sent\n"
         child.kill()
     assert not echo.ended.wait(SOON_SECONDS)
-    assert echo.received == b""
+    assert echo.received == request(b"victim")
     proxy.end(numbers)
     assert echo.ended.wait(WAIT_SECONDS)
-    assert echo.received == b"last words"
-
-
-def test_a_process_is_known_though_it_connected_before_it_had_a_name(link):
-    with ProxyProcess() as later:
-        server = Echo()
-        port = later.listen("echo", server.port)
-        connection = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
-        assert answered(connection, b"hello")
-        assert later.connections() == {"? echo": 1}
-        later.name(os.getpid(), "me")
-        assert later.connections() == {"me echo": 1}
-        connection.close()
-        server.listener.close()
+    assert echo.received == request(b"victim") + b"last words"
 
 
 def test_a_destination_that_is_down_refuses(proxy):

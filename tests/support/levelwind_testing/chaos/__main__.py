@@ -24,6 +24,9 @@ def main() -> int:
         help="no faults: members come and go, and handlers take up to max.poll.interval.ms",
     )
     parser.add_argument(
+        "--only", action="append", default=[], metavar="FAULT", help="a kind of faults, by its name"
+    )
+    parser.add_argument(
         "--fencing",
         choices=("both", "none", "broker"),
         default="both",
@@ -42,6 +45,8 @@ def main() -> int:
         seed=seed,
         scale=options.scale,
         faults=not options.slow_handlers,
+        only=tuple(options.only),
+        max_poll_interval=300 * options.scale if options.slow_handlers else 40.0,
         long_every=20.0 if options.slow_handlers else ChaosPlan().long_every,
     )
     with tempfile.TemporaryDirectory(prefix="levelwind-chaos-") as temporary:

@@ -67,11 +67,13 @@ class ChaosPlan:
     """Mean seconds between two faults."""
     faults: bool = True
     """Whether faults happen at all; without, members come and go every 20 s of production time."""
+    only: tuple[str, ...] = ()
+    """Kinds of faults, by their names; none: all kinds."""
     groups: tuple[GroupPlan, ...] = (PLAIN, FENCED)
     topics: int = 2
     partitions: int = 6
     """Partitions of each topic."""
-    rate: float = 60.0
+    rate: float = 40.0
     """Records a second, over all partitions."""
     settle: float = 240.0
     """The most seconds from the end of the faults until everything is committed."""
@@ -201,7 +203,7 @@ class Scene:
         plan = self.plan
         weather = Weather(plan.seed, self.cluster, self.members, self.planner, self.timers)
         if plan.faults:
-            weather.blow(plan.seconds, plan.pause)
+            weather.blow(plan.seconds, plan.pause, plan.only)
         else:
             weather.come_and_go(plan.seconds, 20 * plan.scale)
         weather.calm()
@@ -311,9 +313,7 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
     timers = plan.timers
     bootstrap = cluster.cluster.bootstrap
     planner = PlannerProcess(
-        planner_command(bootstrap, directory, timers),
-        directory / "daemon.log",
-        cluster.proxy,
+        planner_command(bootstrap, directory, timers), directory / "daemon.log"
     )
     topics = topics_of(plan)
     members = [
@@ -334,7 +334,6 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
                 long_every=plan.long_every,
             ),
             directory,
-            cluster.proxy,
         )
         for index, group in enumerate(plan.groups)
         for number in range(group.members)
@@ -361,9 +360,10 @@ def planner_command(bootstrap: str, directory: Path, timers: Timers) -> list[str
     """Command line of the daemon of a run."""
     settings = {
         "prefix": PREFIX,
+        "kafka.client.id": PlannerProcess.name,
         "state_dir": str(directory / "state"),
         "pipeline.run": "elsewhere",  # plans follow members and topics, not lag
-        "control.strategy": "cooperative-sticky",
+        "control.strategy": "sticky",
         **{f"timers.{timer.name}": getattr(timers, timer.name) for timer in fields(timers)},
     }
     pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]

@@ -34,6 +34,7 @@ log = logging.getLogger("chaos.worker")
 
 SLICE_SECONDS = 0.02
 POLL_SECONDS = 0.2
+COMMIT_SECONDS = 0.5
 CALM_FILE = "calm"
 
 
@@ -58,7 +59,7 @@ class Orders:
     batch: int = 1
     """Records of one call of `consume`; 1: `poll` is called."""
     commits: str = "auto"
-    """`auto`, or who commits after each call: `sync`, `async`."""
+    """`auto`, or how the application commits: `sync`, `async`."""
     max_poll_interval: float = 40.0
     """Seconds."""
     handler: float = 0.005
@@ -77,6 +78,8 @@ class Worker:
         self._stopping = False
         self._calm_file = Path(orders.journal).with_name(CALM_FILE)
         self._consumer: ManagedConsumer | None = None
+        self._uncommitted = False
+        self._commit_at = 0.0
         self._long_at = boot_time() + self._random.expovariate(1 / orders.long_every)
         """Time from which on the next handler is a long one."""
 
@@ -94,9 +97,10 @@ class Worker:
         orders = self._orders
         config = {
             "bootstrap.servers": orders.bootstrap,
+            "client.id": orders.instance,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": orders.commits == "auto",
-            "auto.commit.interval.ms": 500,
+            "auto.commit.interval.ms": round(COMMIT_SECONDS * 1000),
             "max.poll.interval.ms": round(orders.max_poll_interval * 1000),
             "log_level": 0,
         }
@@ -131,7 +135,8 @@ class Worker:
         records = [message for message in messages if message.error() is None]
         for record in records:
             self._handle(consumer, record, begun)
-        if records and self._orders.commits != "auto":
+        self._uncommitted |= bool(records)
+        if self._orders.commits != "auto" and self._uncommitted and boot_time() > self._commit_at:
             self._commit(consumer)
 
     def _handle(self, consumer: ManagedConsumer, record: Any, batch_begun: float) -> None:
@@ -167,6 +172,7 @@ class Worker:
         return self._random.uniform(0, longest)
 
     def _commit(self, consumer: ManagedConsumer) -> None:
+        self._uncommitted, self._commit_at = False, boot_time() + COMMIT_SECONDS
         try:
             consumer.commit(asynchronous=self._orders.commits == "async")
         except (NotOwnedError, KafkaException) as error:

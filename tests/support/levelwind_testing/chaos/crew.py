@@ -17,8 +17,6 @@ from typing import Any
 from deploy import guard
 from levelwind_testing.chaos.chaos_worker import Orders, boot_time
 from levelwind_testing.chaos.programs import ENVIRONMENT
-from levelwind_testing.chaos.proxy_process import ProxyProcess
-from levelwind_testing.chaos.socket_owners import all_stopped, child_of
 
 END_SECONDS = 90.0
 """Limit of an orderly end: a long handler, its commit, and the wait for an unknown one."""
@@ -47,15 +45,14 @@ class Life:
 class Member:
     """A worker that is started, killed, stopped and started again under one instance name."""
 
-    def __init__(self, orders: Orders, directory: Path, proxy: ProxyProcess | None = None) -> None:
+    def __init__(self, orders: Orders, directory: Path) -> None:
         self.orders = orders
         self.lives: list[Life] = []
         self._directory = directory
-        self._proxy = proxy
 
     @property
     def name(self) -> str:
-        """The instance's name, which is the name in the proxy as well."""
+        """The instance's name, which is the client id as well."""
         return self.orders.instance
 
     @property
@@ -83,10 +80,8 @@ class Member:
         command = [sys.executable, "-m", "levelwind_testing.chaos.chaos_worker", json.dumps(orders)]
         with (self._directory / f"{name}.log").open("wb") as output:
             child = guard.start(command, output=output, environment=ENVIRONMENT, grace=5)
-        pid = child_of(child.process.pid)
+        pid = _child_of(child.process.pid)
         self.lives.append(Life(name=name, pid=pid, child=child, began=boot_time()))
-        if self._proxy is not None:
-            self._proxy.name(pid, self.name)
 
     def kill(self) -> None:
         """Kill the process as the kernel does, without a last word."""
@@ -103,7 +98,7 @@ class Member:
         life = self.lives[-1]
         _send(life, signal.SIGSTOP)
         until = time.monotonic() + 10
-        while not all_stopped(life.pid) and time.monotonic() < until:
+        while not _all_stopped(life.pid) and time.monotonic() < until:
             time.sleep(0.005)
         life.stopped_at = boot_time()
 
@@ -154,12 +149,11 @@ class PlannerProcess:
     """The daemon of a chaos run, which is killed and started again."""
 
     name = "daemon"
-    """Its name in the proxy."""
+    """Its client id, which is its name in the proxy."""
 
-    def __init__(self, command: list[str], log: Path, proxy: ProxyProcess | None = None) -> None:
+    def __init__(self, command: list[str], log: Path) -> None:
         self.log = log
         self._command = command
-        self._proxy = proxy
         self._child: guard.Guarded | None = None
 
     @property
@@ -173,9 +167,6 @@ class PlannerProcess:
             self._child = guard.start(
                 self._command, output=output, environment=ENVIRONMENT, grace=5
             )
-        pid = child_of(self._child.process.pid)
-        if self._proxy is not None:
-            self._proxy.name(pid, self.name)
 
     def kill(self) -> None:
         """Kill the daemon with all that it started."""
@@ -227,3 +218,32 @@ def stop_everything(members: list[Member]) -> None:
         member.ask_to_end()
     for member in alive:
         member.await_end()
+
+
+def _child_of(parent: int, within: float = 10.0) -> int:
+    """Process id of the only child of a guard.
+
+    Raises:
+        ProcessLookupError: no child within the time.
+    """
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        except OSError:
+            break
+        if children:
+            return int(children[0])
+        time.sleep(0.01)
+    raise ProcessLookupError(f"process {parent} has no child")
+
+
+def _all_stopped(pid: int) -> bool:
+    """Whether every thread of a process is stopped by a signal."""
+    states = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+        except OSError:  # the thread has ended
+            continue
+    return bool(states) and all(state in "Tt" for state in states)

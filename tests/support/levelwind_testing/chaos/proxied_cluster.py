@@ -1,6 +1,5 @@
 """Brokers behind the proxy: it has every connection to a broker, a broker's or a client's."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +8,6 @@ from pathlib import Path
 from deploy.broker_config import Node
 from deploy.cluster import Cluster
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
-from levelwind_testing.chaos.socket_owners import child_of
 
 SETTINGS = {
     # A broker that is cut off is fenced while its members still read from it; one that is late on a
@@ -35,16 +33,6 @@ class ProxiedCluster:
     cluster: Cluster
     proxy: ProxyProcess
 
-    def name_brokers(self) -> None:
-        """Tell the proxy which processes the running brokers are."""
-        for broker in self.cluster.running:
-            self.proxy.name(child_of(self.cluster.pid(broker)), broker_name(broker))
-
-    def restart(self, broker: int) -> None:
-        """Start a broker again that was killed or stopped."""
-        self.cluster.start_broker(broker)
-        self.name_brokers()
-
     def cut(self, broker: int, with_parties: tuple[str, ...], others: tuple[str, ...]) -> list[int]:
         """Cut a broker off from the other brokers; the numbers of the faults.
 
@@ -66,7 +54,6 @@ class ProxiedCluster:
 def proxied_cluster(directory: Path) -> Iterator[ProxiedCluster]:
     """Start three brokers behind a proxy of their own; their logs stay in the directory."""
     with ProxyProcess() as proxy:
-        proxy.name(os.getpid(), "harness")
 
         def advertise(node: Node) -> Node:
             name = broker_name(node.id)
@@ -77,6 +64,4 @@ def proxied_cluster(directory: Path) -> Iterator[ProxiedCluster]:
             )
 
         with Cluster.start(directory=directory, settings=SETTINGS, advertise=advertise) as cluster:
-            proxied = ProxiedCluster(cluster, proxy)
-            proxied.name_brokers()
-            yield proxied
+            yield ProxiedCluster(cluster, proxy)

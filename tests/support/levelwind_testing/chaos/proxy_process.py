@@ -57,10 +57,6 @@ class ProxyProcess:
         """Open a link to a port; the port of the link."""
         return int(self._call(do="listen", destination=destination, port=port)["port"])
 
-    def name(self, pid: int, name: str) -> None:
-        """Give the connections of a process, those it has and those to come, a name."""
-        self._call(do="name", pid=pid, name=name)
-
     def begin(self, *faults: LinkFault) -> list[int]:
         """Begin faults; their numbers, for `end`."""
         numbers = []

@@ -2,11 +2,11 @@
 
 A program of its own, `python -m levelwind_testing.chaos.tcp_proxy`, so that it stands still for
 nobody: it reads one JSON command a line from standard input, answers each with one line, and ends
-with its input. Every link leads to one destination, and the proxy knows the process behind a
-connection, so that a fault hits the traffic between two named parties:
+with its input. Every link leads to one destination. The source of a connection is the client id in
+its first Kafka request (brokers have some of their own, see `party`), so that a fault hits the
+traffic between two named parties:
 
     {"do": "listen", "destination": "broker-1", "port": 23001}     → {"port": …}
-    {"do": "name", "pid": 4711, "name": "member-3"}                → {}
     {"do": "rule", "rule": 7, "between": [["member-3"], ["broker-1"]], "up": 0.3, "down": 0}
     {"do": "lift", "rule": 7} · {"do": "lift"} (all)               → {}
     {"do": "reset", "between": [[…], […]]}                         → {"reset": connections}
@@ -23,6 +23,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import socket
 import struct
 import sys
@@ -32,15 +33,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelwind_testing.chaos.socket_owners import ProcessSockets, SocketTable
-
 HOST = "127.0.0.1"
 CHUNK_BYTES = 1 << 16
 HELD_BYTES = 8 << 20
 """The most bytes that are held of one direction; after that the sender feels the hold."""
 UNKNOWN = "?"
+_CLIENT_ID_AT = 12
+"""Behind the size, kind, version and number of a request: the length of the client id, and it."""
+_BROKER = re.compile(r"(?:raft-client-|broker-)?(\d+)(?:-.*)?")
 _ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER of a socket whose close sends a reset."""
+
+
+def party(client_id: str) -> str:
+    """Name of the party that uses a client id."""
+    match = _BROKER.fullmatch(client_id)
+    return f"broker-{match[1]}" if match else client_id
+
+
+def client_id_of(data: bytes) -> str | None:
+    """Client id in the first request of a connection; None while it is not complete."""
+    if len(data) < _CLIENT_ID_AT + 2:
+        return None
+    (size,) = struct.unpack_from(">h", data, _CLIENT_ID_AT)
+    start = _CLIENT_ID_AT + 2
+    end = start + max(size, 0)
+    return data[start:end].decode(errors="replace") if len(data) >= end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +111,12 @@ class Direction:
         finally:
             receiving.cancel()
 
+    def take(self, data: bytes) -> None:
+        """Take in bytes that arrived now; none: the sender has closed."""
+        self.held.append((time.monotonic(), data))
+        self.size += len(data)
+        self.changed.set()
+
     async def _receive(self) -> None:
         data = b"?"
         while data:
@@ -103,9 +127,7 @@ class Direction:
                 data = await self.reader.read(CHUNK_BYTES)
             except OSError:
                 data = b""  # the sender was killed: what it wrote is delivered nevertheless
-            self.held.append((time.monotonic(), data))
-            self.size += len(data)
-            self.changed.set()
+            self.take(data)
 
     async def _send(self) -> None:
         while True:
@@ -133,7 +155,6 @@ class Connection:
     """A connection between two parties, through the proxy."""
 
     destination: str
-    inode: int | None
     source: str
     up: Direction
     down: Direction
@@ -159,8 +180,6 @@ class TcpProxy:
     """The links of one cluster, and the rules for them."""
 
     def __init__(self) -> None:
-        self._owners = ProcessSockets()
-        self._sockets = SocketTable()
         self._rules: dict[int, Rule] = {}
         self._connections: set[Connection] = set()
         self._servers: list[asyncio.Server] = []
@@ -171,8 +190,6 @@ class TcpProxy:
         match command["do"]:
             case "listen":
                 return {"port": await self._listen(command["destination"], command["port"])}
-            case "name":
-                self._name(command["pid"], command["name"])
             case "rule":
                 self._rules[command["rule"]] = Rule.of(command)
             case "lift":
@@ -202,15 +219,6 @@ class TcpProxy:
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
-    def _name(self, pid: int, name: str) -> None:
-        self._owners.add(pid, name)
-        for connection in self._connections:
-            if connection.source == UNKNOWN:
-                connection.source = self._source(connection.inode)
-
-    def _source(self, inode: int | None) -> str:
-        return (None if inode is None else self._owners.owner(inode)) or UNKNOWN
-
     def _reset(self, sources: frozenset[str], destinations: frozenset[str]) -> int:
         rule = Rule(sources, destinations, 0, 0)
         broken = [c for c in self._connections if rule.concerns(c.source, c.destination)]
@@ -225,21 +233,20 @@ class TcpProxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        _, port = writer.get_extra_info("peername")
-        _, own_port = writer.get_extra_info("sockname")
         try:
-            inode = self._sockets.inode(port, own_port)
             onward = await asyncio.open_connection(HOST, target, limit=CHUNK_BYTES)
         except OSError:  # the destination is down
             writer.transport.abort()
             return
+        first = await _first_bytes(reader)
         connection = Connection(
             destination=destination,
-            inode=inode,
-            source=self._source(inode),
+            source=party(client_id_of(first) or UNKNOWN),
             up=Direction(reader, onward[1]),
             down=Direction(onward[0], writer),
         )
+        if first:
+            connection.up.take(first)
         connection.apply(self._rules)
         self._connections.add(connection)
         try:
@@ -248,6 +255,20 @@ class TcpProxy:
             self._connections.discard(connection)
             for direction in (connection.up, connection.down):
                 direction.writer.transport.abort()
+
+
+async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
+    """What a client sends first, up to its client id at least; less if it sends no more."""
+    data = b""
+    while client_id_of(data) is None:
+        try:
+            more = await reader.read(CHUNK_BYTES)
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    return data
 
 
 async def _main() -> None:

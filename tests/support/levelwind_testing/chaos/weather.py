@@ -18,7 +18,7 @@ from levelwind_testing.chaos.proxy_process import HELD, LinkFault
 
 log = logging.getLogger("chaos.weather")
 
-MAX_BROKEN_LINKS = 3
+MAX_BROKEN_LINKS = 2
 """Link faults at a time."""
 LEAST_RUNNING = 0.5
 """Share of the members that run at any time."""
@@ -61,15 +61,15 @@ class Weather:
         self._tasks: list[Future[object]] = []
         self._ending: set[str] = set()
         self._faults: dict[str, tuple[float, Callable[[], bool]]] = {
-            "member killed": (3, self._kill_member),
-            "member killed, its last bytes late": (2, self._kill_with_late_bytes),
-            "member stopped": (4, self._stop_member),
-            "member ended": (2, self._end_member),
+            "member killed": (6, self._kill_member),
+            "member killed, its last bytes late": (4, self._kill_with_late_bytes),
+            "member stopped": (10, self._stop_member),
+            "member ended": (4, self._end_member),
             "link delayed": (2, lambda: self._break_link(delay=True, up=True, down=True)),
             "link drops one way, up": (2, lambda: self._break_link(up=True)),
             "link drops one way, down": (2, lambda: self._break_link(down=True)),
             "link is a black hole": (2, lambda: self._break_link(up=True, down=True)),
-            "connections reset": (3, self._reset),
+            "connections reset": (4, self._reset),
             "broker restarted": (1, self._restart_broker),
             "broker cut off from the others": (1, lambda: self._cut_broker(0)),
             "broker and a member cut off": (1, lambda: self._cut_broker(1)),
@@ -77,12 +77,18 @@ class Weather:
             "daemon killed in a hand-over": (1, self._kill_planner_in_handover),
         }
 
-    def blow(self, seconds: float, pause: float) -> None:
-        """Let faults begin for some seconds, one every `pause` seconds on average."""
+    def blow(self, seconds: float, pause: float, only: Sequence[str] = ()) -> None:
+        """Let faults begin for some seconds, one every `pause` seconds on average.
+
+        Args:
+            seconds: length of the time.
+            pause: mean seconds between two faults.
+            only: the kinds of faults; none: all kinds.
+        """
         until = time.monotonic() + seconds
         next_at = time.monotonic()
-        names = list(self._faults)
-        weights = [weight for weight, _ in self._faults.values()]
+        names = list(only or self._faults)
+        weights = [self._faults[name][0] for name in names]
         while time.monotonic() < until:
             self._recover(time.monotonic())
             if time.monotonic() >= next_at:
@@ -196,7 +202,7 @@ class Weather:
             up=seconds if up else 0.0,
             down=seconds if down else 0.0,
         )
-        self._begin_link(fault, 2 * self._timers.hold + self._timers.dead_after)
+        self._begin_link(fault, 2 * self._timers.hold)
         return True
 
     def _begin_link(self, fault: LinkFault, longest: float) -> None:
@@ -236,7 +242,7 @@ class Weather:
         def restart() -> None:
             stop(broker)
             time.sleep(pause)
-            self._cluster.restart(broker)
+            self._cluster.cluster.start_broker(broker)
 
         self._broker_fault = self._slow.submit(restart)
         return True
