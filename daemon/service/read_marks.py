@@ -34,7 +34,10 @@ class ReadMarks:
         intake: RecordIntake,
         mailbox: Mailbox[Event | LeadershipEvent | BaseException],
     ) -> None:
-        self._client = clients.admin(settings.client())
+        self._config = settings.client()
+        self._client = clients.admin(self._config)
+        self._failed = False
+        """Whether the last question had no answer."""
         self._follower = follower
         self._intake = intake
         self._mailbox = mailbox
@@ -62,4 +65,11 @@ class ReadMarks:
 
     def _when_read(self, counts: Mapping[str, int], call: Callable[[], None]) -> None:
         self._client.poll(0)  # delivers librdkafka's log lines
-        self._follower.when_read(ask_ends(self._client, counts, ASK_SECONDS), call)
+        if self._failed:
+            # The client keeps the epochs of the leaders that it knows. After the next election the
+            # brokers refuse them, and no refused question makes the client look: this does.
+            clients.list_topics(self._client, self._config, ASK_SECONDS)
+        self._failed = True
+        ends = ask_ends(self._client, counts, ASK_SECONDS)
+        self._failed = False
+        self._follower.when_read(ends, call)

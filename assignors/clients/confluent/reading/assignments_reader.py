@@ -6,6 +6,7 @@ waits for the member, so a busy member delays no fetch.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -127,7 +128,10 @@ class AssignmentsReader(Thread):
         partition = TopicPartition(self._position.topic, self._position.partition)
 
         def take(answer: Future[Any]) -> None:
-            if answer.cancelled() or answer.exception() is not None:
+            if answer.cancelled():
+                return
+            if answer.exception() is not None:
+                self._renew_leaders()
                 return
             self._post(StableOffsetAnswered(asked_at, read_to, answer.result().offset))
 
@@ -138,6 +142,15 @@ class AssignmentsReader(Thread):
         )
         for answer in answers.values():
             answer.add_done_callback(take)
+
+    def _renew_leaders(self) -> None:
+        """Read the partition's leader anew, in the thread of the client's answers.
+
+        The client keeps the epoch of the leader that it knows. After the next election the brokers
+        refuse that epoch, and an answer to this kind of question does not make the client look.
+        """
+        with suppress(KafkaException):
+            self._admin.list_topics(self._position.topic, timeout=self._question_seconds)
 
     def stop(self) -> None:
         """End the thread, if it runs, and close the reader."""
