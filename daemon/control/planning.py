@@ -93,11 +93,12 @@ def compute_plan(
             f" (and {len(broken) - 1} more)"
         )
     held = Assignment.held(group)
+    # What a strategy withholds for a round is planned too: the hand-over does the waiting.
     target = {
         member: frozenset(
             (topic, number) for topic, numbers in held_topics.items() for number in numbers
         )
-        for member, held_topics in answer.to_names(group).items()
+        for member, held_topics in Assignment(answer.target).to_names(group).items()
     }
     moved = sorted(
         partition

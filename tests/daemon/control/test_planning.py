@@ -60,3 +60,18 @@ def test_lag_that_is_soon_caught_up_with_is_no_reason_to_move_unless_a_group_say
     planning = PlanSettings(strategy="optimal", options=options)
     assert moved(planning, ((),) * 4, lags, "aabb") == moves
     assert moved(planning, ((),) * 4, lag(5000, 4000, 0, 0, topic="t"), "aabb") == 2
+
+
+def test_the_hand_over_alone_withholds_partitions():
+    # The ledger grants a partition only after its owner gave it up; a plan that withholds it for a
+    # round, for which no other plan comes, would leave it without an owner.
+    owners = {("t", number): "a" for number in range(4)}
+    plan = compute_plan(
+        PlanSettings(strategy="cooperative-sticky"),
+        TWO,
+        {"t": topic("t", ((),) * 4)},
+        {"t": lag(0, 0, 0, 0, topic="t")},
+        owners,
+    )
+    assert {name: len(share) for name, share in plan.target.items()} == {"a": 2, "b": 2}
+    assert len(plan.moved) == 2
