@@ -104,8 +104,9 @@ def move_partitions(
     """Let the last member join and leave until enough partitions have moved to it."""
     *staying, guest = members
     for member in staying:
+        settled = planner.count("handover.settled")
         member.start()
-    await_hand_over(planner, len(staying))
+        await_hand_over(planner, settled + 1)
     # A guest gets its even share each time.
     for _ in range(-(-moves // (partitions // len(members)))):
         settled = planner.count("handover.settled")

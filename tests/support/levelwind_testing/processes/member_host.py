@@ -43,8 +43,7 @@ class MemberHost:
         self._members: dict[str, MemberMachine] = {}
         settings = client_settings(
             {"bootstrap.servers": bootstrap, "log_level": 0},
-            group=group,
-            rack=None,
+            profile=MemberProfile(group=group, instance="host", topics=(topic,)),
             timers=self._timers,
         )
         topics = Topics(prefix)
@@ -111,7 +110,7 @@ class MemberHost:
 
     def _join(self, instance: str) -> None:
         profile = MemberProfile(group=self._group, instance=instance, topics=(self._topic,))
-        member = MemberMachine(profile=profile, timers=self._timers, incarnation=uuid4().hex)
+        member = MemberMachine.create(profile=profile, timers=self._timers, incarnation=uuid4().hex)
         self._members[member.incarnation] = member
         self._handle(member.incarnation, ev.Started())
 
