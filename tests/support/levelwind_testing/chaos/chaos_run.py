@@ -7,7 +7,6 @@ the daemon alike, so that many faults fit into minutes.
 
 import json
 import logging
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from levelwind_testing.chaos.journal import Partition, read_journal
 from levelwind_testing.chaos.proxied_cluster import ProxiedCluster, proxied_cluster
 from levelwind_testing.chaos.traffic import SteadyProducer, create_topics
 from levelwind_testing.chaos.weather import Weather
+from levelwind_testing.processes.daemon_process import daemon_command
 
 log = logging.getLogger("chaos.run")
 
@@ -366,18 +366,7 @@ def planner_command(bootstrap: str, directory: Path, timers: Timers) -> list[str
         "control.strategy": "sticky",
         **{f"timers.{timer.name}": getattr(timers, timer.name) for timer in fields(timers)},
     }
-    pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return [
-        sys.executable,
-        "-m",
-        "daemon.cli",
-        "run",
-        "--log-format",
-        "json",
-        "--bootstrap",
-        bootstrap,
-        *pairs,
-    ]
+    return daemon_command(bootstrap, *(f"{key}={value}" for key, value in settings.items()))
 
 
 def report_as_json(report: ChaosReport) -> str:

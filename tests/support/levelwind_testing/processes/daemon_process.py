@@ -12,23 +12,27 @@ from typing import Any
 from deploy import guard
 
 
+def daemon_command(bootstrap: str, *settings: str) -> list[str]:
+    """Command line of a daemon that logs JSON; `settings` are as for `--set`."""
+    command = [
+        sys.executable,
+        "-m",
+        "daemon.cli",
+        "run",
+        "--log-format",
+        "json",
+        "--bootstrap",
+        bootstrap,
+    ]
+    return [*command, *(word for setting in settings for word in ("--set", setting))]
+
+
 class DaemonProcess:
     """A running daemon; `settings` are as for `--set`, and `events` grows with its log."""
 
     def __init__(self, bootstrap: str, state: Path, *settings: str) -> None:
-        pairs = [f"state_dir={state}", *settings]
-        command = [
-            sys.executable,
-            "-m",
-            "daemon.cli",
-            "run",
-            "--log-format",
-            "json",
-            "--bootstrap",
-            bootstrap,
-        ]
         self.child = guard.start(
-            [*command, *(word for pair in pairs for word in ("--set", pair))],
+            daemon_command(bootstrap, f"state_dir={state}", *settings),
             output=subprocess.PIPE,
             grace=10,
         )
