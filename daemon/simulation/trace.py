@@ -10,7 +10,7 @@ Three forms of a line, which may be mixed:
 
 Guarantees: records arrive evenly between two samples of a partition, none before its first and none
 after its last. Where an end went back (the topic was re-created) counting begins again.
-Tombstones are skipped.
+Tombstones and the members' speeds, which `levelwind.lag` holds too, are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from assignors.problem.inputs import ProblemError
 from assignors.protocol.json_fields import Fields
 from assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
-from assignors.protocol.records import LagRecord, Rejection, Tombstone, decode
+from assignors.protocol.records import LagRecord, Rejection, SpeedRecord, Tombstone, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -170,7 +170,7 @@ def _lag(reader: _TraceReader, key: bytes | None, value: bytes | None) -> None:
         raise WireError(f"no record of lag: {record.reason}")
     if isinstance(record, LagRecord):
         reader.record(record)
-    elif not isinstance(record, Tombstone):
+    elif not isinstance(record, Tombstone | SpeedRecord):
         raise WireError("no record of lag")
 
 

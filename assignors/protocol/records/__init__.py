@@ -18,11 +18,8 @@ from assignors.protocol.records.pipeline import (
     DeadLetter,
     EndKind,
     LagRecord,
-    RackChange,
-    RacksEvidence,
-    SkewEvidence,
-    TriggerKind,
-    TriggerRecord,
+    MemberSpeed,
+    SpeedRecord,
 )
 from assignors.protocol.records.planned_group import (
     CertifiedObjective,
@@ -45,6 +42,13 @@ from assignors.protocol.records.planner import (
 )
 from assignors.protocol.records.replay import ReplayRecord
 from assignors.protocol.records.shards import GroupShard, MemberShard
+from assignors.protocol.records.trigger import (
+    RackChange,
+    RacksEvidence,
+    SkewEvidence,
+    TriggerKind,
+    TriggerRecord,
+)
 from assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
@@ -68,6 +72,7 @@ __all__ = [
     "MemberAssignment",
     "MemberRecord",
     "MemberShard",
+    "MemberSpeed",
     "MemberState",
     "Mode",
     "Nack",
@@ -87,6 +92,7 @@ __all__ = [
     "ReplayRecord",
     "Score",
     "SkewEvidence",
+    "SpeedRecord",
     "SpentMoves",
     "Tombstone",
     "TopicRecord",
@@ -106,6 +112,7 @@ Record: TypeAlias = (
     | TopicRecord
     | OffsetsRecord
     | LagRecord
+    | SpeedRecord
     | TriggerRecord
     | DeadLetter
     | ReplayRecord
@@ -157,7 +164,7 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
         "topic": _kind(TopicRecord, "name"),
         "offsets": _kind(OffsetsRecord, "name"),
     },
-    "lag": {"lag": _kind(LagRecord, "name", "name")},
+    "lag": {"lag": _kind(LagRecord, "name", "name"), "speed": _kind(SpeedRecord, "name")},
     "triggers": {"racks": _kind(TriggerRecord, "name"), "skew": _kind(TriggerRecord, "name")},
     "members": {"m": _kind(MemberRecord, "name", "name", "name"), "canary": _kind(CanaryRecord)},
     "assignments": {

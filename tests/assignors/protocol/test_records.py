@@ -167,6 +167,20 @@ RECORDS = {
     ("metadata", r.TopicRecord): topic_records(),
     ("metadata", r.OffsetsRecord): offsets_records(),
     ("lag", r.LagRecord): lag_records(),
+    ("lag", r.SpeedRecord): st.builds(
+        r.SpeedRecord,
+        group=name,
+        at=whole,
+        members=st.dictionaries(
+            name,
+            st.builds(
+                r.MemberSpeed,
+                speed=st.floats(min_value=1e-6, max_value=1e12),
+                sure=st.floats(min_value=0, max_value=1),
+            ),
+            max_size=3,
+        ),
+    ),
     ("triggers", r.TriggerRecord): st.builds(
         r.TriggerRecord, group=name, at=whole, since=whole, evidence=evidence, source=source
     ),
@@ -563,6 +577,49 @@ def test_what_is_refused_is_refused_with_its_reason(was, becomes, reason):
 )
 def test_a_wrong_key_is_refused_even_for_a_tombstone(topic, key, reason):
     read = r.decode(topic, key, None)
+    assert isinstance(read, r.Rejection)
+    assert reason in read.reason
+
+
+SPEED = (
+    b'["speed","g"]',
+    (b'{"at":1000,"members":{"w1":{"speed":301.5,"sure":0.75},"w2":{"speed":100,"sure":1}},"v":1}'),
+)
+
+
+def test_speeds_are_written_in_canonical_bytes():
+    record = r.decode("lag", *SPEED)
+    assert record == r.SpeedRecord(
+        group="g",
+        at=1000,
+        members={
+            "w1": r.MemberSpeed(speed=301.5, sure=0.75),
+            "w2": r.MemberSpeed(speed=100.0, sure=1.0),
+        },
+    )
+    assert r.encode(record) == SPEED
+    assert r.partition_key(record.key) == "g"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "reason"),
+    [
+        (b'"speed":100', b'"speed":0', "value.members.w2.speed: expected a finite number above 0"),
+        (
+            b'"speed":100',
+            b'"speed":1e999',
+            "value.members.w2.speed: expected a finite number above 0",
+        ),
+        (
+            b'"sure":1}',
+            b'"sure":1.5}',
+            "value.members.w2.sure: expected a finite number from 0.0 to",
+        ),
+        (b',"sure":1}', b"}", "value.members.w2.sure: missing"),
+    ],
+)
+def test_a_speed_that_no_member_can_have_is_refused(was, becomes, reason):
+    read = r.decode("lag", SPEED[0], SPEED[1].replace(was, becomes))
     assert isinstance(read, r.Rejection)
     assert reason in read.reason
 

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from assignors.problem.inputs import ProblemError
-from assignors.protocol.records import encode
+from assignors.protocol.records import MemberSpeed, SpeedRecord, encode
 from daemon.cli.main import main
 from daemon.config.settings import load
 from daemon.simulation.command import rules_of
@@ -61,6 +61,7 @@ def test_the_products_own_records_are_a_trace(form):
         lag(1_000, 100, 50, behind=[7, 0], racks=(("a",), ("b",))),
         lag(11_000, 120, 50, racks=(("a",), ("b",))),
         lag(16_000, 121, 55, racks=(("b",), ("b",))),
+        SpeedRecord(group="g", at=16_000, members={"A": MemberSpeed(speed=9.5, sure=0.5)}),
     ]
     world = world_of(read_trace(map(form, announced)))
     assert world.ticks == 3
