@@ -211,7 +211,7 @@ def _member(name: str, value: Any) -> Member:
     if owned is not None:
         for topic, partitions in _object(f"member {name!r}: owned", owned).items():
             _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
-    optional = ("rack", "instance_id", "container", "generation", "priority", "capacity")
+    optional = ("rack", "instance_id", "container", "generation", "priority", "capacity", "speed")
     options: dict[str, Any] = {
         field: fields[field] for field in optional if fields.get(field) is not None
     }

@@ -17,6 +17,7 @@ import numpy as np
 
 from assignors.problem import subscriptions, validation
 from assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, starts, within
+from assignors.problem.drain import resolve_capacities
 from assignors.problem.inputs import Member, Topic
 from assignors.problem.topic_index import TopicIndex
 
@@ -69,8 +70,12 @@ class Group:
     """M: generation of a member's claims; -1 if unknown."""
     priority: Longs
     """M: priority for `failover`; the highest number comes first."""
+    announced: Floats
+    """M: announced capacity, above 0, relative to the other members."""
     capacity: Floats
-    """M: relative capacity, above 0."""
+    """M: records per second that the member can read, above 0."""
+    assumed: bool
+    """Whether no member's speed is known, so that the unit of `capacity` is assumed."""
     container: Ints
     """M: container of a member; -1 if unknown."""
     joined: Bools
@@ -123,6 +128,17 @@ class Group:
         instances = validation.instances(ordered)
         generations = [member.generation for member in ordered]
         priorities = [member.priority for member in ordered]
+        announced = validation.capacities([member.capacity for member in ordered], ids)
+        speed = validation.speeds([member.speed for member in ordered], ids)
+        read = np.repeat((np.diff(reader_start) > 0)[reader_set], np.diff(index.topic_start))
+        everything = bool(read.all())
+        capacities = resolve_capacities(
+            announced,
+            speed,
+            float((index.lag if everything else index.lag[read]).sum()),
+            float((index.rate if everything else index.rate[read]).sum()),
+            reading=np.diff(subscribed_start)[subscription] > 0,
+        )
         group = cls(
             topics=tuple(index.number),
             members=tuple(ids),
@@ -140,7 +156,9 @@ class Group:
             member_rack=member_rack,
             generation=validation.integers("generation", generations, ids),
             priority=validation.integers("priority", priorities, ids),
-            capacity=validation.capacities([member.capacity for member in ordered], ids),
+            announced=announced,
+            capacity=capacities.records_per_second,
+            assumed=capacities.assumed,
             container=container,
             joined=np.array([member.owned is not None for member in ordered], dtype=np.bool_),
             subscription=subscription,
@@ -163,6 +181,14 @@ class Group:
     def equal_subscriptions(self) -> bool:
         """Whether every member reads the same known topics."""
         return len(self.subscribed_start) <= 2
+
+    @property
+    def relative_capacity(self) -> Floats:
+        """Capacity of each member (M), as announced where no speed is known.
+
+        For strategies that only compare loads: no assumed unit is in their figures.
+        """
+        return self.announced if self.assumed else self.capacity
 
     def readers(self, topic: int) -> Ints:
         """Members that read a topic, ascending."""

@@ -50,6 +50,8 @@ class Member:
     """Priority for `failover`; the highest number comes first, and a member without one has the
     highest."""
     capacity: float = 1.0
-    """Relative capacity above 0; load is divided by it."""
+    """Announced capacity above 0, relative to the other members."""
+    speed: float | None = None
+    """Records that the member reads per second when it never waits for any; None where unknown."""
     container: str | None = None
     """Container that the member runs in, for `topic-roundrobin`; None where it is unknown."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from assignors.problem.assignment import Assignment
 from assignors.problem.columns import Bools, Floats, Ints, Longs
+from assignors.problem.drain import skew_of, sum_by_member
 from assignors.problem.group import Group
-from assignors.problem.member_load import load_by_member, skew_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def counts(group: Group, owner: Ints) -> Longs:
 
 def loads(group: Group, owner: Ints) -> Floats:
     """Each member's lag over its capacity."""
-    return load_by_member(group.lag, owner, group.capacity)
+    return sum_by_member(group.lag, owner, len(group.members)) / group.capacity
 
 
 def _spread(count: Longs, reading: Bools) -> int:

@@ -179,16 +179,29 @@ def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
 
 
 def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
-    """Capacity of each member (M), relative to the others."""
+    """Announced capacity of each member (M), relative to the others."""
     if set(map(type, values)) == {float} and min(values) > 0 and math.isfinite(sum(values)):
         return np.array(values, dtype=np.float64)
+    _check_positive("capacity", values, ids)
+    return np.array(values, dtype=np.float64)
+
+
+def speeds(values: Sequence[float | None], ids: Sequence[str]) -> Floats:
+    """Learned speed of each member (M) in records per second; NaN where none is known."""
+    known = [value for value in values if value is not None]
+    if known:
+        ids = [owner for value, owner in zip(values, ids, strict=True) if value is not None]
+        _check_positive("speed", known, ids)
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _check_positive(field: str, values: Sequence[float], ids: Sequence[str]) -> None:
     for value, owner in zip(values, ids, strict=True):
         sound = isinstance(value, int | float) and not isinstance(value, bool)
         if not sound or not math.isfinite(value) or value <= 0:
             raise ProblemError(
-                f"member {owner!r}: capacity must be a finite number above 0, not {value!r}"
+                f"member {owner!r}: {field} must be a finite number above 0, not {value!r}"
             )
-    return np.array(values, dtype=np.float64)
 
 
 def _figures(

@@ -67,17 +67,27 @@ class _Move:
 class _LagPlacement:
     """Owners, counts and loads while partitions are dealt and moved."""
 
-    __slots__ = ("count", "group", "load", "max_count_skew", "owner", "partitions_of", "subscribed")
+    __slots__ = (
+        "capacity",
+        "count",
+        "group",
+        "load",
+        "max_count_skew",
+        "owner",
+        "partitions_of",
+        "subscribed",
+    )
 
     def __init__(self, group: Group, owner: Ints, max_count_skew: int) -> None:
         self.group, self.owner, self.max_count_skew = group, owner, max_count_skew
+        self.capacity = group.relative_capacity
         self.partitions_of: list[Longs] = []  # by member, after `index_partitions`
         self.subscribed = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
         owned = owner >= 0
         members = len(group.members)
         self.count: Longs = np.bincount(owner[owned], minlength=members)
         self.load: Floats = (
-            np.bincount(owner[owned], weights=group.lag[owned], minlength=members) / group.capacity
+            np.bincount(owner[owned], weights=group.lag[owned], minlength=members) / self.capacity
         )
 
     def _assign(self, partition: int, member: int) -> None:
@@ -85,10 +95,10 @@ class _LagPlacement:
         former_owner = self.owner[partition]
         if former_owner >= 0:
             self.count[former_owner] -= 1
-            self.load[former_owner] -= self.group.lag[partition] / self.group.capacity[former_owner]
+            self.load[former_owner] -= self.group.lag[partition] / self.capacity[former_owner]
         self.owner[partition] = member
         self.count[member] += 1
-        self.load[member] += self.group.lag[partition] / self.group.capacity[member]
+        self.load[member] += self.group.lag[partition] / self.capacity[member]
 
     def _transfer(self, partition: int, member: int) -> None:
         """Move a partition to a member, after `index_partitions`."""
@@ -122,7 +132,7 @@ class _LagPlacement:
             ]
             end = begin + len(eligible)
             self.owner[partitions[begin:end]] = eligible
-            self.load[eligible] += gained[begin:end] / self.group.capacity[eligible]
+            self.load[eligible] += gained[begin:end] / self.capacity[eligible]
             self.count[eligible] += 1
             begin = end
 
@@ -131,7 +141,7 @@ class _LagPlacement:
         count, load, capacity = (
             self.count.tolist(),
             self.load.tolist(),
-            self.group.capacity.tolist(),
+            self.capacity.tolist(),
         )
         fewest = min(count, default=0)
         parked: dict[int, list[int]] = {}
@@ -272,7 +282,7 @@ class _LagPlacement:
 
     def _candidate_moves(self, giver: int, taker: int, candidates: Longs) -> list[_Move]:
         """Best shift and best exchange with one taker."""
-        giver_capacity, taker_capacity = self.group.capacity[giver], self.group.capacity[taker]
+        giver_capacity, taker_capacity = self.capacity[giver], self.capacity[taker]
         lag = self.group.lag[candidates].astype(np.float64)
         moves = []
         if self._keeps_count_skew(giver, taker):

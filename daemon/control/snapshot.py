@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.member_load import lag_by_member, skew_of
+from assignors.problem.drain import skew_of, sum_by_member
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -89,7 +89,7 @@ def group_lag(
         and number < len(record.lag)
     ]
     lag, owner = np.array(rows, np.int64).reshape(-1, 2).T
-    behind = lag_by_member(lag, owner, len(index))
+    behind = sum_by_member(lag, owner, len(index))
     return GroupLag(
         total=sum(sum(record.lag) for record in lags.values()),
         oldest_at=min((record.at for record in lags.values()), default=None),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.problem.assignment import Assignment
+from assignors.problem.drain import skew_of, sum_by_member
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
-from assignors.problem.member_load import load_by_member, skew_of
 from assignors.problem.score import score
 from assignors.problem.validity import violations
 from daemon.control.settings import Cause
@@ -139,7 +139,7 @@ class StrategyRun:
         tally = self.tally
         tally.processed += int(done.sum())
         tally.lag[number] = self.lag.sum()
-        drain = load_by_member(self.lag, self.owner, self._speed)
+        drain = sum_by_member(self.lag, self.owner, len(self._speed)) / self._speed
         tally.drain[number] = drain.max(initial=0.0)
         if (younger := recent.younger(self._target)) is not None:
             tally.above[number] = np.count_nonzero(self.lag > younger)
@@ -215,7 +215,7 @@ class StrategyRun:
         rule, seconds = self._rules.skew, 0.0
         if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
             seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
-        load = load_by_member(self.lag, self.owner, self._capacity)
+        load = sum_by_member(self.lag, self.owner, len(self._capacity)) / self._capacity
         skew = skew_of(load[self.live_members]) or EVEN
         self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assignors.problem.member_load import lag_by_member, skew_of
+from assignors.problem.drain import skew_of, sum_by_member
 from streaming.bucket.state import BucketState, ranges
 from streaming.group.skew_trigger import EVEN
 from streaming.group.update import TTL_MS
@@ -209,7 +209,7 @@ class ColumnUpdate:
             partition = state["cell"][claims]
             owner = state.first_owner[group[row]] + state["owner"][claims]
             more = (lag - former)[row, partition]
-            self._member_lag += lag_by_member(more, owner, self._member_lag.size)
+            self._member_lag += sum_by_member(more, owner, self._member_lag.size)
         state["lag"][cells] = lag
 
     # -- skew
@@ -272,7 +272,7 @@ class ColumnUpdate:
             cell = np.repeat(state.first_cell[:-1], claims) + state["cell"]
             owner = np.repeat(state.first_owner[state.group], claims) + state["owner"]
             lag = state["lag"]
-            self._member_lag = lag_by_member(lag[cell], owner, int(state.first_owner[-1]))
+            self._member_lag = sum_by_member(lag[cell], owner, int(state.first_owner[-1]))
             sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(lag)])
             by_entry = sums[state.first_cell[1:]] - sums[state.first_cell[:-1]]
             totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(by_entry)])

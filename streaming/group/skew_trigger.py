@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.member_load import lag_by_member, skew_of
+from assignors.problem.drain import skew_of, sum_by_member
 from assignors.protocol.records import SkewEvidence
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRule, SkewRun, next_run
@@ -41,7 +41,7 @@ def evaluate_skew(
     if not any(owner.assigned for owner in owners):
         return SkewRun(evaluated_at=state.sampled_at), None
     behind, owner_index = _owned_lag(owners, state.lags)
-    member_lag = lag_by_member(behind, owner_index, len(owners))
+    member_lag = sum_by_member(behind, owner_index, len(owners))
     skew = skew_of(member_lag / np.array([owner.capacity for owner in owners])) or EVEN
     lag = sum(int(topic_lag.lag.sum()) for topic_lag in state.lags.values())
     seconds = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)

@@ -84,7 +84,7 @@ class Model:
     @property
     def capacity(self) -> Floats:
         """M: relative speeds."""
-        return self.group.capacity
+        return self.group.relative_capacity
 
     @property
     def component(self) -> Longs:
@@ -154,9 +154,9 @@ def build_model(group: Group, options: Options) -> Model:
     same_component = components.of_reader_set[:, None] == components.of_eligibility[None, :]
     width = len(group.racks) + 1
     pair = member_eligibility * width + group.member_rack + 1
-    capacities = np.unique(group.capacity)
+    capacities = np.unique(group.relative_capacity)
     capacity = (
-        np.searchsorted(capacities, group.capacity)
+        np.searchsorted(capacities, group.relative_capacity)
         if len(capacities) <= MAX_CAPACITIES
         else np.zeros_like(pair)
     )

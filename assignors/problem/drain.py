@@ -1,0 +1,249 @@
+"""Load in seconds: the time to drain of members and of their group.
+
+The one definition of load: plans, their scores and certificates, the pipeline's trigger, the
+control's decisions, the metrics, `describe` and the simulation all compute it here. A group's
+*horizon* T is its own time to drain, the fixed point T = (backlog + arrivals * T) / capacity. A
+member's load is (lag + arrivals * T) / capacity: it drains within the horizon exactly if its load
+is at most T, and without a backlog its load over T is its utilisation.
+
+A learned speed counts as it is. An announced capacity is relative, so it counts in proportion to
+the members whose speed is known; where no speed is known, the unit is assumed, and only ratios of
+loads mean anything.
+
+The functions take columns with one row for each partition or member, and know neither groups nor
+records. Lag is in records, rates and capacities are in records a second, loads in seconds.
+Guarantees: figures do not change when lag, rates and capacities are scaled together, and nothing is
+divided by zero. Only `drain_seconds` may be infinite.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from assignors.problem.columns import Bools, Floats, Ints, Longs
+
+SHORTEST_HORIZON_SECONDS = 10.0
+"""Shortest horizon: what arrives within it counts, however little is behind."""
+LONGEST_HORIZON_SECONDS = 3600.0
+"""Longest horizon, also of a group that cannot drain."""
+TARGET_UTILISATION = 0.8
+"""Share of its capacity that a group should need for its arrivals."""
+ASSUMED_UTILISATION = 0.5
+"""Share of its capacity that a group is assumed to need for its arrivals."""
+ASSUMED_DRAIN_SECONDS = 60.0
+"""Time to drain that a group without arrivals is assumed to need for its backlog."""
+LEAST_ASSUMED_SPEED = 100.0
+"""Records per second that a member of capacity 1 is assumed to read at least, so that the few
+records of an idle group do not look like much."""
+
+
+class Capacities(NamedTuple):
+    """Capacities of the members of a group."""
+
+    records_per_second: Floats
+    """M: records per second that the member can read."""
+    assumed: bool
+    """Whether no member's speed is known."""
+
+
+def resolve_capacities(
+    announced: Floats,
+    speed: Floats,
+    backlog: float,
+    arrivals: float,
+    *,
+    reading: Bools | None = None,
+) -> Capacities:
+    """Resolve the capacities of members.
+
+    Args:
+        announced: relative capacity of each member, above 0.
+        speed: learned records per second of each member, above 0; NaN where none is known.
+        backlog: records behind, of all partitions together.
+        arrivals: records that arrive per second, of all partitions together.
+        reading: the members that share the work; None for all.
+    """
+    known = np.isfinite(speed)
+    if known.any():
+        unit = float(np.median(speed[known] / announced[known]))
+        return Capacities(np.where(known, speed, announced * unit), assumed=False)
+    wanted = arrivals / ASSUMED_UTILISATION if arrivals > 0 else backlog / ASSUMED_DRAIN_SECONDS
+    total = float((announced if reading is None else announced[reading]).sum())
+    unit = max(wanted / total if total else 0.0, LEAST_ASSUMED_SPEED)
+    return Capacities(announced * unit, assumed=True)
+
+
+def horizon_seconds(
+    backlog: float,
+    arrivals: float,
+    capacity: float,
+    *,
+    shortest: float = SHORTEST_HORIZON_SECONDS,
+    longest: float = LONGEST_HORIZON_SECONDS,
+) -> float:
+    """Compute a group's horizon, its time to drain if every member shared the work.
+
+    Args:
+        backlog: records behind, of all partitions together.
+        arrivals: records that arrive per second, of all partitions together.
+        capacity: records per second that all members together can read.
+        shortest: shortest horizon in seconds.
+        longest: longest horizon in seconds; also where the arrivals take the whole capacity.
+    """
+    columns = (np.array([value], np.float64) for value in (backlog, arrivals, capacity))
+    return float(horizons(*columns, shortest=shortest, longest=longest)[0])
+
+
+def horizons(
+    backlog: Floats,
+    arrivals: Floats,
+    capacity: Floats,
+    *,
+    shortest: float = SHORTEST_HORIZON_SECONDS,
+    longest: float = LONGEST_HORIZON_SECONDS,
+) -> Floats:
+    """Compute the horizon of each of several groups; the arguments are those of one, by group."""
+    return np.clip(drain_seconds(backlog, arrivals, capacity), shortest, longest)
+
+
+def load_seconds(
+    lag: Floats | Longs, rate: Floats, capacity: Floats, horizon: float | Floats
+) -> Floats:
+    """Compute the load of each member: its lag and the horizon's arrivals over its capacity."""
+    return np.asarray((lag + rate * horizon) / capacity, np.float64)
+
+
+def drain_seconds(lag: Floats | Longs, rate: Floats, capacity: Floats) -> Floats:
+    """Compute the time that each member really needs to drain; infinite where its lag grows."""
+    spare = capacity - rate
+    needed = np.where((lag > 0) | (spare < 0), np.inf, 0.0)
+    with np.errstate(over="ignore"):  # next to no spare capacity is as good as none
+        np.divide(lag, spare, out=needed, where=spare > 0)
+    return needed
+
+
+def sum_by_member(values: Floats | Longs, owner: Ints | Longs, members: int) -> Floats:
+    """Sum a figure of the partitions of each member.
+
+    Args:
+        values: the figure, by partition.
+        owner: index of the member that owns the partition; -1 where nobody does.
+        members: their number.
+    """
+    owned = owner >= 0
+    if not bool(owned.all()):
+        values, owner = values[owned], owner[owned]
+    return np.asarray(np.bincount(owner, weights=values, minlength=members), np.float64)
+
+
+def skew_of(load: Floats) -> float | None:
+    """Divide the largest load by the mean load of all members; None without any load."""
+    mean = float(load.mean()) if load.size else 0.0
+    return float(load.max()) / mean if mean > 0 else None
+
+
+def best_load(work: Floats, capacity: Floats) -> float:
+    """Compute a largest load in seconds that no assignment is below.
+
+    Args:
+        work: records of each partition within the horizon: its lag and its arrivals.
+        capacity: records per second of each member.
+    """
+    if not capacity.size or not work.size:
+        return 0.0
+    return max(float(work.sum() / capacity.sum()), float(work.max() / capacity.max()))
+
+
+def members_wanted(arrivals: float, capacity: Floats) -> int:
+    """Count the members of today's mean speed that arrivals want, at `TARGET_UTILISATION`."""
+    if arrivals <= 0 or not capacity.size:
+        return 0
+    return math.ceil(arrivals / (TARGET_UTILISATION * float(capacity.mean())) - 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainFigures:
+    """Load of a group under an assignment, with its parts."""
+
+    backlog: float
+    """Records behind."""
+    arrivals: float
+    """Records that arrive per second."""
+    capacity: float
+    """Records per second that the members can read together."""
+    assumed: bool
+    """Whether no member's speed is known, so that capacities and seconds are assumed."""
+    horizon: float
+    """Seconds of arrivals that count: the group's own time to drain, within its bounds."""
+    heaviest: float
+    """Largest load of a member, in seconds."""
+    mean: float
+    """Load of every member in seconds if all shared the work by their capacity."""
+    best: float
+    """Largest load in seconds that no assignment is below."""
+    skew: float | None
+    """Largest load over the mean of the members' loads; None without any load."""
+    utilisation: float
+    """Largest share of its capacity that the arrivals of a member need."""
+    members_wanted: int | None
+    """Members of today's mean speed that the arrivals want; None where the group can drain."""
+
+    @property
+    def drains(self) -> bool:
+        """Whether the members together can read more than arrives."""
+        return self.members_wanted is None
+
+    def as_json(self) -> dict[str, object]:
+        """The figures as a JSON object; every number in it is finite."""
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def drain_figures(
+    lag: Floats | Longs,
+    rate: Floats,
+    owner: Ints | Longs,
+    capacity: Floats,
+    *,
+    assumed: bool = False,
+    counted: Bools | None = None,
+    horizon: float | None = None,
+) -> DrainFigures:
+    """Compute the load of a group under an assignment.
+
+    Args:
+        lag: records behind, by partition.
+        rate: records that arrive per second, by partition.
+        owner: index of the member that owns the partition; partitions of -1 are left out.
+        capacity: records per second of each member.
+        assumed: whether the capacities are assumed.
+        counted: the members to count; None for all. The others own nothing.
+        horizon: seconds of arrivals that count; None for the group's own time to drain.
+    """
+    counted = np.ones(len(capacity), np.bool_) if counted is None else counted
+    member_lag = sum_by_member(lag, owner, len(capacity))[counted]
+    member_rate = sum_by_member(rate, owner, len(capacity))[counted]
+    capacity = capacity[counted]
+    backlog, arrivals = float(member_lag.sum()), float(member_rate.sum())
+    total = float(capacity.sum())
+    if horizon is None:
+        horizon = horizon_seconds(backlog, arrivals, total)
+    owned = owner >= 0
+    load = load_seconds(member_lag, member_rate, capacity, horizon)
+    return DrainFigures(
+        backlog=backlog,
+        arrivals=arrivals,
+        capacity=total,
+        assumed=assumed,
+        horizon=horizon,
+        heaviest=float(load.max(initial=0.0)),
+        mean=(backlog + arrivals * horizon) / total if total else 0.0,
+        best=best_load(lag[owned] + rate[owned] * horizon, capacity),
+        skew=skew_of(load),
+        utilisation=float((member_rate / capacity).max(initial=0.0)),
+        members_wanted=members_wanted(arrivals, capacity) if arrivals >= total > 0 else None,
+    )
