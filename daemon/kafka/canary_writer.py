@@ -85,6 +85,8 @@ class CanaryWriter:
         """When the canaries were sent, in boot seconds, by epoch and number."""
         self._under_way: set[int] = set()
         """Partitions whose last canary was not reported yet: they get no other one meanwhile."""
+        self._written: dict[int, float] = {}
+        """When the newest acknowledged canary of each partition was sent, in boot seconds."""
         self._broken = False
         """Whether the producer has failed for good."""
         self._outage = Outage()
@@ -103,6 +105,13 @@ class CanaryWriter:
         if canary.instance != self._instance:
             return None
         return self._sent_at.get((canary.planner_epoch, canary.number))
+
+    def written(self) -> dict[int, float]:
+        """Return when the newest canary that each partition acknowledged was sent, in boot seconds.
+
+        May be called from any thread.
+        """
+        return dict(self._written)
 
     def lead_in(self, planner_epoch: int) -> None:
         """Write the next canaries in another epoch, to which the planner has gone over."""
@@ -140,7 +149,7 @@ class CanaryWriter:
             self._under_way.clear()
         self._number += 1
         epoch = self._planner_epoch
-        self._sent_at[epoch, self._number] = self._clock()
+        sent_at = self._sent_at[epoch, self._number] = self._clock()
         if len(self._sent_at) > REMEMBERED:
             self._sent_at.popitem(last=False)
         canary = CanaryRecord(
@@ -151,25 +160,28 @@ class CanaryWriter:
         )
         for record in outgoing(self._topics, "members", canary, self._partitions):
             if record.partition not in self._under_way:
-                self._send(record)
+                self._send(record, sent_at)
 
-    def _send(self, record: OutgoingRecord) -> None:
+    def _send(self, record: OutgoingRecord, sent_at: float) -> None:
         self._under_way.add(record.partition)
+        on_delivery = self._delivered(record, sent_at, self._producer)
         try:
-            enqueue(self._producer, record, self._delivered(record, self._producer), wait=False)
+            enqueue(self._producer, record, on_delivery, wait=False)
         except BufferError:
             self._under_way.discard(record.partition)
         except KafkaException as exception:
             self._failed(record, clients.kafka_error(exception))
 
-    def _delivered(self, record: OutgoingRecord, producer: Producer) -> OnDelivery:
+    def _delivered(self, record: OutgoingRecord, sent_at: float, producer: Producer) -> OnDelivery:
         def delivered(error: KafkaError | None, _: Message) -> None:
             if producer is not self._producer:
                 return
             self._under_way.discard(record.partition)
             if error is not None:
                 self._failed(record, error)
-            elif (lasted := self._outage.regained(self._clock())) is not None:
+                return
+            self._written[record.partition] = sent_at
+            if (lasted := self._outage.regained(self._clock())) is not None:
                 self._log.info("canary.resumed", seconds=round(lasted, 3))
 
         return delivered

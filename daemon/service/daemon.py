@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.boot_clock import boot_seconds
-from daemon.control.controller import Recovered, Ticked
+from daemon.control.controller import MembersRead, Recovered, Ticked
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.service.leadership import (
+    CanaryReadBack,
+    CanaryWritten,
     Leadership,
     LeaderSighted,
     LeadPhase,
@@ -79,7 +81,10 @@ class Daemon:
         self._lead_from = lead_from
         self._interval = max(settings.timers.canary, TICK_SECONDS)
         self._leadership = Leadership(
-            instance=state.instance, takeover=settings.timers.takeover, interval=self._interval
+            instance=state.instance,
+            takeover=settings.timers.takeover,
+            interval=self._interval,
+            patience=settings.timers.dead_after,
         )
         self._term: Term | None = None
         self._recovery_asked = False
@@ -149,12 +154,15 @@ class Daemon:
     def handle(self, event: Event | LeadershipEvent) -> None:
         """Handle one event: first who leads, then the planner.
 
-        A daemon that is fenced, or reads a canary of a higher epoch, stands by.
+        A daemon that is fenced, reads a canary of a higher epoch, or does not read its own stands
+        by.
         """
         match event:
-            case TopicsRead() | LeaderSighted() | ReadUntil():
+            case TopicsRead() | LeaderSighted() | ReadUntil() | CanaryWritten() | CanaryReadBack():
                 self._decide_leadership(event)
             case _ if self._term is not None:
+                if isinstance(event, MembersRead):
+                    self._decide_leadership(CanaryReadBack(partition=event.partition))
                 self._plan(self._term, event)
             case _:
                 pass  # a record that was posted before the daemon stood by
@@ -173,6 +181,10 @@ class Daemon:
                 self._ask(self._marks.ask)
             return
         self._term.watch()
+        for partition, sent_at in self._term.written_canaries().items():
+            self._decide_leadership(CanaryWritten(partition=partition, sent_at=sent_at))
+        if self._term is None:
+            return
         if not self._recovery_asked:
             self._recovery_asked = self._ask(self._marks.recover)
         self._plan(self._term, Ticked())
@@ -183,7 +195,11 @@ class Daemon:
         before, self._leadership = self._leadership, self._leadership.after(event)
         now = self._leadership
         if before.phase is LeadPhase.LEADING and now.phase is not LeadPhase.LEADING:
-            self._stand_by("another daemon leads", before.planner_epoch)
+            if isinstance(event, CanaryWritten):
+                log.error("daemon.reads_nothing", partition=event.partition, seconds=now.patience)
+                self._stand_by("it cannot read", before.planner_epoch, farewell=True)
+            else:
+                self._stand_by("another daemon leads", before.planner_epoch)
         elif (
             before.phase is LeadPhase.READING
             and now.phase is LeadPhase.STANDING_BY
@@ -243,10 +259,10 @@ class Daemon:
         self._leadership = self._leadership.deposed()
         self._stand_by(reason, epoch)
 
-    def _stand_by(self, reason: str, planner_epoch: int) -> None:
+    def _stand_by(self, reason: str, planner_epoch: int, *, farewell: bool = False) -> None:
         self._fresh = False
         log.warning("daemon.deposed", reason=reason, planner_epoch=planner_epoch)
-        self._end_term(farewell=False)
+        self._end_term(farewell=farewell)
         self._log_standing_by()
 
     def _log_standing_by(self) -> None:

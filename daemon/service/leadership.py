@@ -4,18 +4,26 @@ The planner that leads writes a canary of rising number into `levelwind.members`
 along and stand by. One of them takes over when it has read no canary for `takeover` seconds, or at
 once after a canary of the state `stopped`, or when nobody has ever led. Silence counts only while
 the topics could be read: it grows with each end of the log that was asked for and read to.
+
+A planner that writes its canaries and does not read them back plans by what it read before, and
+its canaries keep all others from taking over: after `patience` seconds of such canaries it stands
+by.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from assignors.protocol.records import CanaryRecord, PlannerRecord
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 ASKS_MISSED = 2.0
-"""Intervals between two asked ends that count as silence at most: a longer gap is an outage."""
+"""Intervals between two asked ends, or two written canaries, that count at most: a longer gap is an
+outage, or a daemon that stood still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,23 @@ class ReadUntil:
     """The moment, in boot seconds."""
 
 
-LeadershipEvent: TypeAlias = TopicsRead | LeaderSighted | ReadUntil
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryWritten:
+    """The brokers have acknowledged a canary of this daemon."""
+
+    partition: int
+    sent_at: float
+    """When it was sent, in boot seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryReadBack:
+    """A canary of this daemon was read."""
+
+    partition: int
+
+
+LeadershipEvent: TypeAlias = TopicsRead | LeaderSighted | ReadUntil | CanaryWritten | CanaryReadBack
 
 
 class LeadPhase(Enum):
@@ -62,6 +86,8 @@ class Leadership:
     """Seconds without a canary after which a daemon takes over."""
     interval: float
     """Seconds between two canaries, and between two asked ends."""
+    patience: float
+    """Seconds of canaries that are written and not read back after which a planner stands by."""
     phase: LeadPhase = LeadPhase.READING
     planner_epoch: int = 0
     """The epoch of this daemon; 0 while it does not lead."""
@@ -73,6 +99,10 @@ class Leadership:
     """Seconds for which no canary could be read though the topics could."""
     asked_at: float | None = None
     """When the newest end that was read to was asked for, in boot seconds."""
+    written_at: Mapping[int, float] = field(default_factory=dict)
+    """When the newest canary that a partition acknowledged was sent, in boot seconds."""
+    unread: Mapping[int, float] = field(default_factory=dict)
+    """Seconds of acknowledged canaries since one was read back, by partition."""
 
     def after(self, event: LeadershipEvent) -> Leadership:
         """Return the view after an event."""
@@ -83,6 +113,10 @@ class Leadership:
                 return self._sighted(canary)
             case ReadUntil(asked_at=asked_at):
                 return self._read_until(asked_at)
+            case CanaryWritten(partition=partition, sent_at=sent_at):
+                return self._written(partition, sent_at)
+            case CanaryReadBack(partition=partition):
+                return replace(self, unread={**self.unread, partition: 0.0})
 
     def _sighted(self, canary: CanaryRecord) -> Leadership:
         """Return the view after a canary was read.
@@ -105,12 +139,26 @@ class Leadership:
         silent = self.silent + min(gap, ASKS_MISSED * self.interval)
         return replace(self, asked_at=asked_at, silent=silent)
 
+    def _written(self, partition: int, sent_at: float) -> Leadership:
+        """Return the view after a canary was acknowledged; late ones of a term mean nothing."""
+        if self.phase is not LeadPhase.LEADING:
+            return self
+        gap = max(sent_at - self.written_at.get(partition, sent_at), 0.0)
+        unread = self.unread.get(partition, 0.0) + min(gap, ASKS_MISSED * self.interval)
+        if unread >= self.patience:
+            return self.deposed()
+        return replace(
+            self,
+            written_at={**self.written_at, partition: sent_at},
+            unread={**self.unread, partition: unread},
+        )
+
     def led(self, planner_epoch: int) -> Leadership:
         """Return the view after this daemon became the planner."""
         return replace(self, phase=LeadPhase.LEADING, planner_epoch=planner_epoch, contended=False)
 
     def deposed(self) -> Leadership:
-        """Return the view after the brokers fenced this daemon: another may be leading."""
+        """Return the view after the end of this daemon's term: another may be leading."""
         return replace(
             self,
             phase=LeadPhase.STANDING_BY,
@@ -118,6 +166,8 @@ class Leadership:
             contended=True,
             silent=0.0,
             asked_at=None,
+            written_at={},
+            unread={},
         )
 
     @property

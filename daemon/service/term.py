@@ -134,6 +134,13 @@ class Term:
         if self._canary is not None:
             self._canary.lead_in(planner_epoch)
 
+    def written_canaries(self) -> dict[int, float]:
+        """Return when the newest canary that each partition acknowledged was sent, in boot seconds.
+
+        Empty before the first one.
+        """
+        return self._canary.written() if self._canary is not None else {}
+
     def watch(self) -> None:
         """Restart the pipeline if it has ended.
 

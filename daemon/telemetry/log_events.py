@@ -64,6 +64,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "by.",
     ),
     _event(
+        "daemon.reads_nothing",
+        "error",
+        "partition seconds",
+        "The daemon led and did not read what it wrote into this partition of the topic of members "
+        "for `seconds` seconds: it stands by, so that another daemon leads, until it can read.",
+    ),
+    _event(
         "daemon.stopped",
         "info",
         "reason",

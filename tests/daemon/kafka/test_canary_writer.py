@@ -95,11 +95,16 @@ def test_the_canaries_go_over_to_another_epoch(client_config, topics, log, follo
     writer = writer_of(client_config, topics, log)
     writer.start()
     eventually(lambda: follower.numbers(0))
+    eventually(lambda: set(writer.written()) == set(range(PARTITIONS)))
+    before = writer.written()
     writer.lead_in(9)
     eventually(lambda: follower.read[-1][1].record.planner_epoch == 9)
     writer.stop(farewell=True)
     eventually(lambda: follower.read[-1][1].record.state == "stopped")
     assert all(writer.asked_at(read.record) is not None for _, read in follower.read)
+    assert all(
+        before[partition] < at < boot_seconds() for partition, at in writer.written().items()
+    )
     numbers = follower.numbers(0)
     assert numbers == sorted(set(numbers))
 

@@ -33,6 +33,10 @@ class ScriptedTerm:
         self.done = done
         self.planner = SimpleNamespace(state=state, leading=False, handle=self._handle)
         self.fenced = False
+        self.written = {}
+
+    def written_canaries(self):
+        return self.written
 
     def begin(self):
         self.done.append("begin")
@@ -269,3 +273,20 @@ def test_an_error_that_comes_while_an_effect_is_performed_ends_the_loop(parts):
     parts.terms[0].planner.handle = handle
     with pytest.raises(RuntimeError, match="topics are gone"):
         parts.daemon.loop()
+
+
+def test_a_leader_that_does_not_read_its_own_canaries_hands_over(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    term = parts.terms[0]
+    for second in range(15):
+        term.written = {0: float(second), 1: float(second)}
+        parts.daemon.tick(second)
+        parts.daemon.handle(MembersRead(partition=1, asked_at=float(second)))
+    assert parts.daemon.leading_state() is not None
+    term.written = {0: 15.0, 1: 15.0}
+    parts.daemon.tick(15)
+    assert parts.done[-1] == "farewell"  # it can write: another takes over at once
+    assert parts.events[-3:] == ["daemon.reads_nothing", "daemon.deposed", "daemon.standing_by"]
+    assert parts.daemon.leading_state() is None
+    assert parts.logged[-3][1] == {"partition": 0, "seconds": 15.0}

@@ -4,6 +4,8 @@ import pytest
 
 from assignors.protocol.records import CanaryRecord, PlannerRecord
 from daemon.service.leadership import (
+    CanaryReadBack,
+    CanaryWritten,
     Leadership,
     LeaderSighted,
     LeadPhase,
@@ -12,7 +14,7 @@ from daemon.service.leadership import (
     sign_of,
 )
 
-NEW = Leadership(instance="me", takeover=6.0, interval=1.0)
+NEW = Leadership(instance="me", takeover=6.0, interval=1.0, patience=15.0)
 
 
 def canary(number, *, epoch=7, instance="another", state="leading"):
@@ -127,3 +129,43 @@ def test_who_is_fenced_waits_though_it_knows_no_other_daemon(leading):
     assert not fenced.due
     assert not after(fenced, *reads(0, 5)).due
     assert after(fenced, *reads(0, 6)).due
+
+
+def written(partition, start, seconds):
+    """A canary that is acknowledged each second."""
+    return [CanaryWritten(partition=partition, sent_at=start + n) for n in range(seconds + 1)]
+
+
+def test_a_leader_that_writes_and_does_not_read_stands_by(leading):
+    assert after(leading, *written(0, 100, 14)).phase is LeadPhase.LEADING
+    blind = after(leading, *written(0, 100, 15))
+    assert blind.phase is LeadPhase.STANDING_BY
+    assert blind.planner_epoch == 0
+    assert not blind.due
+    # Once it can read again, and nobody else leads, it takes over.
+    assert after(blind, *written(0, 116, 20), *reads(200, 6)).due
+
+
+def test_one_partition_that_is_not_read_is_enough(leading):
+    for second in range(14):
+        leading = after(leading, *written(1, second, 0), *written(0, second, 0))
+        leading = after(leading, CanaryReadBack(partition=1))
+        assert leading.phase is LeadPhase.LEADING
+    assert after(leading, *written(0, 14, 1)).phase is LeadPhase.STANDING_BY
+
+
+def test_a_canary_that_is_read_back_ends_the_wait(leading):
+    for second in range(0, 100, 10):
+        leading = after(leading, *written(0, second, 10), CanaryReadBack(partition=0))
+        assert leading.phase is LeadPhase.LEADING
+
+
+def test_who_cannot_write_either_or_stood_still_goes_on_leading(leading):
+    assert after(leading, *written(0, 0, 0), *written(0, 1000, 0)).phase is LeadPhase.LEADING
+    same = after(leading, *written(0, 5, 0) * 100)
+    assert same.phase is LeadPhase.LEADING
+
+
+def test_the_next_term_counts_anew(leading):
+    again = after(leading, *written(0, 0, 15), *reads(100, 6)).led(9)
+    assert after(again, *written(0, 110, 14)).phase is LeadPhase.LEADING
