@@ -80,7 +80,7 @@ def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decisio
         "expected": round(expected.after, 3),
         "achieved": round(snapshot.skew, 3),
         "met": expected.met(snapshot.skew),
-        "cooldown": policy.cooldown.pause,
+        "cooldown": policy.cooldown.pause(Cause.SKEW),
     }
     return Decision(
         group=evaluated,

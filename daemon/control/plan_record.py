@@ -10,13 +10,20 @@ from assignors.protocol.records import (
     CertifiedObjective,
     GroupRecord,
     PlanCertificate,
+    PlannedCauseCooldown,
     PlannedCooldown,
     PlannedMember,
     PlannedRacks,
     PlannedTopic,
     SpentMoves,
 )
-from daemon.control.policy import HOUR_SECONDS, CooldownState, ExpectedGain
+from daemon.control.gain.cooldown import (
+    HOUR_SECONDS,
+    TRIGGERED,
+    CauseCooldown,
+    CooldownState,
+    ExpectedGain,
+)
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
@@ -91,10 +98,18 @@ def planned_cooldown(cooldown: CooldownState, now: float, at: int) -> PlannedCoo
         if time > now - HOUR_SECONDS:
             minute = int(time // MINUTE_SECONDS), cause
             spent[minute] = (time, moves + spent.get(minute, (time, 0))[1])
+    causes = {
+        cause.value: PlannedCauseCooldown(
+            until=wall(max(own.until, now - HOUR_SECONDS)), pause_ms=round(own.pause * 1000)
+        )
+        for cause, own in sorted(cooldown.causes.items())
+    }
     expected = cooldown.expected
     return PlannedCooldown(
-        until=wall(max(cooldown.until, now - HOUR_SECONDS)),
-        pause_ms=round((cooldown.pause or 0.0) * 1000),
+        # What a daemon of an older version reads, which keeps one cooldown for all causes.
+        until=max((own.until for own in causes.values()), default=wall(now - HOUR_SECONDS)),
+        pause_ms=max((own.pause_ms for own in causes.values()), default=0),
+        causes=causes,
         skew_before=None if expected is None else expected.before,
         skew_after=None if expected is None else expected.after,
         spent=tuple(
@@ -114,11 +129,19 @@ def recovered_cooldown(planned: PlannedCooldown, now: float, at: int) -> Cooldow
     def monotonic(time: int) -> float:
         return now + (time - at) / 1000
 
-    pause = planned.pause_ms / 1000
+    def recovered(own: PlannedCauseCooldown) -> CauseCooldown:
+        pause = own.pause_ms / 1000
+        return CauseCooldown(until=min(monotonic(own.until), now + pause), pause=pause)
+
+    causes = planned.causes
+    if causes is None:  # written by an older version, which kept one cooldown for all causes
+        one = PlannedCauseCooldown(until=planned.until, pause_ms=planned.pause_ms)
+        causes = dict.fromkeys(TRIGGERED, one) if planned.pause_ms else {}
     before, after = planned.skew_before, planned.skew_after
     return CooldownState(
-        until=min(monotonic(planned.until), now + pause),
-        pause=pause or None,
+        causes={
+            Cause(cause): recovered(own) for cause, own in causes.items() if cause in set(Cause)
+        },
         expected=(
             None if before is None or after is None else ExpectedGain(before=before, after=after)
         ),

@@ -4,14 +4,13 @@ The daemon and the simulation keep one `PolicyState` for each group and ask it t
 the same order: is the last plan to be evaluated, what is `due`, may a plan be computed (`admit`),
 and is the computed plan worth its moves (`admit_plan`). Changes of members and topics and an
 operator's request get a plan as soon as they have settled. A trigger (racks, skew) gets one only
-when the group is not in its cooldown and its last hand-over is complete, the plan gains `min_gain`,
-and its moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered
-again later, for as long as it is active.
+when its own cooldown is over and the last hand-over is complete, the plan gains `min_gain`, and its
+moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again
+later, for as long as it is active.
 
-A cooldown lasts `duration`, and doubles up to `max_duration` each time a plan turns out to have
-achieved less than half of its expected gain; a plan that met the expectation resets it. Members,
-topics and requests never wait for a cooldown: a partition without an owner cannot wait. All times
-are seconds on one monotonic clock: the daemon's, or the simulated one.
+Cooldowns are per cause (`daemon.control.gain.cooldown`). Members, topics and requests never wait
+for one: a partition without an owner cannot wait. All times are seconds on one monotonic clock: the
+daemon's, or the simulated one.
 """
 
 from __future__ import annotations
@@ -20,92 +19,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from daemon.control.gain.cooldown import TRIGGERED, CooldownState, ExpectedGain
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from assignors.problem.score import Score
-    from daemon.control.settings import ControlSettings, CooldownSettings
-
-
-HOUR_SECONDS = 3600.0
-
-TRIGGERED = (Cause.RACKS, Cause.SKEW)
-"""Causes that a trigger raises: they ask for a better plan, while other causes need a valid one. A
-better plan must gain, and waits for the cooldown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedGain:
-    """The gain that a plan because of skew is expected to bring by the end of its cooldown."""
-
-    before: float
-    """The skew before the plan."""
-    after: float
-    """The skew expected after the plan."""
-
-    def met(self, skew: float) -> bool:
-        """Whether the skew fell by at least half of what was expected."""
-        return skew <= (self.before + self.after) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CooldownState:
-    """A group's cooldown, and the moves of the last hour."""
-
-    until: float = float("-inf")
-    """End of the cooldown."""
-    pause: float | None = None
-    """Length of the cooldown in seconds; None before the first plan."""
-    expected: ExpectedGain | None = None
-    """Expected gain of the last plan, if its cause was skew; None once it is evaluated."""
-    spent: tuple[tuple[float, Cause, int], ...] = ()
-    """Time, cause and moves of each plan of the last hour."""
-
-    def active(self, now: float) -> bool:
-        """Whether a triggered plan must wait."""
-        return now < self.until
-
-    def over_budget(self, cause: Cause, moves: int, now: float, settings: CooldownSettings) -> bool:
-        """Whether these moves would exceed the cause's limit of moves an hour."""
-        limit = settings.moves_per_hour.get(cause)
-        used = sum(
-            moved
-            for at, spender, moved in self.spent
-            if spender is cause and at > now - HOUR_SECONDS
-        )
-        return limit is not None and used + moves > limit
-
-    def planned(
-        self,
-        cause: Cause,
-        moves: int,
-        expected: ExpectedGain | None,
-        now: float,
-        settings: CooldownSettings,
-    ) -> CooldownState:
-        """Start the cooldown of a plan just published."""
-        pause = settings.duration if self.pause is None else self.pause
-        recent = tuple(entry for entry in self.spent if entry[0] > now - HOUR_SECONDS)
-        return CooldownState(
-            until=now + pause,
-            pause=pause,
-            expected=expected,
-            spent=(*recent, (now, cause, moves)) if moves else recent,
-        )
-
-    def evaluate(self, skew: float, now: float, settings: CooldownSettings) -> CooldownState:
-        """Compare the last plan's expected gain with the skew at the end of its cooldown."""
-        if self.expected is None:
-            return self
-        if self.expected.met(skew):
-            return replace(self, expected=None, pause=settings.duration)
-        served = settings.duration if self.pause is None else self.pause
-        pause = min(2 * served, settings.max_duration)
-        # The pause already served counts towards the longer one.
-        until = max(self.until + pause - served, now)
-        return replace(self, expected=None, pause=pause, until=until)
+    from daemon.control.settings import ControlSettings
 
 
 class Change(NamedTuple):
@@ -192,8 +113,8 @@ class PolicyState:
 
     def admit(self, cause: Cause, now: float) -> Suppression | None:
         """Return the objection to computing a plan for a cause that is due, None without one."""
-        if cause in TRIGGERED and self.cooldown.active(now):
-            return Suppression(Objection.COOLDOWN, self.cooldown.until)
+        if self.cooldown.active(cause, now):
+            return Suppression(Objection.COOLDOWN, self.cooldown.until(cause))
         return None
 
     def admit_plan(
@@ -252,7 +173,7 @@ class PolicyState:
         now: float,
         settings: ControlSettings,
     ) -> PolicyState:
-        """Start the cooldown of a plan that is carried out; no change or suppression is left."""
+        """Take in a plan that is carried out; no change or suppression is left."""
         cooldown = self.cooldown.planned(
             cause, moves, _expected_gain(cause, before, after), now, settings.cooldown
         )
@@ -260,7 +181,7 @@ class PolicyState:
 
     def evaluation_due(self, now: float) -> bool:
         """Whether the expected gain of the last plan is to be compared with the skew now."""
-        return self.cooldown.expected is not None and not self.cooldown.active(now)
+        return self.cooldown.evaluation_due(now)
 
     def evaluated(self, skew: float, now: float, settings: ControlSettings) -> PolicyState:
         """Compare the last plan's expected gain with the skew now, which sets the next cooldown."""

@@ -158,25 +158,47 @@ class SpentMoves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCauseCooldown:
+    """Cooldown of one cause of plans."""
+
+    until: int
+    """End of the cooldown, in milliseconds since the epoch."""
+    pause_ms: int
+    """Length of the cooldown."""
+
+    def value(self) -> dict[str, object]:
+        return {"until": self.until, "pause_ms": self.pause_ms}
+
+    @classmethod
+    def read(cls, fields: Fields) -> PlannedCauseCooldown:
+        return cls(
+            until=fields.integer("until", high=LATEST_MS), pause_ms=fields.integer("pause_ms")
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCooldown:
-    """Cooldown of a group after its plan, so that a restarted daemon keeps to it.
+    """Cooldowns of a group after its plan, so that a restarted daemon keeps to them.
 
     Times are milliseconds since the epoch of the planner's clock.
     """
 
     until: int
-    """End of the cooldown."""
+    """End of the last cooldown of any cause; for versions that keep one cooldown for all causes."""
     pause_ms: int
-    """Length of the cooldown."""
+    """Length of the longest cooldown of any cause; for the same versions."""
     skew_before: float | None
     """The skew before the plan; None unless its gain is still to be evaluated."""
     skew_after: float | None
     """The skew that the plan is expected to bring; None with `skew_before`."""
     spent: tuple[SpentMoves, ...]
     """Moves of the last hour."""
+    causes: Mapping[str, PlannedCauseCooldown] | None = None
+    """Cooldowns by cause; None in a record of such an older version."""
 
     def value(self) -> dict[str, object]:
-        return {
+        causes = {name: cooldown.value() for name, cooldown in (self.causes or {}).items()}
+        return ({} if self.causes is None else {"causes": causes}) | {
             "until": self.until,
             "pause_ms": self.pause_ms,
             "skew_before": self.skew_before,
@@ -194,6 +216,11 @@ class PlannedCooldown:
             skew_before=fields.optional_number("skew_before"),
             skew_after=fields.optional_number("skew_after"),
             spent=tuple(map(SpentMoves.read, fields.sections("spent"))),
+            causes=(
+                fields.by_name("causes", PlannedCauseCooldown.read)
+                if fields.has("causes")
+                else None
+            ),
         )
 
 

@@ -284,6 +284,10 @@ RECORDS = {
             spent=st.lists(
                 st.builds(r.SpentMoves, at=time, cause=name, moves=whole), max_size=2
             ).map(tuple),
+            causes=st.none()
+            | st.dictionaries(
+                name, st.builds(r.PlannedCauseCooldown, until=time, pause_ms=whole), max_size=2
+            ),
         ),
         last_epoch=st.none() | epoch,
         shards=shards,

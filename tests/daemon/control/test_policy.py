@@ -69,11 +69,18 @@ def test_moves_beyond_the_hourly_budget_are_refused():
     assert refused == (Objection.BUDGET, 130)
 
 
-def test_after_a_plan_a_trigger_is_not_admitted_before_the_cooldown_is_over():
-    policy = PolicyState().planned(Cause.MEMBERSHIP, score(), score(), 0, 100, SETTINGS)
+def test_after_its_plan_a_trigger_is_not_admitted_before_the_cooldown_is_over():
+    policy = PolicyState().planned(Cause.SKEW, score(), score(), 0, 100, SETTINGS)
     assert policy.admit(Cause.SKEW, 159.9) == (Objection.COOLDOWN, 160)
     assert policy.admit(Cause.SKEW, 160) is None
+    assert policy.admit(Cause.RACKS, 101) is None
     assert policy.admit(Cause.MEMBERSHIP, 101) is None
+
+
+@pytest.mark.parametrize("cause", [Cause.MEMBERSHIP, Cause.TOPICS, Cause.OPERATOR, Cause.RACKS])
+def test_a_plan_for_another_cause_does_not_hold_back_a_skew(cause):
+    policy = PolicyState().planned(cause, score(), score(), 0, 100, SETTINGS)
+    assert policy.admit(Cause.SKEW, 100) is None
 
 
 def test_only_a_plan_because_of_skew_has_an_expected_gain_that_is_evaluated():

@@ -87,6 +87,34 @@ def test_a_gain_that_was_expected_is_evaluated_after_a_restart():
     assert [verdict["met"] for verdict in play.logged("plan.evaluated")] == [False]
 
 
+def test_a_plan_for_changed_members_holds_back_no_skew_after_a_restart():
+    play = started()
+    play.join(member("m2"))
+    play.wait(5)
+    play.restart()
+    skew_of_one_member(play)
+    play.wait(5)
+    assert [plan["cause"] for plan in play.plans] == ["membership", "membership", "skew"]
+
+
+def test_the_one_cooldown_that_an_older_daemon_wrote_holds_back_every_trigger():
+    play = started()
+    skew_of_one_member(play)
+    play.wait(5)
+    play.stop()
+    records = [
+        (kind, replace(record, cooldown=replace(record.cooldown, causes=None)))
+        if isinstance(record, GroupRecord)
+        else (kind, record)
+        for kind, record in play.written
+    ]
+    play.written[:] = records
+    play.restart()
+    causes = play.state.groups["g"].policy.cooldown.causes
+    assert set(causes) == {Cause.RACKS, Cause.SKEW}
+    assert all(50 < own.until - play.now < 60 for own in causes.values())
+
+
 @pytest.mark.parametrize("days", [-9, 9])
 def test_a_wall_clock_that_was_set_freezes_planning_for_no_longer_than_the_cooldown(days):
     play = started()
