@@ -13,10 +13,10 @@ strategies on one group.
     {'a': {'orders': [0]}, 'b': {'orders': [1, 2]}}
     >>> violations(planned.group, planned.assignment)
     ()
-    >>> score(planned.group, planned.assignment).lag_max_over_mean
+    >>> score(planned.group, planned.assignment).skew
     1.047619
     >>> for row in compare(planned.group, ["range", "lag"]):
-    ...     print(row.strategy, row.score.lag_max_over_mean)
+    ...     print(row.strategy, row.score.skew)
     range 1.52381
     lag 1.047619
 

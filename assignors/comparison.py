@@ -16,8 +16,8 @@ from assignors.problem.score import Score, score
 from assignors.problem.validity import violations
 from assignors.registry import Strategy, strategy_named
 
-FIGURES = ("spread", "cross_rack", "moved", "lag_max_over_mean")
-HEADINGS = {"cross_rack": "cross-rack", "lag_max_over_mean": "lag max/mean"}
+FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "utilisation")
+HEADINGS = {"cross_rack": "cross-rack", "drain_seconds": "drain s"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

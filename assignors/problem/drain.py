@@ -168,9 +168,9 @@ class DrainFigures:
     """Load of a group under an assignment, with its parts."""
 
     backlog: float
-    """Records behind."""
+    """Records behind, of all partitions together."""
     arrivals: float
-    """Records that arrive per second."""
+    """Records that arrive per second, of all partitions together."""
     capacity: float
     """Records per second that the members can read together."""
     assumed: bool
@@ -218,7 +218,8 @@ def drain_figures(
     Args:
         lag: records behind, by partition.
         rate: records that arrive per second, by partition.
-        owner: index of the member that owns the partition; partitions of -1 are left out.
+        owner: index of the member that owns the partition; -1 where nobody does: the group has to
+            drain it all the same.
         capacity: records per second of each member.
         assumed: whether the capacities are assumed.
         counted: the members to count; None for all. The others own nothing.
@@ -228,11 +229,9 @@ def drain_figures(
     member_lag = sum_by_member(lag, owner, len(capacity))[counted]
     member_rate = sum_by_member(rate, owner, len(capacity))[counted]
     capacity = capacity[counted]
-    backlog, arrivals = float(member_lag.sum()), float(member_rate.sum())
-    total = float(capacity.sum())
+    backlog, arrivals, total = float(lag.sum()), float(rate.sum()), float(capacity.sum())
     if horizon is None:
         horizon = horizon_seconds(backlog, arrivals, total)
-    owned = owner >= 0
     load = load_seconds(member_lag, member_rate, capacity, horizon)
     return DrainFigures(
         backlog=backlog,
@@ -242,7 +241,7 @@ def drain_figures(
         horizon=horizon,
         heaviest=float(load.max(initial=0.0)),
         mean=(backlog + arrivals * horizon) / total if total else 0.0,
-        best=best_load(lag[owned] + rate[owned] * horizon, capacity),
+        best=best_load(lag + rate * horizon, capacity),
         skew=skew_of(load),
         utilisation=float((member_rate / capacity).max(initial=0.0)),
         members_wanted=members_wanted(arrivals, capacity) if arrivals >= total > 0 else None,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.problem.assignment import Assignment
-from assignors.problem.columns import Bools, Floats, Ints, Longs
-from assignors.problem.drain import skew_of, sum_by_member
+from assignors.problem.columns import Bools, Ints, Longs
+from assignors.problem.drain import DrainFigures, drain_figures
 from assignors.problem.group import Group
 
 
@@ -24,8 +24,14 @@ class Score:
     """Share of rack-remote partitions among those whose racks are known on both sides."""
     moved: int
     """Partitions that had an owner and whose owner changed."""
-    lag_max_over_mean: float | None
-    """Lag over capacity of the most loaded member, divided by the mean over the members."""
+    skew: float | None = None
+    """Load of the most loaded member over the mean load of the members; None without any load."""
+    drain_seconds: float | None = None
+    """Load of the most loaded member in seconds, at the group's horizon; None without any load."""
+    utilisation: float | None = None
+    """Largest share of its capacity that the arrivals of a member need; None without arrivals."""
+    drain: DrainFigures | None = None
+    """The same load with its parts."""
 
     def as_json(self) -> dict[str, int | float | None]:
         """Figures by name."""
@@ -33,7 +39,9 @@ class Score:
             "spread": self.spread,
             "cross_rack": self.cross_rack,
             "moved": self.moved,
-            "lag_max_over_mean": self.lag_max_over_mean,
+            "skew": self.skew,
+            "drain_seconds": self.drain_seconds,
+            "utilisation": self.utilisation,
         }
 
 
@@ -42,23 +50,41 @@ def score(group: Group, assignment: Assignment) -> Score:
     owner = assignment.target
     held = Assignment.held(group).owner
     reading = np.diff(group.subscribed_start)[group.subscription] > 0
-    skew = skew_of(loads(group, owner)[reading])
+    figures = load_figures(group, owner)
     return Score(
         spread=_spread(counts(group, owner), reading),
         cross_rack=_cross_rack(group, owner),
         moved=int(np.count_nonzero((held >= 0) & (held != owner))),
-        lag_max_over_mean=None if skew is None else round(skew, 6),
+        skew=None if figures.skew is None else round(figures.skew, 6),
+        drain_seconds=round(figures.heaviest, 6) if figures.mean else None,
+        utilisation=round(figures.utilisation, 6) if figures.arrivals else None,
+        drain=figures,
+    )
+
+
+def load_figures(group: Group, owner: Ints, horizon: float | None = None) -> DrainFigures:
+    """Load of the members that read some topic, with what nobody owns yet in the group's part.
+
+    Args:
+        group: the group.
+        owner: owner of each partition.
+        horizon: seconds of arrivals that count; None for the group's own time to drain.
+    """
+    read = group.has_reader()
+    return drain_figures(
+        np.where(read, group.lag, 0),
+        np.where(read, group.rate, 0.0),
+        owner,
+        group.capacity,
+        assumed=group.assumed,
+        counted=np.diff(group.subscribed_start)[group.subscription] > 0,
+        horizon=horizon,
     )
 
 
 def counts(group: Group, owner: Ints) -> Longs:
     """Number of partitions of each member (M)."""
     return np.bincount(owner[owner >= 0], minlength=len(group.members))
-
-
-def loads(group: Group, owner: Ints) -> Floats:
-    """Each member's lag over its capacity."""
-    return sum_by_member(group.lag, owner, len(group.members)) / group.capacity
 
 
 def _spread(count: Longs, reading: Bools) -> int:

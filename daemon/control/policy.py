@@ -193,12 +193,12 @@ def gained(cause: Cause, before: Score, after: Score) -> float:
     if cause is Cause.RACKS:
         was, becomes = before.cross_rack, after.cross_rack
     else:
-        was, becomes = before.lag_max_over_mean, after.lag_max_over_mean
+        was, becomes = before.skew, after.skew
     return (was - becomes) / was if was and becomes is not None else 0.0
 
 
 def _expected_gain(cause: Cause, before: Score, after: Score) -> ExpectedGain | None:
-    was, becomes = before.lag_max_over_mean, after.lag_max_over_mean
+    was, becomes = before.skew, after.skew
     if cause is not Cause.SKEW or was is None or becomes is None:
         return None
     return ExpectedGain(before=was, after=becomes)

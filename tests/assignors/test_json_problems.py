@@ -32,7 +32,14 @@ def test_a_problem_is_answered_with_assignment_score_and_times():
         "strategy": "lag",
         "assignment": {"m1": {"t0": [1, 2]}, "m0": {"t0": [0]}},
         "withheld": {},
-        "score": {"spread": 1, "cross_rack": 1.0, "moved": 0, "lag_max_over_mean": 1.047619},
+        "score": {
+            "spread": 1,
+            "cross_rack": 1.0,
+            "moved": 0,
+            "skew": 1.047619,
+            "drain_seconds": 62.857143,  # no speed is known: 60 s are assumed
+            "utilisation": None,
+        },
     }
 
 
@@ -125,6 +132,7 @@ def test_an_unknown_strategy_does_not_spoil_its_neighbours():
             "owned partitions of 't': must be a list",
         ),
         (line(members={"m": {"topics": "*", "capacity": 0}}), "p1", "member 'm': capacity must be"),
+        (line(members={"m": {"topics": "*", "speed": -1}}), "p1", "member 'm': speed must be"),
     ],
 )
 def test_a_broken_line_answers_with_its_error_and_the_next_goes_on(broken, identity, message):

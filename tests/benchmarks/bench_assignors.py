@@ -42,7 +42,7 @@ def main() -> None:
     )
     assert planned == naive, "both must give the same assignment"
     figures = score(group, lag_strategy(group))
-    print(f"  score: spread {figures.spread}, most lag over mean {figures.lag_max_over_mean}")
+    print(f"  score: spread {figures.spread}, most lag over mean {figures.skew}")
 
 
 def names_to_names(

@@ -105,7 +105,7 @@ def speed(arguments: argparse.Namespace) -> None:
                 print(
                     f"{case:9}{partitions:>11,}{len(problem[1]):>9,}  "
                     f"{name:10}{row.names_ms:>10.0f}{row.cpu_ms:>8.0f}{row.plan_ms:>9.0f}"
-                    f"{worth.spread:>8}{worth.lag_max_over_mean or 0:>10.4f}"
+                    f"{worth.spread:>8}{worth.skew or 0:>10.4f}"
                     f"{cross:>8}{worth.moved:>9,}"
                     f"{row.peak_mib:>10.0f}{row.more_mib:>10.0f}",
                     flush=True,

@@ -14,7 +14,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def row(strategy, *, violations=(), **figures):
-    figures = {"spread": 1, "cross_rack": None, "moved": 0, "lag_max_over_mean": 1.5} | figures
+    figures = {"spread": 1, "cross_rack": None, "moved": 0, "skew": 1.5} | figures
     return ComparisonRow(
         strategy=strategy, score=Score(**figures), plan_micros=7, violations=violations
     )

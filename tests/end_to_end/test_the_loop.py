@@ -155,7 +155,7 @@ def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     plan = loop.daemon.wait_for(
         "a plan", lambda: loop.daemon.logged("plan.published", group="by-lag", cause="skew")
     )[0]
-    assert plan["after"]["lag_max_over_mean"] < plan["before"]["lag_max_over_mean"]
+    assert plan["after"]["skew"] < plan["before"]["skew"]
     assert loop.daemon.logged("trigger.raised", group="by-lag", kind="skew")
     loop.daemon.wait_for(
         "the hot partitions with two followers",

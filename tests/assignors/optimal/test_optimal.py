@@ -233,7 +233,7 @@ def respects(group, assignment):
     figures = score(group, assignment)
     return (
         figures.spread,
-        figures.lag_max_over_mean or 0.0,
+        figures.skew or 0.0,
         figures.cross_rack or 0.0,
         figures.moved,
     )

@@ -88,8 +88,7 @@ def test_the_horizons_of_groups_are_those_of_each():
 def test_figures_do_not_change_when_all_records_are_scaled(group, scale):
     lag, rate, owner, capacity = group
     # A rate within rounding of the capacity is on either side of it once both are scaled.
-    total_rate = sum_by_member(rate, owner, len(capacity)).sum()
-    assume(abs(total_rate - capacity.sum()) > 1e-6 * capacity.sum() or not capacity.size)
+    assume(abs(rate.sum() - capacity.sum()) > 1e-6 * capacity.sum() or not capacity.size)
     before = drain_figures(lag, rate, owner, capacity)
     after = drain_figures(lag * scale, rate * scale, owner, capacity * scale)
     for name in ("horizon", "heaviest", "mean", "best", "utilisation"):
@@ -104,7 +103,8 @@ def test_figures_are_finite_and_no_assignment_is_below_the_best_load(group):
     lag, rate, owner, capacity = group
     found = drain_figures(lag, rate, owner, capacity)
     json.dumps(found.as_json(), allow_nan=False)
-    assert found.best <= found.heaviest * (1 + 1e-9)
+    if (owner >= 0).all():
+        assert found.best <= found.heaviest * (1 + 1e-9)
     assert found.mean <= found.best * (1 + 1e-9)
     assert found.skew is None or 1 - 1e-9 <= found.skew <= len(capacity) * (1 + 1e-9)
 

@@ -27,22 +27,30 @@ def naive(problem, names):
         if problem.topics[partition[0]].replica_racks and rack_of[owner_id]
     }
     known = {partition: pair for partition, pair in known.items() if pair[0]}
-    loads = [
-        sum(
-            (problem.topics[t].lags or [0] * 99)[p]
-            for (t, p), owner_id in owner.items()
-            if owner_id == member.id
-        )
-        / member.capacity
-        for member in reading
-    ]
+    capacity = dict(zip(problem.group.members, problem.group.capacity, strict=True))
+    lag, rate = (
+        {(t, p): (figures(problem.topics[t]) or [0] * 99)[p] for t, p in owner}
+        for figures in (lambda topic: topic.lags, lambda topic: topic.rates)
+    )
+    spare = sum(capacity[member.id] for member in reading) - sum(rate.values())
+    horizon = min(max(sum(lag.values()) / spare, 10.0), 3600.0) if spare > 0 else 3600.0
+    loads, busy = (
+        [
+            sum(figure[partition] for partition in owner if owner[partition] == member.id)
+            / capacity[member.id]
+            for member in reading
+        ]
+        for figure in ({key: lag[key] + rate[key] * horizon for key in lag}, rate)
+    )
     return {
         "spread": max(counts, default=0) - min(counts, default=0),
         "cross_rack": sum(rack not in racks for racks, rack in known.values()) / len(known)
         if known
         else None,
         "moved": sum(owner.get(partition) != member for partition, member in held.items()),
-        "lag_max_over_mean": max(loads) / (sum(loads) / len(loads)) if sum(loads) else None,
+        "skew": max(loads) / (sum(loads) / len(loads)) if sum(loads) else None,
+        "drain_seconds": max(loads) if sum(loads) else None,
+        "utilisation": max(busy) if sum(busy) else None,
     }
 
 
@@ -61,8 +69,8 @@ def test_kafka_5337s_example_in_figures():
     group = Group.build(topics, [Member(id="C0", topics="*"), Member(id="C1", topics="*")])
     by_range = score(group, Assignment.from_names(group, {"C0": {"t0": [0, 1]}, "C1": {"t0": [2]}}))
     by_lag = score(group, Assignment.from_names(group, {"C0": {"t0": [0]}, "C1": {"t0": [1, 2]}}))
-    assert by_range.lag_max_over_mean == pytest.approx(160 / 105, abs=1e-6)
-    assert by_lag.lag_max_over_mean == pytest.approx(110 / 105, abs=1e-6)
+    assert by_range.skew == pytest.approx(160 / 105, abs=1e-6)
+    assert by_lag.skew == pytest.approx(110 / 105, abs=1e-6)
 
 
 def test_what_cannot_be_measured_is_none():
@@ -71,5 +79,17 @@ def test_what_cannot_be_measured_is_none():
         "spread": 0,
         "cross_rack": None,
         "moved": 0,
-        "lag_max_over_mean": None,
+        "skew": None,
+        "drain_seconds": None,
+        "utilisation": None,
     }
+
+
+def test_what_nobody_owns_yet_counts_in_the_groups_horizon_and_for_no_member():
+    topics = {"t": Topic(partitions=2, lags=[6_000, 6_000], rates=[50.0, 50.0])}
+    members = [Member(id=name, topics="*", speed=200.0) for name in "ab"]
+    group = Group.build(topics, members)
+    worth = score(group, Assignment.from_names(group, {"a": {"t": [0]}}))
+    # 12,000 records over 300 a second to spare; member a: (6,000 + 50 * 40) / 200.
+    assert worth.drain.horizon == worth.drain.best == worth.drain_seconds == 40.0
+    assert (worth.skew, worth.utilisation, worth.drain.assumed) == (2.0, 0.25, False)

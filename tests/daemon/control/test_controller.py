@@ -406,9 +406,7 @@ def test_a_skew_that_a_plan_can_lower_is_lowered_right_after_a_plan_for_changed_
     skewed(play)
     play.wait(2)
     assert [plan["cause"] for plan in play.plans] == ["membership", "skew"]
-    assert (
-        play.plans[-1]["after"]["lag_max_over_mean"] < play.plans[-1]["before"]["lag_max_over_mean"]
-    )
+    assert play.plans[-1]["after"]["skew"] < play.plans[-1]["before"]["skew"]
     assert play.logged("handover.settled")
 
 
@@ -479,7 +477,7 @@ def test_the_lag_of_a_topic_that_was_recreated_is_left_out_of_a_plan(play):
     two_members(play)
     play.receive("lag", lag(60_000, 0, 50_000, 0, topic_id="B" * 22))
     play.receive("control", request(at=10**9))
-    assert play.plans[-1]["before"]["lag_max_over_mean"] is None
+    assert play.plans[-1]["before"]["skew"] is None
 
 
 def test_a_plan_that_gains_too_little_is_suppressed_with_its_figures(play):

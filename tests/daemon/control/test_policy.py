@@ -13,7 +13,7 @@ QUIET = Situation(has_members=True, settled=True, raised=())
 
 
 def score(skew=1.0, cross_rack=None):
-    return Score(spread=0, cross_rack=cross_rack, moved=0, lag_max_over_mean=skew)
+    return Score(spread=0, cross_rack=cross_rack, moved=0, skew=skew)
 
 
 def situation(**changes):

@@ -108,7 +108,7 @@ def plan_figures(group: Group, assignment: Assignment) -> PlanFigures:
     """Figures of a plan."""
     figures = score(group, assignment)
     return PlanFigures(
-        figures.spread, figures.lag_max_over_mean or 0.0, figures.cross_rack or 0.0, figures.moved
+        figures.spread, figures.skew or 0.0, figures.cross_rack or 0.0, figures.moved
     )
 
 

@@ -75,7 +75,7 @@ def plan_values(group, owner, horizon=60.0):
             cross_rack_cost += group.traffic[partition] * is_cross_rack(group, partition, member)
         moves += held[partition] >= 0 and held[partition] != member
     drain_time = max(
-        (w / c for w, c in zip(work, group.capacity.tolist(), strict=True)), default=0.0
+        (w / c for w, c in zip(work, group.relative_capacity.tolist(), strict=True)), default=0.0
     )
     return PlanValues(tuple(sorted(count, reverse=True)), drain_time, cross_rack_cost, moves)
 
@@ -120,7 +120,7 @@ def best_values(group, tolerance=0.02, horizon=60.0, **options):
     wanted = np.array(sorted(good), dtype=np.int8).reshape(len(good), members)
     width = 16 ** np.arange(members, dtype=np.int64)
     right = np.isin(count @ width, wanted @ width)
-    drain_time = (work[right] / group.capacity).max(axis=1, initial=0.0)
+    drain_time = (work[right] / group.relative_capacity).max(axis=1, initial=0.0)
     cross_rack_cost, moves = cross_rack_cost[right], moves[right]
     within_tolerance = drain_time <= drain_time.min() * (1 + tolerance)
     cheapest = within_tolerance & (cross_rack_cost <= cross_rack_cost[within_tolerance].min())
