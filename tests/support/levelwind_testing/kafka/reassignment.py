@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import TopicCollection
+from confluent_kafka import ElectionType, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 ALTER_PARTITION_REASSIGNMENTS = 45
@@ -83,3 +83,27 @@ def _placed(admin: AdminClient, topic: str, placement: Mapping[int, Sequence[int
         and {node.id for node in now[number].isr} == set(replicas)
         for number, replicas in placement.items()
     )
+
+
+def lead_again(bootstrap: str, topic: str, number: int, *, within: float = 60.0) -> None:
+    """Let another replica lead a partition, and then its leader again: two epochs later.
+
+    Raises:
+        AssertionError: it did not in time.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_topics(TopicCollection([topic]))[topic].result().partitions[number]
+    leader, *others = sorted(
+        (node.id for node in described.replicas), key=lambda node: node != described.leader.id
+    )
+    until = time.monotonic() + within
+    for replicas in ([*others, leader], [leader, *others]):
+        reassign(bootstrap, topic, {number: replicas}, within=within)
+        partition = TopicPartition(topic, number)
+        while (
+            admin.list_topics(topic, timeout=10).topics[topic].partitions[number].leader
+            != replicas[0]
+        ):
+            assert time.monotonic() < until, f"{topic}[{number}] is not led by {replicas[0]}"
+            admin.elect_leaders(ElectionType.PREFERRED, [partition]).result()
+            time.sleep(0.1)

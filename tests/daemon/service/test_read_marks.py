@@ -1,0 +1,50 @@
+"""Questions for the ends of levelwind's topics, on real brokers."""
+
+import time
+
+import pytest
+
+from daemon.config.settings import load
+from daemon.errors import ClusterUnavailableError
+from daemon.kafka.topic_follower import TopicFollower
+from daemon.kafka.topic_setup import ensure_topics
+from daemon.service.leadership import ReadUntil
+from daemon.service.mailbox import Mailbox
+from daemon.service.read_marks import ReadMarks
+from daemon.service.record_intake import RecordIntake
+from levelwind_testing.kafka.reassignment import lead_again
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def settings(cluster, topics):
+    return load(overrides={"bootstrap": cluster.bootstrap, "prefix": topics.prefix})
+
+
+def test_a_mark_follows_also_after_the_leaders_changed(settings, topics, log, eventually):
+    partitions = ensure_topics(settings.client(), topics, settings.topic, log)
+    mailbox = Mailbox()
+    intake = RecordIntake(topics, partitions, mailbox, log, instance="me")
+    follower = TopicFollower(
+        client_config=settings.client(), topics=topics, on_record=intake.on_record, log=log
+    )
+    marks = ReadMarks(settings, partitions, follower, intake, mailbox)
+    follower.start()
+
+    def marked():
+        try:
+            marks.ask()
+        except ClusterUnavailableError:
+            return False
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            if any(isinstance(event, ReadUntil) for event in mailbox.take(0.1)):
+                return True
+        return False
+
+    eventually(marked)
+    for number in range(partitions[topics.members]):
+        lead_again(settings.bootstrap, topics.members, number)
+    eventually(marked)
+    follower.stop()
