@@ -12,7 +12,6 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer
 
-from assignors.boot_clock import boot_seconds
 from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
 from assignors.clients.confluent.committing.offsets import CommitTracker, StraySubscriberError
 from assignors.clients.confluent.committing.transactions import TransactionalCommits
@@ -194,7 +193,7 @@ class ManagedConsumer:
         The lease is renewed every few seconds while the brokers answer. Records and commits stop
         `timers.guard` before its end, so a handler that may take longer than that should ask.
         """
-        return self._follower.lease.remaining(boot_seconds())
+        return self._follower.lease_remaining
 
     def fencing_token(self, partition: Any) -> FencingToken:
         """The token of an owned `TopicPartition`, for a store that refuses former owners.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
@@ -173,6 +174,11 @@ class AssignmentFollower(Thread):
         return not self.lost.is_set() and self.lease.valid(boot_seconds())
 
     @property
+    def lease_remaining(self) -> float:
+        """Seconds until the end of the lease, 0 without one."""
+        return self.lease.remaining(boot_seconds())
+
+    @property
     def grant_superseded(self) -> bool:
         """Whether a newer record takes back what is just being started."""
         return self._machine.grant_superseded
@@ -252,9 +258,7 @@ class AssignmentFollower(Thread):
         self._take_held()
         self._check_poll_interval()
         self._handle(ev.Tick())
-        if self._rejoin is not None and (self._closing.is_set() or self._may_join()):
-            event, self._rejoin = self._rejoin, None
-            self._handle(event)
+        self._take_rejoin()
         now = boot_seconds()
         if now - self._asked_at >= self._machine.timers.heartbeat:
             self._asked_at = now
@@ -265,6 +269,19 @@ class AssignmentFollower(Thread):
                 hint="no assignment yet; check that the daemon runs and manages this group",
             )
         self._announcer.serve()
+
+    def _take_rejoin(self) -> None:
+        """Begin the next life, or end, once the application's thread has dropped everything."""
+        if self._rejoin is None:
+            return
+        event = self._rejoin
+        if not self._closing.is_set():
+            if not self._may_join():
+                return
+            if self._transactions is not None:  # to initialise the id decides every commit
+                event = replace(event, no_commit_in_flight=True)
+        self._rejoin = None
+        self._handle(event)
 
     def _take(self, message: Any) -> None:
         match message:

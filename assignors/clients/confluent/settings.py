@@ -236,7 +236,8 @@ def _transactions(
         # A transaction lasts for a commit. One that its producer left open keeps the next owner
         # from reading the group's offsets, so the brokers end it soon.
         "transaction.timeout.ms": max(int(timers.commit * 1000), 1000),
-        "socket.timeout.ms": max(int(timers.commit * 1000 / 4), 10),
+        # As long as one call may wait: what was sent and not answered is not sent again.
+        "socket.timeout.ms": max(int(timers.commit * 1000 / 2), 10),
     }
 
 

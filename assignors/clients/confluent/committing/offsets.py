@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from assignors.boot_clock import boot_seconds
 from assignors.clients.confluent.committing.deadline import PASSED, Deadline
 from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
-from assignors.clients.confluent.committing.transactions import CommitsEndedError
+from assignors.clients.confluent.committing.transactions import RESUME_SECONDS, CommitsEndedError
 from assignors.clients.confluent.event_log import log_event
 from assignors.handover import member_events as ev
 
@@ -97,7 +97,8 @@ class CommitTracker:
     @property
     def no_commit_in_flight(self) -> bool:
         """Whether no commit of this consumer can arrive any more."""
-        return not self._in_flight and self._undecided_until.passed
+        undecided = self._transactions is not None and self._transactions.undecided
+        return not self._in_flight and not undecided and self._undecided_until.passed
 
     def start(self, partitions: Iterable[Any], pinned: Mapping[Pair, int]) -> None:
         """Take in granted partitions with their first offsets: committed ones, or `pinned` ones."""
@@ -188,7 +189,8 @@ class CommitTracker:
         """Commit the processed offsets of partitions that are given up.
 
         Waits up to a quarter of `timers.commit` for asynchronous commits and calls `serve`. Near
-        the end of the lease it waits for a renewal; without one nothing is committed.
+        the end of the lease it waits for a renewal; without one nothing is committed. It waits for
+        the outcome of a transaction as long as the lease lasts, up to `timers.commit`.
 
         Returns:
             The outcome of all commits of these partitions: "unknown" while one may still arrive.
@@ -196,6 +198,8 @@ class CommitTracker:
         give_up_at = boot_seconds() + self._timers.commit / 4
         while self._in_flight and boot_seconds() < give_up_at:
             serve()
+        if not self._is_decided(serve):
+            return "refused"
         uncommitted = self._uncommitted(
             {pair: offset for pair, offset in self.processed.items() if pair in partitions}
         )
@@ -211,7 +215,24 @@ class CommitTracker:
                     return "refused"
             except NotOwnedError:  # fenced: the brokers refuse what is still on its way
                 return "refused"
+        if not self._is_decided(serve):
+            return "refused"
         return "committed" if self.no_commit_in_flight else "unknown"
+
+    def _is_decided(self, serve: Callable[[], None]) -> bool:
+        """Wait for the outcome of an undecided transaction; False where this life has ended."""
+        if self._transactions is None:
+            return True
+        give_up_at = boot_seconds() + self._timers.commit
+        try:
+            while self._transactions.undecided:
+                waits = boot_seconds() < give_up_at and self._follower.lease_is_valid
+                self._transactions.settle(RESUME_SECONDS, last=not waits)
+                serve()
+        except CommitsEndedError as error:
+            self._end_life(error)
+            return False
+        return True
 
     def on_answer(self, error: Any, partitions: list[Any]) -> None:
         """Take in the answer to a commit; confluent-kafka calls this from within poll."""
@@ -272,15 +293,18 @@ class CommitTracker:
             transactions.commit(
                 partitions,
                 group_metadata=self.consumer.consumer_group_metadata(),
-                timeout=self._timers.commit / 4,
+                timeout=min(self._timers.commit / 2, self._follower.lease_remaining),
             )
         except CommitsEndedError as error:
-            log_event(logging.ERROR, "member.fenced", **self._follower.identity(), error=str(error))
-            self._follower.post(ev.CommitsEnded())
+            self._end_life(error)
             raise NotOwnedError(
                 "the brokers refuse the commits of this life, and its partitions may have another "
                 "owner: poll to join again"
             ) from error
+
+    def _end_life(self, error: Exception) -> None:
+        log_event(logging.ERROR, "member.fenced", **self._follower.identity(), error=str(error))
+        self._follower.post(ev.CommitsEnded())
 
     def _note_committed(self, partitions: Iterable[Any], grants: Mapping[Pair, int]) -> None:
         for pair, offset in _offsets_of(partitions).items():

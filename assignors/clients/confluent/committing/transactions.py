@@ -16,9 +16,16 @@ from assignors.boot_clock import boot_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+RESUME_SECONDS = 0.5
+"""Longest wait for an undecided commit before the next one: librdkafka goes on in between."""
+
 
 class CommitsEndedError(RuntimeError):
-    """No commit of this life is possible any more: it was fenced, or a commit stayed undecided."""
+    """No commit of this life is possible any more: it was fenced, or its offsets are on their way.
+
+    Offsets that were sent and not answered could arrive within a later transaction of the life and
+    put the group back. A commit that was only not answered is carried on instead.
+    """
 
 
 class TransactionalCommits:
@@ -31,6 +38,8 @@ class TransactionalCommits:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """Keep the producer's settings, `transactional.id` among them."""
         self._settings = dict(settings)
+        self.undecided = False
+        """Whether the outcome of the last commit is not known."""
         self._next: Any = None
         self._producer: Any = None
 
@@ -52,9 +61,10 @@ class TransactionalCommits:
                 self._next = None
             raise
         self._producer, self._next = self._next, None
+        self.undecided = False
 
     def commit(self, offsets: list[Any], *, group_metadata: Any, timeout: float) -> None:
-        """Commit offsets of the group in one transaction.
+        """Commit offsets of the group in one transaction, after any that is still undecided.
 
         Args:
             offsets: `TopicPartition` values with the next offsets to read.
@@ -62,11 +72,15 @@ class TransactionalCommits:
             timeout: Seconds for all attempts.
 
         Raises:
-            KafkaException: The brokers refused: nothing is committed, nor will be.
-            CommitsEndedError: This life was fenced, or nobody knows whether the offsets are
-                committed. The next life's `initialise` decides that.
+            KafkaException: The brokers refused, and nothing is committed, nor will be; or the
+                commit before is still `undecided`, and nothing was done; or now this one is. An
+                undecided commit is carried on by the next call, and by `settle`.
+            CommitsEndedError: This life was fenced, or the brokers did not answer whether they
+                have the offsets. The next life's `initialise` decides what became of them.
         """
         until = boot_seconds() + timeout
+        if self.undecided:
+            self._end(boot_seconds() + min(timeout, RESUME_SECONDS))
         producer = self._producer
         try:
             producer.begin_transaction()
@@ -74,15 +88,47 @@ class TransactionalCommits:
                 lambda left: producer.send_offsets_to_transaction(offsets, group_metadata, left),
                 until,
             )
-            _retry(producer.commit_transaction, until)
         except KafkaException as error:
-            if not error.args[0].txn_requires_abort():
-                raise CommitsEndedError(error.args[0].str()) from error
-            try:
-                _retry(producer.abort_transaction, until)
-            except KafkaException as failure:
-                raise CommitsEndedError(failure.args[0].str()) from failure
+            self._abort_after(error, until)
             raise
+        self.undecided = True
+        self._end(until)
+
+    def settle(self, timeout: float, *, last: bool) -> None:
+        """Wait for the outcome of an `undecided` commit.
+
+        Args:
+            timeout: Seconds for all attempts.
+            last: Whether a commit that is undecided after that ends the commits of this life.
+
+        Raises:
+            CommitsEndedError: This life was fenced, or its commits end undecided. The next life's
+                `initialise` decides what became of them.
+        """
+        try:
+            self._end(boot_seconds() + timeout)
+        except KafkaException as error:
+            if self.undecided and last:
+                raise CommitsEndedError(error.args[0].str()) from error
+
+    def _end(self, until: float) -> None:
+        try:
+            _retry(self._producer.commit_transaction, until)
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                self._abort_after(error, until)
+                self.undecided = False
+            raise
+        self.undecided = False
+
+    def _abort_after(self, error: KafkaException, until: float) -> None:
+        """Abort where the error asks for it; any other one is the end of this life's commits."""
+        if not error.args[0].txn_requires_abort():
+            raise CommitsEndedError(error.args[0].str()) from error
+        try:
+            _retry(self._producer.abort_transaction, until)
+        except KafkaException as failure:
+            raise CommitsEndedError(failure.args[0].str()) from failure
 
 
 def _retry(attempt: Callable[[float], object], until: float) -> None:

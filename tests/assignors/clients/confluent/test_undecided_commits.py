@@ -1,0 +1,130 @@
+"""Transactional commits that the brokers answer late: the life goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from threading import Timer
+
+import pytest
+from confluent_kafka import KafkaException
+
+from deploy.cluster import Cluster
+from levelwind_testing.chaos.proxied_cluster import broker_name
+from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
+from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
+
+pytestmark = pytest.mark.integration
+
+HELD_SECONDS = 1.0
+"""Shorter than what is left of a lease while records are handed out."""
+
+
+@pytest.fixture(scope="module")
+def proxy():
+    with ProxyProcess() as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def cluster(proxy, tmp_path_factory):
+    """One broker behind a proxy: whoever reaches it goes through."""
+
+    def advertise(node):
+        name = broker_name(node.id)
+        return replace(node, advertised_port=proxy.listen(name, node.port))
+
+    directory = tmp_path_factory.mktemp("brokers")
+    with Cluster.start(1, directory=directory, advertise=advertise) as cluster:
+        yield cluster
+
+
+class HeldAnswers:
+    """A producer whose next commit is not answered until `heal`."""
+
+    def __init__(self, producer, proxy):
+        self.producer = producer
+        self.proxy = proxy
+        self.faults = []
+        self.calls = 0
+
+    def __getattr__(self, name):
+        return getattr(self.producer, name)
+
+    def commit_transaction(self, timeout):
+        self.calls += 1
+        if self.calls == 1:
+            self.faults = self.proxy.begin(LinkFault(sources=["i0"], down=HELD))
+        return self.producer.commit_transaction(timeout)
+
+    def heal(self):
+        self.proxy.end(self.faults)
+
+
+@pytest.fixture
+def lost():
+    return []
+
+
+@pytest.fixture
+def consumer(cluster, topic, plan, make_consumer, lost):
+    """A consumer with broker fencing that has read five records and committed two."""
+    planner = plan(spread(topic))
+    consumer = make_consumer(
+        planner,
+        "i0",
+        {"client.id": "i0", "enable.auto.commit": False},
+        fencing="broker",
+        on_lost=lambda _, partitions: lost.append(len(partitions)),
+    )
+    produce(cluster, topic, [(0, n) for n in range(10)])
+    poll_until(consumer, lambda values: len(values) == 2)
+    consumer.commit(asynchronous=False)
+    poll_until(consumer, lambda values: len(values) == 3)
+    consumer.planner = planner
+    return consumer
+
+
+@pytest.fixture
+def answers(consumer, proxy):
+    """The consumer's next commit, which the broker gets and does not answer."""
+    commits = consumer._commits._transactions
+    commits._producer = answers = HeldAnswers(commits._producer, proxy)
+    yield answers
+    proxy.end_all()
+
+
+def test_a_commit_without_an_answer_is_carried_on(cluster, topic, consumer, answers, lost):
+    life = consumer.incarnation
+    with pytest.raises(KafkaException, match=r"(?i)timed? ?out"):
+        consumer.commit(asynchronous=False)
+    assert consumer._commits._transactions.undecided
+    answers.heal()
+    assert poll_until(consumer, lambda values: len(values) == 5) == list("56789")
+    consumer.commit(asynchronous=False)
+    assert committed(cluster, consumer.group, topic) == {0: 10}
+    assert (consumer.incarnation, lost) == (life, [])
+
+
+def test_a_revocation_waits_for_the_outcome(cluster, topic, consumer, answers, lost):
+    with pytest.raises(KafkaException):
+        consumer.commit(asynchronous=False)
+    begun = time.monotonic()
+    healing = Timer(HELD_SECONDS, answers.heal)
+    healing.start()
+    consumer.close()
+    healing.join()
+    assert time.monotonic() - begun >= HELD_SECONDS
+    assert committed(cluster, consumer.group, topic) == {0: 5}
+    assert lost == []
+
+
+def test_brokers_that_answer_slowly_end_no_life(cluster, topic, consumer, proxy, lost):
+    life = consumer.incarnation
+    with proxy.during(LinkFault(sources=["i0"], down=0.3)):
+        values = []
+        while len(values) < 5:
+            values += poll_until(consumer, len)
+            consumer.commit(asynchronous=False)
+    assert committed(cluster, consumer.group, topic) == {0: 10}
+    assert (consumer.incarnation, lost) == (life, [])
