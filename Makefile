@@ -47,9 +47,9 @@ soak: $(PACKAGES) ## many seeds of the simulation of the hand-over, and 100,000 
 	@$(BIN)/python tests/simulation/soak.py --seeds $(or $(SEEDS),10000)
 	@$(BIN)/pytest -s -m soak
 
-.PHONY: bench bench-assignors bench-pipeline
-bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine
-	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+.PHONY: bench bench-assignors bench-pipeline bench-drain
+bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine; all but bench-drain
+	@for bench in $(filter-out %/bench_drain.py,$(wildcard tests/benchmarks/bench_*.py)); do echo "== $$bench"; $(BIN)/python $$bench || exit; done
 
 bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at scale
 	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
@@ -58,6 +58,9 @@ bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdka
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --shapes --rounds 1
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
+
+bench-drain: $(RUNTIME) ## how soon a group is level again, beside Kafka's own; OPTIONS='--scenario S1,S2 --seeds 3'
+	@$(BIN)/python tests/benchmarks/bench_drain.py $(OPTIONS)
 
 CHAOS := PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
 

@@ -1,0 +1,1 @@
+"""Workloads that show how soon a group is level again, on real brokers and in the simulation."""

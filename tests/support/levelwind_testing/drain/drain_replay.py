@@ -1,0 +1,169 @@
+"""Replay of the scenarios in the simulation: the daemon's own policy, on the same arrivals.
+
+Kafka's candidates plan with the same algorithm, and only when the members change. The replay knows
+neither polling nor the time that lag takes from the brokers to the plan: members read without
+delay, the control samples lag in every tick, and a partition that moves pauses for a fixed time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from daemon.simulation.candidates import candidate as planning_candidate
+from daemon.simulation.command import rules_of
+from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slowed, World
+from daemon.simulation.strategy_run import HandOver, StrategyRun
+from daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
+from levelwind_testing.drain.drain_figures import (
+    ArrivedRecords,
+    delays_of,
+    drain_seconds,
+    percentile,
+)
+from levelwind_testing.drain.drain_report import ReplayFigures
+from levelwind_testing.drain.drain_scenarios import (
+    MEMBER_RACKS,
+    MEMBER_RATE,
+    PARTITIONS,
+    RESTART_SECONDS,
+    TOPIC_SIZES,
+    WARM_UP_SECONDS,
+    DrainScenario,
+    arrivals_in,
+    burst_partitions,
+    burst_sizes,
+    partition_rates,
+    rates_after_burst,
+    replica_racks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.config.settings import Settings
+    from daemon.simulation.fleet import Event
+    from levelwind_testing.drain.drain_round import DrainCandidate
+
+TICKS = 4
+"""Ticks of a second."""
+LEAD_SECONDS = 8
+"""Seconds from the first plan to the first arrivals, as in a round on real brokers."""
+PAUSE_SECONDS = 1.0
+"""Seconds for which nobody reads a partition that moves: what `bench_handover.py` measures."""
+STATIC_SESSION_SECONDS = 45.0
+"""Seconds after which Kafka counts a silent static member as dead, by default."""
+
+
+class ReplayArrivals:
+    """No arrivals: the replay passes them tick by tick, since the burst follows the owners."""
+
+    def block(self, first: int, ticks: int) -> np.ndarray:
+        """Nothing."""
+        return np.zeros((first + ticks, PARTITIONS), dtype=np.int64)[first:]
+
+
+def replay(
+    scenario: DrainScenario, candidate: DrainCandidate, seed: int, settings: Settings
+) -> ReplayFigures:
+    """Simulate a scenario for a candidate."""
+    rules = rules_of(settings)
+    if not candidate.managed:
+        never = replace(rules.skew, threshold=float("inf"))
+        rules = replace(rules, skew=never, dead_after=STATIC_SESSION_SECONDS, grant=0.0)
+    world = replay_world(scenario, candidate)
+    hand_over = HandOver(pause=PAUSE_SECONDS, eager=candidate.name == "range")
+    run = StrategyRun(world, planning_candidate(candidate.strategy).plan, rules, hand_over, 60.0)
+    recent = RecentArrivals(PARTITIONS, world.tick, MINUTE_SECONDS)
+    begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS
+    rates = partition_rates(scenario, seed)
+    arrived = np.zeros((world.ticks, PARTITIONS), dtype=np.int64)
+    done = np.zeros_like(arrived)
+    burst: Sequence[int] = ()
+    moves, plans, first_move = 0, 0, None
+    for number in range(world.ticks):
+        second, part = divmod(number - LEAD_SECONDS * TICKS, TICKS)
+        if number == begin:
+            burst = burst_partitions(scenario, seed, run.owner.tolist())
+            rates = rates_after_burst(scenario, rates, burst)
+            plans = sum(run.tally.plans.values())
+        if second >= 0:
+            counts = arrivals_in(rates, seed, second)
+            arrived[number] = counts * (part + 1) // TICKS - counts * part // TICKS
+        if number == begin:
+            arrived[number] += burst_sizes(scenario, burst)
+        owner = run.owner.copy()
+        recent.arrive(arrived[number])
+        done[number] = run.tick(number, arrived[number], recent)
+        moved = int(np.count_nonzero((run.owner != owner) & (owner >= 0)))
+        if moved and number >= begin:
+            moves += moved
+            if first_move is None:
+                first_move = (number - begin) / TICKS + PAUSE_SECONDS
+    first_of_burst = arrived[:begin].sum(axis=0)
+    sizes = burst_sizes(scenario, burst)
+    bounds = zip(first_of_burst.tolist(), (first_of_burst + sizes).tolist(), strict=True)
+    records = ArrivedRecords(at=record_times(arrived, 0.0), burst=list(bounds))
+    handled = padded(record_times(done, 1.0), records.at)
+    began, ended = begin / TICKS, world.ticks / TICKS
+    drain = drain_seconds(scenario, records, handled, began, ended)
+    delays = delays_of(records, handled, began, began + scenario.judged, ended)
+    return ReplayFigures(
+        drain_over_ideal=None if drain is None or not scenario.ideal else drain / scenario.ideal,
+        first_move=first_move,
+        p99=percentile(delays, 0.99),
+        moves=moves,
+        plans=sum(run.tally.plans.values()) - plans,
+    )
+
+
+def replay_world(scenario: DrainScenario, candidate: DrainCandidate) -> World:
+    """Members, partitions and restarts of a scenario, from the first plan on."""
+    fleet = Fleet.build(
+        topics=TOPIC_SIZES,
+        consumers=[
+            Consumer(id=f"member-{number}", topics="*", rack=MEMBER_RACKS[number])
+            for number in range(len(scenario.speeds))
+        ],
+        speed=MEMBER_RATE,
+        racks={
+            topic: [replica_racks(number) for number in range(size)]
+            for topic, size in TOPIC_SIZES.items()
+        },
+    )
+    events: list[Event] = [
+        Slowed(at=0.0, member=member, factor=speed / MEMBER_RATE)
+        for member, speed in enumerate(scenario.speeds)
+        if speed != MEMBER_RATE
+    ]
+    for member, at in enumerate(scenario.restart_times):
+        stops = LEAD_SECONDS + WARM_UP_SECONDS + at
+        events += [
+            Left(at=stops, member=member, announced=not candidate.static),
+            Joined(at=stops + RESTART_SECONDS, member=member),
+        ]
+    seconds = LEAD_SECONDS + WARM_UP_SECONDS + scenario.measured
+    return World(
+        name=scenario.name,
+        fleet=fleet,
+        arrivals=ReplayArrivals(),
+        events=tuple(sorted(events, key=lambda event: event.at)),
+        ticks=round(seconds * TICKS),
+        tick=1 / TICKS,
+    )
+
+
+def record_times(counts: np.ndarray, end: float) -> list[np.ndarray]:
+    """Time of each record by partition, from records (ticks x P), `end` ticks after its own."""
+    ticks = (np.arange(len(counts)) + end) / TICKS
+    return [np.repeat(ticks, column) for column in counts.T]
+
+
+def padded(handled: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Handling times as long as the arrivals; what was not handled never was."""
+    return [
+        np.append(times, np.full(len(at) - len(times), np.inf))
+        for times, at in zip(handled, arrived, strict=True)
+    ]

@@ -1,0 +1,234 @@
+"""Scenarios of `make bench-drain`: the workload, which the real brokers and the replay share.
+
+Six members of 300 records a second read 36 partitions of two topics, each with replicas in two of
+the racks a, b and c. A round has a warm-up, then the burst if the scenario has one, then the
+measured time. Partitions are numbered through both topics, as in a simulated fleet.
+
+Arrivals are drawn once for each scenario and seed: every candidate, and the replay, gets the same
+number of records in each second and partition, but for the burst that follows the owners (S1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+TOPIC_SIZES: Mapping[str, int] = {"orders": 24, "payments": 12}
+"""Partitions by topic, in the order of the names."""
+PARTITIONS = sum(TOPIC_SIZES.values())
+RACKS = ("a", "b", "c")
+MEMBERS = 6
+MEMBER_RACKS = ("a", "a", "b", "b", "c", "c")
+"""Racks of the members: a strategy that deals partitions in turn meets a third of the racks wrong,
+as one that knows no racks does on average."""
+MEMBER_RATE = 300.0
+"""Records a second of a member at full speed."""
+BURST_PARTITIONS = 6
+WARM_UP_SECONDS = 20
+"""Seconds of arrivals before the measured time; not scaled: the pipeline learns rates by then."""
+SETTLED_SECONDS = 60.0
+"""Seconds of the measured time after which a group is to be level; half of it in short rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainScenario:
+    """A workload of one round."""
+
+    name: str
+    title: str
+    arrivals: float
+    """Records a second, over all partitions."""
+    zipf: float = 0.0
+    """Exponent of the partitions' rates, which the seed deals to the partitions; 0: even."""
+    hottest: float = 0.0
+    """Records a second of one partition alone; the others share the rest evenly."""
+    speeds: tuple[float, ...] = (MEMBER_RATE,) * MEMBERS
+    """Records a second that each member handles."""
+    backlog: int = 0
+    """Records of the burst that begins the measured time; its partitions get no others then."""
+    burst_on: Literal["member", "seed"] = "member"
+    """Partitions of the burst: those of the member that owns most, or any that the seed takes."""
+    restarts: bool = False
+    """Whether every member restarts, one after the other."""
+    seconds: float = 0.0
+    """Measured time; 0: until the backlog is drained, at most `longest` times the ideal."""
+    longest: float = 4.0
+
+    @property
+    def capacity(self) -> float:
+        """Records a second of all members."""
+        return sum(self.speeds)
+
+    @property
+    def ideal(self) -> float | None:
+        """Seconds in which the burst is drained at best; None without a burst."""
+        return ideal_seconds(self.backlog, self.arrivals, self.capacity) if self.backlog else None
+
+    @property
+    def measured(self) -> float:
+        """The most seconds of the measured time."""
+        return self.seconds or self.longest * (self.ideal or 0.0)
+
+    @property
+    def judged(self) -> float:
+        """Seconds of the measured time whose arrivals' delays count: the same for all candidates,
+        however long they take to drain the burst."""
+        return self.seconds or (self.ideal or 0.0)
+
+    @property
+    def settled_after(self) -> float:
+        """Seconds of the measured time after which the group is to be level."""
+        return min(SETTLED_SECONDS, self.measured / 2)
+
+    @property
+    def restart_times(self) -> tuple[float, ...]:
+        """Seconds of the measured time at which a member stops, by member."""
+        if not self.restarts:
+            return ()
+        step = self.measured / (MEMBERS + 1)
+        return tuple(step * (number + 0.5) for number in range(MEMBERS))
+
+    def scaled(self, scale: float) -> DrainScenario:
+        """The scenario with a smaller burst and a shorter measured time."""
+        return replace(
+            self, backlog=round(self.backlog * scale), seconds=round(self.seconds * scale)
+        )
+
+
+RESTART_SECONDS = 3.0
+"""Seconds for which a restarted member is away."""
+
+SCENARIOS: Mapping[str, DrainScenario] = {
+    scenario.name: scenario
+    for scenario in (
+        DrainScenario(
+            name="S1",
+            title="backlog on one member's partitions, arrivals elsewhere",
+            arrivals=900.0,
+            backlog=54_000,
+        ),
+        DrainScenario(
+            name="S1n",
+            title="the same backlog on any six partitions",
+            arrivals=900.0,
+            backlog=54_000,
+            burst_on="seed",
+        ),
+        DrainScenario(
+            name="S2",
+            title="Zipf arrivals at 70 % of capacity",
+            arrivals=1260.0,
+            zipf=0.8,
+            seconds=300.0,
+        ),
+        DrainScenario(name="S3", title="even arrivals at 60 %", arrivals=1080.0, seconds=120.0),
+        DrainScenario(
+            name="S4",
+            title="two of six members at a third of the speed, unannounced; 70 %",
+            arrivals=980.0,
+            speeds=(100.0, 100.0, 300.0, 300.0, 300.0, 300.0),
+            seconds=180.0,
+        ),
+        DrainScenario(
+            name="S5",
+            title="one partition beyond any member's speed",
+            arrivals=960.0,
+            hottest=360.0,
+            seconds=150.0,
+        ),
+        DrainScenario(
+            name="S6",
+            title="rolling restart under even arrivals at 60 %",
+            arrivals=1080.0,
+            restarts=True,
+            seconds=120.0,
+        ),
+    )
+}
+
+
+def ideal_seconds(backlog: float, arrivals: float, capacity: float) -> float:
+    """Seconds until a backlog is drained if no member idles; infinite without spare speed."""
+    spare = capacity - arrivals
+    return backlog / spare if spare > 0 else float("inf")
+
+
+def partition_names(prefix: str) -> list[tuple[str, int]]:
+    """Topic and number of each partition, with a round's prefix before the topics' names."""
+    return [
+        (f"{prefix}{topic}", number)
+        for topic, size in TOPIC_SIZES.items()
+        for number in range(size)
+    ]
+
+
+def replica_brokers(number: int) -> list[int]:
+    """Brokers 1 to 3 that have the replicas of a partition of a topic, the leader first."""
+    return [number % 3 + 1, (number + 1) % 3 + 1]
+
+
+def replica_racks(number: int) -> tuple[str, ...]:
+    """Racks of a partition's replicas, where broker 1 is in the first rack."""
+    return tuple(RACKS[broker - 1] for broker in replica_brokers(number))
+
+
+def partition_rates(scenario: DrainScenario, seed: int) -> np.ndarray:
+    """Records a second of each partition before a burst, float64; the sum is `arrivals`."""
+    draw = np.random.default_rng([seed, 1])
+    if scenario.zipf:
+        weight = np.arange(1, PARTITIONS + 1) ** -scenario.zipf
+        return scenario.arrivals * draw.permutation(weight / weight.sum())
+    if scenario.hottest:
+        rest = (scenario.arrivals - scenario.hottest) / (PARTITIONS - 1)
+        rates = np.full(PARTITIONS, rest)
+        rates[draw.integers(PARTITIONS)] = scenario.hottest
+        return rates
+    return np.full(PARTITIONS, scenario.arrivals / PARTITIONS)
+
+
+def rates_after_burst(
+    scenario: DrainScenario, rates: np.ndarray, burst: Sequence[int]
+) -> np.ndarray:
+    """Rates from the burst on: its partitions get nothing more, the others share all arrivals."""
+    if not scenario.backlog:
+        return rates
+    rest = rates.copy()
+    rest[list(burst)] = 0.0
+    return rest * (rates.sum() / rest.sum())
+
+
+def burst_partitions(
+    scenario: DrainScenario, seed: int, owners: Sequence[int | None]
+) -> tuple[int, ...]:
+    """Partitions that the burst goes to; `owners` are the members that own the partitions."""
+    if not scenario.backlog:
+        return ()
+    if scenario.burst_on == "seed":
+        draw = np.random.default_rng([seed, 2])
+        return tuple(sorted(draw.permutation(PARTITIONS)[:BURST_PARTITIONS].tolist()))
+    by_member: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        if owner is not None:
+            by_member.setdefault(owner, []).append(partition)
+    # The member with the most; of equals the first.
+    owned = max((by_member[member] for member in sorted(by_member)), key=len)
+    return tuple(owned[:BURST_PARTITIONS])
+
+
+def burst_sizes(scenario: DrainScenario, burst: Sequence[int]) -> np.ndarray:
+    """Records of the burst by partition, int64; as even as whole records are."""
+    sizes = np.zeros(PARTITIONS, dtype=np.int64)
+    if burst:
+        sizes[list(burst)] = scenario.backlog // len(burst)
+        sizes[list(burst)[: scenario.backlog % len(burst)]] += 1
+    return sizes
+
+
+def arrivals_in(rates: np.ndarray, seed: int, second: int) -> np.ndarray:
+    """Records that arrive in one second, by partition, int64; seconds count from the warm-up on."""
+    return np.random.default_rng([seed, 3, second]).poisson(rates).astype(np.int64)
