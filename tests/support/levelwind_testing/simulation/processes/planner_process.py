@@ -55,7 +55,10 @@ class PlannerProcess(Process):
         """Whether the term has recovered the records."""
         self.interval = max(timers.canary, TICK_SECONDS)
         self.leadership = Leadership(
-            instance=name, takeover=timers.takeover, interval=self.interval
+            instance=name,
+            takeover=timers.takeover,
+            interval=self.interval,
+            patience=timers.dead_after,
         )
         self.mailbox = Mailbox()
         partitions = {
