@@ -30,10 +30,16 @@ from deploy.cluster import Cluster
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from levelwind_testing.drain.drain_chart import draw_rounds
+from levelwind_testing.drain.drain_goals import OURS, replay_verdicts
 from levelwind_testing.drain.drain_replay import replay
 from levelwind_testing.drain.drain_report import ReplayFigures, report
 from levelwind_testing.drain.drain_round import CANDIDATES, DrainRound, RoundKey, RoundResult
-from levelwind_testing.drain.drain_scenarios import RACKS, SCENARIOS, DrainScenario
+from levelwind_testing.drain.drain_scenarios import (
+    LARGE_BURST,
+    RACKS,
+    SCENARIOS,
+    DrainScenario,
+)
 from levelwind_testing.drain.machine_load import CpuSampler
 from levelwind_testing.processes.daemon_process import DaemonProcess
 
@@ -59,6 +65,8 @@ def main() -> None:
     shown = [result for result in results if replace(result.key, attempt=0) in asked]
     replayed = replays(scenarios, shown, options.set)
     print(report(shown, replayed), end="")
+    large = replay(LARGE_BURST, CANDIDATES[OURS], 1, read_settings(None, None, tuple(options.set)))
+    print(*replay_verdicts(large), sep="\n")
     if options.chart:
         draw_rounds(shown, replayed, options.chart)
 

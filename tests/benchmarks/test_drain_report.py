@@ -11,6 +11,7 @@ import pytest
 from daemon.config.settings import load
 from levelwind_testing.drain.drain_chart import draw_rounds
 from levelwind_testing.drain.drain_figures import RoundFigures
+from levelwind_testing.drain.drain_goals import replay_verdicts, verdicts
 from levelwind_testing.drain.drain_replay import replay
 from levelwind_testing.drain.drain_report import (
     ReplayFigures,
@@ -132,6 +133,74 @@ def test_the_picture_is_drawn_also_of_rounds_without_an_end(tmp_path):
         "not in the round",
     ):
         assert words in text
+
+
+def played(scenario: str, candidate: str, seed: int = 1, **figures: object) -> RoundResult:
+    key = RoundKey(scenario=scenario, candidate=candidate, seed=seed, repeat=1)
+    return replace(measured(**figures), key=key)
+
+
+def reached(*results: RoundResult) -> list[bool]:
+    return [verdict.reached for verdict in verdicts(results)]
+
+
+def test_the_goals_of_s1_are_judged_beside_kafkas_best():
+    ours = played("S1", "levelwind")
+    uniform = played("S1", "uniform", drain_over_ideal=2.3)
+    sticky = played("S1", "cooperative-sticky", drain_over_ideal=3.0)
+    assert reached(ours, uniform, sticky) == [True, True, True]
+    assert reached(ours, replace(uniform, figures=ours.figures), sticky) == [True, False, True]
+    late = played("S1", "levelwind", drain_over_ideal=1.2, first_move=None)
+    assert reached(late, sticky) == [False, True, False]
+    assert reached(uniform, sticky) == []
+    # A strategy of ours is not Kafka's best.
+    assert reached(ours, uniform, played("S1", "lag", drain_over_ideal=1.0)) == [True] * 3
+
+
+def test_no_seed_of_s1n_may_be_behind_kafka():
+    rounds = [
+        played("S1n", candidate, seed, drain_over_ideal=drain)
+        for candidate, drains in (("levelwind", (1.02, 1.08, 1.3)), ("range", (1.5, 1.06, 1.2)))
+        for seed, drain in enumerate(drains)
+    ]
+    assert reached(*rounds) == [True, False]
+    assert reached(*(r for r in rounds if r.key.seed != 2)) == [True, True]
+
+
+def test_the_goals_of_s2_are_of_each_seed_and_of_the_median():
+    rounds = [
+        played("S2", candidate, seed, p99=p99, utilisation=utilisation)
+        for candidate, p99s, utilisation in (
+            ("levelwind", (0.5, 0.4, 0.9), 0.79),
+            ("range", (2.0, 3.0, 0.8), 1.2),
+        )
+        for seed, p99 in enumerate(p99s)
+    ]
+    assert reached(*rounds) == [True, False, True]
+
+
+def test_a_plan_under_even_load_misses_a_goal():
+    sticky = played("S3", "cooperative-sticky", p99=0.2)
+    assert reached(replace(played("S3", "levelwind", p99=0.21), plans=0), sticky) == [True, True]
+    assert reached(played("S3", "levelwind", p99=0.25), sticky) == [False, False]
+
+
+def test_what_nobody_can_split_is_to_be_reported():
+    ours = played("S5", "levelwind")
+    assert reached(ours) == [True, False]
+    assert reached(replace(ours, plans=2, unsplittable=1)) == [False, True]
+
+
+def test_a_growing_backlog_and_a_slow_restart_miss_their_goals():
+    assert reached(played("S4", "levelwind", growth=40.0)) == [False]
+    assert reached(played("S4", "levelwind", growth=2.0)) == [True]
+    assert reached(played("S6", "levelwind", p99=2.0), played("S6", "range", p99=3.0)) == [True]
+
+
+def test_ten_times_the_backlog_is_judged_by_its_replay():
+    assert [v.reached for v in replay_verdicts(REPLAYED)] == [False, True]
+    better = replace(REPLAYED, drain_over_ideal=1.04, plans=4)
+    assert [v.reached for v in replay_verdicts(better)] == [True, False]
 
 
 def test_the_replay_drains_as_the_arithmetic_says_where_nothing_moves():

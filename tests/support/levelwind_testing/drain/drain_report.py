@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from levelwind_testing.drain.drain_goals import verdicts
 from levelwind_testing.drain.drain_round import CANDIDATES
 from levelwind_testing.drain.drain_scenarios import SCENARIOS
 
@@ -61,6 +62,7 @@ COLUMNS: Sequence[Column] = (
     Column(name="other racks", value=lambda r: r.remote_bytes / 1e6, text="{:.1f} MB".format),
     Column(name="moves", value=lambda r: r.figures.moves, text="{:.0f}".format),
     Column(name="plans", value=lambda r: r.plans, text="{:.0f}".format),
+    Column(name="unsplit", value=lambda r: r.unsplittable, text="{:.0f}".format),
     Column(name="dup", value=lambda r: r.figures.duplicates, text="{:.0f}".format),
     Column(name="lost", value=lambda r: r.figures.lost, text="{:.0f}".format),
 )
@@ -106,6 +108,7 @@ def report(
             f" up to {max(load.late for load in loads):.2%}, arrivals behind up to"
             f" {max(load.behind for load in loads):.2f} s"
         )
+    lines += ["", "goals, beside Kafka's best of these rounds", *map(str, verdicts(results))]
     return "\n".join(lines) + "\n"
 
 

@@ -151,6 +151,9 @@ SCENARIOS: Mapping[str, DrainScenario] = {
     )
 }
 
+LARGE_BURST = replace(SCENARIOS["S1"], name="S1x10", backlog=10 * SCENARIOS["S1"].backlog)
+"""Ten times the backlog of S1: ten minutes at best, so that it is only replayed."""
+
 
 def ideal_seconds(backlog: float, arrivals: float, capacity: float) -> float:
     """Seconds until a backlog is drained if no member idles; infinite without spare speed."""
