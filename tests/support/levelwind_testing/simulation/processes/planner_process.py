@@ -10,10 +10,23 @@ from types import SimpleNamespace
 from assignors.protocol.records import CanaryRecord
 from assignors.protocol.topics import Topics
 from daemon.control.boundary.control_effects import FenceCommits, Fenced, Publish
-from daemon.control.boundary.control_events import CommitsFenced, Recovered, Ticked
+from daemon.control.boundary.control_events import (
+    CommitsFenced,
+    MembersRead,
+    Recovered,
+    Ticked,
+)
 from daemon.control.context import LogEvent
 from daemon.control.controller import Clock, ControlState, step
-from daemon.service.leadership import Leadership, LeaderSighted, LeadPhase, ReadUntil, TopicsRead
+from daemon.service.leadership import (
+    CanaryReadBack,
+    CanaryWritten,
+    Leadership,
+    LeaderSighted,
+    LeadPhase,
+    ReadUntil,
+    TopicsRead,
+)
 from daemon.service.mailbox import Mailbox
 from daemon.service.record_intake import RecordIntake
 from levelwind_testing.simulation.modelled_brokers.link import Link
@@ -77,6 +90,8 @@ class PlannerProcess(Process):
         self._canary_number = 0
         self._canaries = {}
         """When each canary of this term was sent, by number."""
+        self._written = {}
+        """When the newest acknowledged canary of each partition was sent."""
         self.readers = [
             Reader(self.scheduler, self, partition, self.link, self._on_entry, self._on_progress)
             for kind in KINDS
@@ -162,23 +177,30 @@ class PlannerProcess(Process):
     def _handle(self, event):
         match event:
             case TopicsRead() | LeaderSighted() | ReadUntil():
-                before = self.leadership
-                self.leadership = before.after(event)
-                if (
-                    before.phase is LeadPhase.LEADING
-                    and self.leadership.phase is not LeadPhase.LEADING
-                ):
-                    self._stand_by("another daemon leads")
+                self._decide_leadership(event, "another daemon leads")
             case _ if self.state is not None:
+                if isinstance(event, MembersRead):
+                    self._decide_leadership(CanaryReadBack(partition=event.partition), "")
                 yield from self._plan(event)
             case _:
                 pass
+
+    def _decide_leadership(self, event, reason):
+        before = self.leadership
+        self.leadership = before.after(event)
+        if before.phase is LeadPhase.LEADING and self.leadership.phase is not LeadPhase.LEADING:
+            self._stand_by(reason)
 
     def _tick(self):
         if self.state is None:
             if self.leadership.phase is LeadPhase.STANDING_BY:
                 reached = ReadUntil(asked_at=self.now())
                 self._when_read(SIGNED, lambda: self.mailbox.put("read until", reached, last=True))
+            return
+        for partition, sent_at in list(self._written.items()):
+            written = CanaryWritten(partition=partition, sent_at=sent_at)
+            self._decide_leadership(written, "it cannot read")
+        if self.state is None:
             return
         if not self._recovery_asked:
             self._recovery_asked = True
@@ -209,7 +231,9 @@ class PlannerProcess(Process):
         term = self._term
         now = self.now()
         self.state, effects = step(self.state, event, Clock(now=now, at=round(now * 1000)))
-        if isinstance(event, Recovered):
+        # Who was fenced meanwhile may know old owners: it publishes nothing any more.
+        fenced = self._producer_epoch != self.cluster.producer_epoch
+        if isinstance(event, Recovered) and not fenced:
             self.world.checks.recovered(self, self.state)
         try:
             for effect in effects:
@@ -256,11 +280,13 @@ class PlannerProcess(Process):
 
     def _canary_thread(self, term):
         self._canaries.clear()
+        written = self._written = {}
         sent_at = {}
         """When the canary under way to each partition was sent."""
 
         def acknowledged(partition):
-            sent_at.pop(partition, None)
+            if partition in sent_at:
+                written[partition.number] = sent_at.pop(partition)
 
         while self._term == term:
             self._canary_number += 1
