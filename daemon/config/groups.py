@@ -55,7 +55,7 @@ class GroupSection:
     load_tolerance: Figure | None = None
     """Share by which the longest time to drain may exceed the best one found."""
     load_floor: Figure | None = None
-    """Records over capacity that justify neither crossing racks nor a move."""
+    """Seconds of load that justify neither crossing racks nor a move."""
     cross_tolerance: Figure | None = None
     """Share by which the traffic across racks may exceed the least found; 0.05 where `record_bytes`
     is set."""

@@ -51,7 +51,8 @@ class Decision:
 def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext) -> Decision:
     """Evaluate the last plan, make the next one if it is due, and advance the hand-over."""
     snapshot = GroupSnapshot(group, context)
-    evaluated = _evaluate_last_plan(group, snapshot)
+    evaluated = _watch_demand(group, snapshot)
+    evaluated = evaluated.then(_evaluate_last_plan(evaluated.group, snapshot))
     group = _without_lost_records(evaluated.group, context)
     planned = (
         _plan_if_due(group, planning, snapshot)
@@ -66,20 +67,20 @@ def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext)
 
 
 def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
-    """Compare the expected gain of the last plan with the skew now, once its cooldown is over."""
+    """Compare the expected gain of the last plan with the load now, once its cooldown is over."""
     expected, now = group.policy.cooldown.expected, snapshot.context.now
     if expected is None or not group.policy.evaluation_due(now) or snapshot.stale_lags:
         return Decision(group=group)
-    policy = group.policy.evaluated(snapshot.skew, now, snapshot.context.settings)
+    policy = group.policy.evaluated(snapshot.excess, now, snapshot.context.settings)
     evaluated = replace(group, policy=policy)
     if group.plan is not None:
-        cooldown = plan_record.planned_cooldown(policy.cooldown, now, snapshot.context.at)
+        cooldown = plan_record.planned_cooldown(policy, now, snapshot.context.at)
         evaluated = replace(evaluated, plan=replace(group.plan, cooldown=cooldown))
     fields = {
         "group": group.name,
         "expected": round(expected.after, 3),
-        "achieved": round(snapshot.skew, 3),
-        "met": expected.met(snapshot.skew),
+        "achieved": round(snapshot.excess, 3),
+        "met": expected.met(snapshot.excess),
         "cooldown": policy.cooldown.pause(Cause.SKEW),
     }
     return Decision(
@@ -87,6 +88,15 @@ def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decisio
         records=() if evaluated.plan is None else (evaluated.plan,),
         events=(LogEvent("plan.evaluated", fields),),
     )
+
+
+def _watch_demand(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
+    """Log what no plan can mend: arrivals beyond all capacity, and partitions that are too hot."""
+    now = snapshot.context.now
+    if group.plan is None or not group.live or not group.demand.due(snapshot.lag_at, now):
+        return Decision(group=group)
+    watch, events = group.demand.checked(group.name, snapshot.demand, snapshot.lag_at, now)
+    return Decision(group=replace(group, demand=watch), events=tuple(events))
 
 
 # The next plan.
@@ -117,21 +127,22 @@ def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSna
         return _suppress(group, cause, suppression, None, context)
     try:
         plan = compute_plan(
-            planning, snapshot.members, snapshot.topics, snapshot.lags, snapshot.owners
+            planning,
+            snapshot.members,
+            snapshot.topics,
+            snapshot.lags,
+            snapshot.owners,
+            snapshot.speeds,
+            pause=policy.handover,
         )
     except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
         return _fail(group, cause, traceback.format_exc(), context)
-    suppression = policy.admit_plan(
-        cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
-    )
+    suppression = policy.admit_plan(cause, plan.proposal, context.now, context.settings)
     if suppression is None:
         return _publish(group, cause, plan, snapshot)
     if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
         return _confirm(group, group.plan, plan, suppression, snapshot)
-    decision = _suppress(group, cause, suppression, plan, context)
-    if suppression.objection is Objection.GAIN:
-        return decision.then(_report_unsplittable(decision.group, plan, snapshot))
-    return decision
+    return _suppress(group, cause, suppression, plan, context)
 
 
 def _publish(
@@ -139,10 +150,8 @@ def _publish(
 ) -> Decision:
     """Publish a plan and set the ledger's target; an operator's request is fulfilled with it."""
     context = snapshot.context
-    policy = group.policy.planned(
-        cause, plan.before, plan.after, len(plan.moved), context.now, context.settings
-    )
-    record = plan_record.of(snapshot, cause, plan, policy.cooldown)
+    policy = group.policy.planned(cause, plan.proposal, context.now, context.settings)
+    record = plan_record.of(snapshot, cause, plan, policy)
     # The tombstone keeps a request from being followed twice, also after a restart.
     request = () if group.operator is None else (Tombstone(group.operator.key),)
     stale = frozenset(snapshot.stale_lags)
@@ -268,38 +277,6 @@ def _confirm(
     )
 
 
-def _report_unsplittable(
-    group: ManagedGroup, plan: ComputedPlan, snapshot: GroupSnapshot
-) -> Decision:
-    """Log once which partition alone keeps the skew above the threshold, whatever the plan."""
-    trigger = group.triggers.get(Cause.SKEW)
-    threshold = getattr(trigger.evidence, "threshold", None) if trigger else None
-    heaviest = max(
-        (
-            (lag, topic, number)
-            for topic, record in snapshot.lags.items()
-            for number, lag in enumerate(record.lag)
-        ),
-        default=None,
-    )
-    if heaviest is None or threshold is None or plan.heaviest < threshold:
-        return Decision(group=group)
-    lag, topic, number = heaviest
-    if (topic, number) in group.unsplittable:
-        return Decision(group=group)
-    fields = {
-        "group": group.name,
-        "topic": topic,
-        "partition": number,
-        "lag": lag,
-        "skew": round(plan.heaviest, 3),
-    }
-    return Decision(
-        group=replace(group, unsplittable=group.unsplittable | {(topic, number)}),
-        events=(LogEvent("partition.unsplittable", fields),),
-    )
-
-
 # The hand-over.
 
 
@@ -332,7 +309,9 @@ def _advance_handover(group: ManagedGroup, epoch: int, context: ControlContext) 
         seconds = round(context.now - group.handover_since, 3)
         settled = {"group": group.name, "group_epoch": ledger.epoch, "seconds": seconds}
         events.append(LogEvent("handover.settled", settled))
-        group = replace(group, handover_since=None)
+        cause = Cause.MEMBERSHIP if group.plan is None else Cause(group.plan.cause)
+        policy = group.policy.handed_over(cause, context.now - group.handover_since)
+        group = replace(group, handover_since=None, policy=policy)
     advanced = Decision(group=group, records=records, events=tuple(events))
     return advanced.then(_keep_last_epoch(group))
 

@@ -11,6 +11,7 @@ from assignors.protocol.records import (
     MemberAssignment,
     MemberRecord,
     OperatorRecord,
+    SpeedRecord,
     Tombstone,
     TriggerRecord,
 )
@@ -40,16 +41,29 @@ def apply(
             return replace(group, ledger=ledger), []
         case LagRecord():
             return replace(group, lags={**group.lags, record.topic: record}), []
+        case SpeedRecord():
+            return replace(group, speeds=record), []
         case TriggerRecord():
             return group.raise_trigger(record)
         case OperatorRecord():
             return replace(group, operator=record), []
         case Tombstone(key=("m", _, instance, incarnation)):
             return withdrawn(group, Incarnation(str(instance), str(incarnation)), time)
-        case Tombstone(key=("lag", _, topic)):
+        case Tombstone():
+            return _ended(group, record)
+        case _:
+            return group, []
+
+
+def _ended(group: ManagedGroup, tombstone: Tombstone) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in that the pipeline deleted a record of the group."""
+    match tombstone.key:
+        case ("lag", _, topic):
             lags = {name: lag for name, lag in group.lags.items() if name != topic}
             return replace(group, lags=lags), []
-        case Tombstone(key=("racks" | "skew" as kind, _)):
+        case ("speed", _):
+            return replace(group, speeds=None), []
+        case ("racks" | "skew" as kind, _):
             return group.clear_trigger(Cause(kind))
         case _:
             return group, []

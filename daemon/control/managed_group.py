@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from assignors.handover.ledger import Incarnation, Ledger, Traits
 from assignors.protocol import partition_ranges as ranges
 from daemon.control.context import LogEvent
+from daemon.control.gain.overload import DemandWatch
 from daemon.control.membership import start_bars
 from daemon.control.membership.live_member import Basis, Profile
 from daemon.control.policy import PolicyState, Situation
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         LagRecord,
         MemberRecord,
         OperatorRecord,
+        SpeedRecord,
         TopicRecord,
         TriggerRecord,
     )
@@ -75,8 +77,10 @@ class ManagedGroup:
     there is none, or once everybody who may use a partition has announced it again."""
     waiting_for_topics: bool = False
     """Whether a plan waits for layouts that are not known yet; that has been logged."""
-    unsplittable: frozenset[TopicPartition] = frozenset()
-    """Partitions that were logged as unsplittable: no plan can lower the skew that they cause."""
+    speeds: SpeedRecord | None = None
+    """The newest record of the members' learned speeds."""
+    demand: DemandWatch = field(default_factory=DemandWatch)
+    """The watch over what the partitions ask of the members."""
     stale_lags: frozenset[str] = frozenset()
     """Topics whose lag was too old for the plan in force; that has been logged."""
     handover_since: float | None = None
@@ -97,6 +101,7 @@ class ManagedGroup:
             not self.idle
             or self.plan
             or self.lags
+            or self.speeds
             or self.triggers
             or self.operator
             or self.policy.changes

@@ -29,6 +29,7 @@ from daemon.control.settings import Cause
 if TYPE_CHECKING:
     from assignors.protocol.records import TopicRecord
     from daemon.control.planning import ComputedPlan
+    from daemon.control.policy import PolicyState
     from daemon.control.snapshot import GroupSnapshot
 
 
@@ -36,9 +37,9 @@ MINUTE_SECONDS = 60.0
 
 
 def of(
-    snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan, cooldown: CooldownState
+    snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan, policy: PolicyState
 ) -> GroupRecord:
-    """Return the record of a plan that was computed from a snapshot, and of its cooldown."""
+    """Return the record of a plan that was computed from a snapshot, and of the policy after it."""
     group, context = snapshot.group, snapshot.context
     epoch = group.next_epoch
     shares = {
@@ -76,15 +77,15 @@ def of(
         computed_at=context.at,
         digest=digest,
         certificate=_certificate(plan),
-        cooldown=planned_cooldown(cooldown, context.now, context.at),
+        cooldown=planned_cooldown(policy, context.now, context.at),
     )
 
 
-def planned_cooldown(cooldown: CooldownState, now: float, at: int) -> PlannedCooldown:
-    """Return a cooldown as a plan's record says it, by the wall clock.
+def planned_cooldown(policy: PolicyState, now: float, at: int) -> PlannedCooldown:
+    """Return a group's cooldown as its plan's record says it, by the wall clock.
 
     Args:
-        cooldown: the cooldown, by the monotonic clock.
+        policy: the policy with its cooldown, by the monotonic clock.
         now: the time on the monotonic clock, in seconds.
         at: the same time on the wall clock, in milliseconds since the epoch.
     """
@@ -92,6 +93,7 @@ def planned_cooldown(cooldown: CooldownState, now: float, at: int) -> PlannedCoo
     def wall(time: float) -> int:
         return max(at + round((time - now) * 1000), 0)
 
+    cooldown = policy.cooldown
     # The plans of one minute and cause are written as one, at the time of the last of them.
     spent: dict[tuple[int, Cause], tuple[float, int]] = {}
     for time, cause, moves in cooldown.spent:
@@ -110,8 +112,11 @@ def planned_cooldown(cooldown: CooldownState, now: float, at: int) -> PlannedCoo
         until=max((own.until for own in causes.values()), default=wall(now - HOUR_SECONDS)),
         pause_ms=max((own.pause_ms for own in causes.values()), default=0),
         causes=causes,
-        skew_before=None if expected is None else expected.before,
-        skew_after=None if expected is None else expected.after,
+        skew_before=None,  # the gain of older versions, which had no unit
+        skew_after=None,
+        excess_before=None if expected is None else expected.before,
+        excess_after=None if expected is None else expected.after,
+        handover_ms=round(policy.handover * 1000),
         spent=tuple(
             SpentMoves(at=wall(time), cause=cause.value, moves=moves)
             for (_, cause), (time, moves) in spent.items()
@@ -137,7 +142,7 @@ def recovered_cooldown(planned: PlannedCooldown, now: float, at: int) -> Cooldow
     if causes is None:  # written by an older version, which kept one cooldown for all causes
         one = PlannedCauseCooldown(until=planned.until, pause_ms=planned.pause_ms)
         causes = dict.fromkeys(TRIGGERED, one) if planned.pause_ms else {}
-    before, after = planned.skew_before, planned.skew_after
+    before, after = planned.excess_before, planned.excess_after
     return CooldownState(
         causes={
             Cause(cause): recovered(own) for cause, own in causes.items() if cause in set(Cause)
@@ -198,4 +203,8 @@ def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str
 
 def scores(plan: ComputedPlan) -> dict[str, object]:
     """Return the scores of the assignment in force and of a plan."""
-    return {"before": plan.before.as_json(), "after": plan.after.as_json()}
+    return {
+        "before": plan.before.as_json(),
+        "after": plan.after.as_json(),
+        "waiting": plan.waiting.as_json(),
+    }

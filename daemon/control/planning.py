@@ -11,16 +11,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from assignors.problem.assignment import Assignment
+from assignors.problem.drain import SHORTEST_HORIZON_SECONDS
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.problem.validity import violations
 from assignors.registry import certified_strategy
+from daemon.control.gain.waiting import WaitingFigures, waiting_figures
+from daemon.control.policy import HANDOVER_SECONDS, Proposal
 from daemon.control.settings import EVERY
 
-NEGLIGIBLE_LAG = 1_000.0
-"""Records over capacity that a member catches up with soon: they justify neither crossing racks nor
-a move."""
+NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
+"""Load of a member in seconds that justifies neither crossing racks nor a move: it needs at most
+0.7 of its capacity for its arrivals, or drains a small backlog at once."""
 
 IDLE_RATE = 1.0
 """Minimum arrival rate assumed per partition, in records a second, so that idle partitions also
@@ -57,11 +60,17 @@ class ComputedPlan:
     """The score of the target."""
     moved: tuple[TopicPartition, ...]
     """The partitions that are taken from another member, sorted."""
-    heaviest: float
-    """The largest lag of one partition over the mean lag of a member: no plan brings the skew below
-    it."""
+    waiting: WaitingFigures
+    """Waiting under the assignment in force and under the target."""
     certificate: Certificate | None = None
     """Proven bounds of the plan's quality; None: the strategy gives none."""
+
+    @property
+    def proposal(self) -> Proposal:
+        """What the plan would change."""
+        return Proposal(
+            before=self.before, after=self.after, waiting=self.waiting, moves=len(self.moved)
+        )
 
 
 def compute_plan(
@@ -70,6 +79,9 @@ def compute_plan(
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
+    speeds: Mapping[str, float] = MappingProxyType({}),
+    *,
+    pause: float = HANDOVER_SECONDS,
 ) -> ComputedPlan:
     """Compute a plan for a group.
 
@@ -80,12 +92,14 @@ def compute_plan(
         lags: the group's lag by topic; a topic without a record counts as having none.
         owners: the instance that owns each partition now; owners that are no longer members are
             left out.
+        speeds: learned records per second of the members, by instance.
+        pause: seconds that a hand-over of the group takes.
 
     Raises:
         RuntimeError: the strategy's solution breaks an invariant: a bug, and nothing may be
             published.
     """
-    group = build_problem(members, topics, lags, owners, planning.record_bytes)
+    group = build_problem(members, topics, lags, owners, planning.record_bytes, speeds)
     answer, certificate = certified_strategy(planning.strategy, options_of(planning))(group)
     if broken := violations(group, answer):
         raise RuntimeError(
@@ -112,7 +126,9 @@ def compute_plan(
         before=score(group, held),
         after=score(group, answer),
         moved=tuple(moved),
-        heaviest=_heaviest(members, lags),
+        waiting=waiting_figures(
+            group.lag, group.rate, held.owner, answer.target, group.capacity, pause=pause
+        ),
         certificate=certificate,
     )
 
@@ -120,7 +136,7 @@ def compute_plan(
 def options_of(planning: PlanSettings) -> dict[str, Any]:
     """Return the options of the strategy: those that are set, else defaults for a live group."""
     drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
-    return {"load_floor": NEGLIGIBLE_LAG, **drift, **planning.options}
+    return {"load_floor": NEGLIGIBLE_LOAD_SECONDS, **drift, **planning.options}
 
 
 def build_problem(
@@ -129,10 +145,12 @@ def build_problem(
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
     record_bytes: Mapping[str, float] = MappingProxyType({}),
+    speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> Group:
     """State the group as a problem.
 
-    Racks come from the metadata, lag and arrivals from the pipeline, ownership from the ledger.
+    Racks come from the metadata, lag, arrivals and speeds from the pipeline, ownership from the
+    ledger.
     """
     read = {topic for member in members.values() for topic in member.topics}
     problem = {
@@ -159,6 +177,7 @@ def build_problem(
                 rack=record.rack,
                 priority=record.priority,
                 capacity=record.capacity,
+                speed=speeds.get(instance),
                 owned=owned[instance],
             )
             for instance, record in members.items()
@@ -192,14 +211,3 @@ def _traffic(
     return [
         size * max(rate, IDLE_RATE) for rate in _rates(record, partitions) or [0.0] * partitions
     ]
-
-
-def _heaviest(members: Mapping[str, MemberRecord], lags: Mapping[str, LagRecord]) -> float:
-    """The load of the heaviest partition on the fastest member, over the mean load."""
-    capacity = sum(member.capacity for member in members.values())
-    total = sum(sum(record.lag) for record in lags.values())
-    if not total or not members:
-        return 0.0
-    fastest = max(member.capacity for member in members.values())
-    largest = max(max(record.lag, default=0) for record in lags.values())
-    return (largest / fastest) / (total / capacity)

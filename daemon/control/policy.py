@@ -4,9 +4,10 @@ The daemon and the simulation keep one `PolicyState` for each group and ask it t
 the same order: is the last plan to be evaluated, what is `due`, may a plan be computed (`admit`),
 and is the computed plan worth its moves (`admit_plan`). Changes of members and topics and an
 operator's request get a plan as soon as they have settled. A trigger (racks, skew) gets one only
-when its own cooldown is over and the last hand-over is complete, the plan gains `min_gain`, and its
-moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again
-later, for as long as it is active.
+when its own cooldown is over and the last hand-over is complete, the plan gains `min_gain`, a plan
+for skew saves more waiting than its hand-over costs (`daemon.control.gain.waiting`), and its moves
+fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again later,
+for as long as it is active.
 
 Cooldowns are per cause (`daemon.control.gain.cooldown`). Members, topics and requests never wait
 for one: a partition without an owner cannot wait. All times are seconds on one monotonic clock: the
@@ -25,7 +26,9 @@ from daemon.control.settings import Cause
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from assignors.problem.drain import DrainFigures
     from assignors.problem.score import Score
+    from daemon.control.gain.waiting import WaitingFigures
     from daemon.control.settings import ControlSettings
 
 
@@ -43,6 +46,7 @@ class Objection(StrEnum):
 
     COOLDOWN = "cooling down"
     GAIN = "gains less than control.min_gain"
+    COST = "saves too little waiting for what its hand-over costs"
     BUDGET = "its moves exceed the hour's budget"
     CONFIRMED = "confirmed"
     """The plan in force was found as good as any for the changed racks."""
@@ -52,12 +56,67 @@ class Objection(StrEnum):
     """The strategy raised an error."""
 
 
+UNGAINFUL = frozenset({Objection.GAIN, Objection.COST})
+"""Objections to what a plan is worth: another one is computed only when that may have changed."""
+
+RECONSIDERED_SECONDS = 60.0
+"""Longest time after which an active trigger whose plan gained too little is considered again."""
+
+HANDOVER_SECONDS = 1.0
+"""Length of a hand-over of a group that has had none yet."""
+
+LONGEST_HANDOVER_SECONDS = 60.0
+"""Longest hand-over that is learned from: a longer one waited for a member that hung."""
+
+HANDOVER_WEIGHT = 0.3
+"""Weight of the newest hand-over in the mean length."""
+
+
 class Suppression(NamedTuple):
     """An active trigger that gets no plan for now."""
 
     objection: Objection
     until: float
     """Time at which the trigger is considered again."""
+    pause: float = 0.0
+    """Seconds from the objection until then; they double while a plan would gain too little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a computed plan would change."""
+
+    before: Score
+    """The score of the assignment in force."""
+    after: Score
+    """The score of the plan."""
+    waiting: WaitingFigures
+    """Waiting with and without the plan."""
+    moves: int
+    """Number of partitions that the plan moves."""
+
+    def gained(self, cause: Cause) -> float:
+        """Return the share by which the plan lowers the figure of its trigger."""
+        if cause is Cause.RACKS:
+            return _fallen(self.before.cross_rack, self.after.cross_rack)
+        load = _fallen(self.before.drain_seconds, self.after.drain_seconds)
+        return max(load, self.waiting.share)
+
+    def expected_gain(self, cause: Cause) -> ExpectedGain | None:
+        """Return what a plan because of skew is expected to bring; None for other causes."""
+        if cause is not Cause.SKEW:
+            return None
+        return ExpectedGain(before=excess(self.before.drain), after=excess(self.after.drain))
+
+
+def excess(figures: DrainFigures | None) -> float:
+    """Return the seconds by which the largest load exceeds the least that a plan could reach."""
+    return 0.0 if figures is None else max(figures.heaviest - figures.best, 0.0)
+
+
+def _fallen(before: float | None, after: float | None) -> float:
+    """Return the share by which a figure falls; 0 where there is none."""
+    return (before - after) / before if before and after is not None else 0.0
 
 
 class Situation(NamedTuple):
@@ -84,6 +143,8 @@ class PolicyState:
     cooldown: CooldownState = field(default_factory=CooldownState)
     suppressed: Mapping[Cause, Suppression] = field(default_factory=dict)
     """Active triggers that get no plan for now, by cause."""
+    handover: float = HANDOVER_SECONDS
+    """Seconds that a hand-over of the group takes, by its own."""
 
     def changed(self, cause: Cause, now: float) -> PolicyState:
         """Note a change that a plan must follow once it has settled."""
@@ -118,32 +179,32 @@ class PolicyState:
         return None
 
     def admit_plan(
-        self,
-        cause: Cause,
-        before: Score,
-        after: Score,
-        moves: int,
-        now: float,
-        settings: ControlSettings,
+        self, cause: Cause, proposal: Proposal, now: float, settings: ControlSettings
     ) -> Suppression | None:
-        """Return the objection to carrying out a computed plan, None without one.
-
-        Args:
-            cause: the cause that the plan was computed for.
-            before: the score of the assignment in force.
-            after: the score of the plan.
-            moves: number of partitions that the plan moves.
-            now: monotonic seconds.
-            settings: the limits.
-        """
+        """Return the objection to carrying out a computed plan, None without one."""
         if cause not in TRIGGERED:
             return None
-        later = now + settings.cooldown.duration
-        if gained(cause, before, after) < settings.min_gain:
-            return Suppression(Objection.GAIN, later)
-        if self.cooldown.over_budget(cause, moves, now, settings.cooldown):
-            return Suppression(Objection.BUDGET, later)
+        duration = settings.cooldown.duration
+        if proposal.gained(cause) < settings.min_gain:
+            return self._ungainful(cause, Objection.GAIN, now, duration)
+        if cause is Cause.SKEW and not proposal.waiting.worthwhile:
+            return self._ungainful(cause, Objection.COST, now, duration)
+        if self.cooldown.over_budget(cause, proposal.moves, now, settings.cooldown):
+            return Suppression(Objection.BUDGET, now + duration, duration)
         return None
+
+    def _ungainful(
+        self, cause: Cause, objection: Objection, now: float, duration: float
+    ) -> Suppression:
+        """Return an objection that lasts the longer, the more often it was found in a row.
+
+        A plan of a large group takes seconds to compute.
+        """
+        last = self.suppressed.get(cause)
+        pause = duration
+        if last is not None and last.objection in UNGAINFUL:
+            pause = min(max(2 * last.pause, duration), max(RECONSIDERED_SECONDS, duration))
+        return Suppression(objection, now + pause, pause)
 
     def suppress(self, cause: Cause, suppression: Suppression) -> PolicyState:
         """Give a cause no plan for now, for the reason and the time of a suppression."""
@@ -165,40 +226,29 @@ class PolicyState:
         return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
 
     def planned(
-        self,
-        cause: Cause,
-        before: Score,
-        after: Score,
-        moves: int,
-        now: float,
-        settings: ControlSettings,
+        self, cause: Cause, proposal: Proposal, now: float, settings: ControlSettings
     ) -> PolicyState:
         """Take in a plan that is carried out; no change or suppression is left."""
         cooldown = self.cooldown.planned(
-            cause, moves, _expected_gain(cause, before, after), now, settings.cooldown
+            cause, proposal.moves, proposal.expected_gain(cause), now, settings.cooldown
         )
-        return PolicyState(cooldown=cooldown)
+        return PolicyState(cooldown=cooldown, handover=self.handover)
+
+    def handed_over(self, cause: Cause, seconds: float) -> PolicyState:
+        """Learn the length of a hand-over that is complete.
+
+        Only hand-overs that a better plan caused count: others may wait for members that come, and
+        for the timers of members that are gone.
+        """
+        if cause not in (*TRIGGERED, Cause.OPERATOR):
+            return self
+        seconds = min(seconds, LONGEST_HANDOVER_SECONDS)
+        return replace(self, handover=self.handover + HANDOVER_WEIGHT * (seconds - self.handover))
 
     def evaluation_due(self, now: float) -> bool:
-        """Whether the expected gain of the last plan is to be compared with the skew now."""
+        """Whether the expected gain of the last plan is to be compared with the load now."""
         return self.cooldown.evaluation_due(now)
 
-    def evaluated(self, skew: float, now: float, settings: ControlSettings) -> PolicyState:
-        """Compare the last plan's expected gain with the skew now, which sets the next cooldown."""
-        return replace(self, cooldown=self.cooldown.evaluate(skew, now, settings.cooldown))
-
-
-def gained(cause: Cause, before: Score, after: Score) -> float:
-    """Return the share by which a plan lowers the figure of its trigger; 0 where there is none."""
-    if cause is Cause.RACKS:
-        was, becomes = before.cross_rack, after.cross_rack
-    else:
-        was, becomes = before.skew, after.skew
-    return (was - becomes) / was if was and becomes is not None else 0.0
-
-
-def _expected_gain(cause: Cause, before: Score, after: Score) -> ExpectedGain | None:
-    was, becomes = before.skew, after.skew
-    if cause is not Cause.SKEW or was is None or becomes is None:
-        return None
-    return ExpectedGain(before=was, after=becomes)
+    def evaluated(self, excess: float, now: float, settings: ControlSettings) -> PolicyState:
+        """Compare the last plan's expected gain with the excess of load in seconds now."""
+        return replace(self, cooldown=self.cooldown.evaluate(excess, now, settings.cooldown))

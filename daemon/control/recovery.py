@@ -23,6 +23,7 @@ from assignors.protocol.records import (
     MemberShard,
     OperatorRecord,
     PlannerRecord,
+    SpeedRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
@@ -63,8 +64,8 @@ class RecoveredState:
     events: Sequence[LogEvent]
     """Log events about the incarnations that the start evicts, and about records that lack a
     shard."""
-    pending: Sequence[tuple[TopicKind, LagRecord | TriggerRecord | OperatorRecord]]
-    """The newest lag, triggers and requests: to be taken in as if they were read now."""
+    pending: Sequence[tuple[TopicKind, LagRecord | SpeedRecord | TriggerRecord | OperatorRecord]]
+    """The newest lag, speeds, triggers and requests: to be taken in as if they were read now."""
 
 
 def recover(
@@ -112,7 +113,7 @@ def recover(
         pending=[
             (kind, record)
             for kind, record in latest
-            if isinstance(record, LagRecord | TriggerRecord | OperatorRecord)
+            if isinstance(record, LagRecord | SpeedRecord | TriggerRecord | OperatorRecord)
         ],
     )
 
@@ -251,8 +252,10 @@ def _with_cooldown(group: ManagedGroup, clock: Clock) -> ManagedGroup:
     """Return a group with the cooldown that its plan's record says."""
     if group.plan is None or group.plan.cooldown is None:
         return group
-    cooldown = plan_record.recovered_cooldown(group.plan.cooldown, clock.now, clock.at)
-    return replace(group, policy=replace(group.policy, cooldown=cooldown))
+    planned = group.plan.cooldown
+    cooldown = plan_record.recovered_cooldown(planned, clock.now, clock.at)
+    handover = group.policy.handover if planned.handover_ms is None else planned.handover_ms / 1000
+    return replace(group, policy=replace(group.policy, cooldown=cooldown, handover=handover))
 
 
 def _recovered_target(

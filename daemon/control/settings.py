@@ -67,7 +67,9 @@ class ControlSettings:
     settle_max: Seconds = 5.0
     """The most seconds that a plan waits for changes to settle."""
     min_gain: Share = 0.1
-    """The share by which a triggered plan must lower the skew or the cross-rack share."""
+    """The share by which a triggered plan must lower the longest time to drain or the waiting (for
+    `skew`), or the cross-rack share (for `racks`). A plan for `skew` must also save twice the
+    waiting that its hand-over costs."""
     lag_max_age: Seconds = 600.0
     """A sample of lag that is older than this many seconds, by the daemon's wall clock, is not
     planned by: its topic counts as without lag."""

@@ -1,18 +1,27 @@
-"""Snapshot of a group: the facts that one decision needs, and the group's lag by member. Pure.
+"""Snapshot of a group: the facts that one decision needs, and the load of its members. Pure.
 
 Decisions, metrics and `describe` read lag through this module alone, so that they show the same
-skew.
+load.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import skew_of, sum_by_member
+from assignors.problem.drain import (
+    DrainFigures,
+    drain_figures,
+    load_seconds,
+    resolve_capacities,
+    sum_by_member,
+)
+from daemon.control.gain.demand import GroupDemand, group_demand, learned_speeds, rates_of
+from daemon.control.policy import excess
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,9 +31,6 @@ if TYPE_CHECKING:
     from daemon.control.context import ControlContext
     from daemon.control.managed_group import ManagedGroup
     from daemon.control.membership.live_member import Basis
-
-EVEN = 1.0
-"""The skew of a group without lag."""
 
 
 def current_lags(
@@ -59,8 +65,20 @@ class GroupLag:
     """Time of the oldest sample, milliseconds since the epoch; None without a sample."""
     members: Mapping[str, int]
     """Records behind of each member, by instance."""
-    skew: float | None
-    """The largest load (lag over capacity) over the mean load; None where no member has lag."""
+    loads: Mapping[str, float]
+    """Load of each member in seconds, by instance."""
+    drain: DrainFigures | None
+    """The load of the group with its parts; None without members."""
+
+    @property
+    def skew(self) -> float | None:
+        """The largest load over the mean load; None where no member has any."""
+        return None if self.drain is None else self.drain.skew
+
+    @property
+    def drain_seconds(self) -> float | None:
+        """The largest load of a member in seconds; None without lag, arrivals or members."""
+        return self.drain.heaviest if self.drain is not None and self.drain.mean else None
 
     @property
     def largest_share(self) -> float | None:
@@ -72,29 +90,44 @@ def group_lag(
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
     capacity: Mapping[str, float],
+    speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> GroupLag:
-    """Add up the lag of a group by member. Cost: its partitions.
+    """Add up the lag and the load of a group by member. Cost: its partitions.
 
     Args:
         lags: the lag that counts, by topic: see `current_lags`.
-        owners: the instance that owns each partition; owners without a capacity are left out.
-        capacity: of each member, by instance.
+        owners: the instance that owns each partition; an owner without a capacity owns nothing.
+        capacity: announced capacity of each member, by instance.
+        speeds: learned records per second of the members, by instance.
     """
     index = {instance: number for number, instance in enumerate(capacity)}
     rows = [
-        (record.lag[number], index[instance])
-        for (topic, number), instance in owners.items()
-        if instance in index
-        and (record := lags.get(topic)) is not None
-        and number < len(record.lag)
+        (record.lag[number], rate, index.get(owners.get((topic, number), ""), -1))
+        for topic, record in lags.items()
+        for number, rate in enumerate(rates_of(record).tolist())
     ]
-    lag, owner = np.array(rows, np.int64).reshape(-1, 2).T
+    lag, rate, owned = np.array(rows, np.float64).reshape(-1, 3).T
+    owner = owned.astype(np.int64)
     behind = sum_by_member(lag, owner, len(index))
+    capacities = resolve_capacities(
+        np.array(list(capacity.values()), np.float64),
+        np.array([speeds.get(instance, np.nan) for instance in capacity], np.float64),
+        float(lag.sum()),
+        float(rate.sum()),
+    )
+    drain, loads = None, np.zeros(0)
+    if index:
+        drain = drain_figures(
+            lag, rate, owner, capacities.records_per_second, assumed=capacities.assumed
+        )
+        arriving = sum_by_member(rate, owner, len(index))
+        loads = load_seconds(behind, arriving, capacities.records_per_second, drain.horizon)
     return GroupLag(
         total=sum(sum(record.lag) for record in lags.values()),
         oldest_at=min((record.at for record in lags.values()), default=None),
         members=dict(zip(index, map(int, behind), strict=True)),
-        skew=skew_of(behind / np.array(list(capacity.values()), np.float64)),
+        loads=dict(zip(index, loads.tolist(), strict=True)),
+        drain=drain,
     )
 
 
@@ -167,9 +200,25 @@ class GroupSnapshot:
         }
 
     @cached_property
-    def skew(self) -> float:
-        """The skew of the group now; `EVEN` without lag."""
-        return group_lag(self.current_lags, self.owners, self.group.capacity).skew or EVEN
+    def speeds(self) -> Mapping[str, float]:
+        """The learned speeds that are sure enough, in records per second by instance."""
+        return learned_speeds(self.group.speeds)
+
+    @cached_property
+    def excess(self) -> float:
+        """Seconds by which the largest load exceeds the least that a plan could reach."""
+        lag = group_lag(self.current_lags, self.owners, self.group.capacity, self.speeds)
+        return excess(lag.drain)
+
+    @cached_property
+    def demand(self) -> GroupDemand | None:
+        """What the partitions ask of the live members."""
+        return group_demand(self.lags, self.group.capacity, self.speeds)
+
+    @cached_property
+    def lag_at(self) -> int | None:
+        """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
+        return max((record.at for record in self.group.lags.values()), default=None)
 
     @cached_property
     def metadata_at(self) -> int:

@@ -17,6 +17,7 @@ from assignors.protocol.records import (
     LagRecord,
     MemberAssignment,
     MemberRecord,
+    SpeedRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
@@ -52,6 +53,8 @@ class GroupView:
     """All brokers by id; shared by all groups."""
     plan: GroupRecord | None = None
     lags: dict[str, LagRecord] = field(default_factory=dict)
+    learned: SpeedRecord | None = None
+    """The members' learned speeds."""
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
     members: dict[tuple[str, str], MemberRecord] = field(default_factory=dict)
     """Announcements of the members, by instance and incarnation."""
@@ -61,7 +64,8 @@ class GroupView:
     @property
     def empty(self) -> bool:
         """Whether no record of the group is left."""
-        return not (self.plan or self.lags or self.triggers or self.members or self.assigned)
+        records = (self.plan, self.lags, self.learned, self.triggers, self.members, self.assigned)
+        return not any(records)
 
     @property
     def lag(self) -> int:
@@ -96,7 +100,13 @@ class GroupView:
             for (instance, _), record in self.assigned.items()
             if record.state == "active"
         }
-        return group_lag(self.current_lags(), self.owners(), capacity)
+        return group_lag(self.current_lags(), self.owners(), capacity, self.speeds())
+
+    def speeds(self) -> dict[str, float]:
+        """Learned speeds that are sure enough, in records per second by instance."""
+        from daemon.control.gain.demand import learned_speeds  # noqa: PLC0415 - it imports NumPy
+
+        return learned_speeds(self.learned)
 
     def owners(self) -> dict[tuple[str, int], str]:
         """The instance that owns each partition, or may still own it."""
@@ -113,7 +123,7 @@ class GroupView:
 
     @property
     def skew(self) -> float | None:
-        """The largest load (lag over capacity) over the mean load; None without lag or members."""
+        """The largest load over the mean load; None without any load or members."""
         return self.measured().skew
 
     def summary(self) -> dict[str, object]:
@@ -201,8 +211,8 @@ class GroupViews:
                 self._deleted_topics.add(str(topic))
             case GroupRecord(group=group) as plan:
                 self._view(group).plan = plan
-            case LagRecord(group=group, topic=topic) as lag:
-                self._view(group).lags[topic] = lag
+            case LagRecord() | SpeedRecord() as measured:
+                self._measure(measured)
             case TriggerRecord(group=group) as trigger:
                 self._view(group).triggers[trigger.kind] = trigger
             case MemberRecord(group=group) as member:
@@ -215,11 +225,20 @@ class GroupViews:
             case _:
                 pass
 
+    def _measure(self, record: LagRecord | SpeedRecord) -> None:
+        view = self._view(record.group)
+        if isinstance(record, LagRecord):
+            view.lags[record.topic] = record
+        else:
+            view.learned = record
+
     def _drop(self, kind: TopicKind, key: list[str]) -> None:
         view = self._view(key[1])
         match kind, key:
             case "assignments", ["g", _]:
                 view.plan = None
+            case "lag", ["speed", _]:
+                view.learned = None
             case "lag", [_, _, topic]:
                 view.lags.pop(topic, None)
             case "triggers", [trigger, _]:

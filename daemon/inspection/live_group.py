@@ -52,7 +52,7 @@ def group_from_records(
             f"group {name!r} has no members that levelwind manages: nothing to plan"
         )
     return planning.build_problem(
-        members, views.topics, view.current_lags(), view.owners(), record_bytes
+        members, views.topics, view.current_lags(), view.owners(), record_bytes, view.speeds()
     )
 
 

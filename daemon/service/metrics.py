@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from daemon.control.gain.demand import learned_speeds
 from daemon.control.snapshot import current_lags, group_lag
 from daemon.errors import ConfigurationError
 
@@ -244,8 +245,17 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
     share = _family(
         "largest_member_share_ratio", "Share of the group's lag that the most loaded member has."
     )
-    skew = _family(
-        "skew_ratio", "Lag over capacity of the most loaded member, over the mean of all members."
+    skew = _family("skew_ratio", "Load of the most loaded member, over the mean of all members.")
+    load = _family(
+        "drain_seconds", "Load of the most loaded member: seconds that it needs for its records."
+    )
+    best = _family("best_drain_seconds", "Least load of the most loaded member under any plan.")
+    horizon = _family("horizon_seconds", "Seconds that the group as a whole needs to drain.")
+    utilisation = _family(
+        "utilisation_ratio", "Largest share of its capacity that the arrivals of a member need."
+    )
+    wanted = _family(
+        "members_wanted", "Members that the arrivals want; 0 while the group can drain."
     )
     members = _family("members", "Live members of the group.")
     moving = _family("pending_handover", "1 while partitions are being handed over, else 0.")
@@ -256,12 +266,18 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
     )
     for group in state.groups.values():
         lags = current_lags(group.lags, state.topics, state.deleted_topics)
-        figures = group_lag(lags, group.owners(), group.capacity)
+        figures = group_lag(lags, group.owners(), group.capacity, learned_speeds(group.speeds))
+        drain = figures.drain
         for family, value in (
             (lag, figures.total if lags else None),
             (age, None if figures.oldest_at is None else max(now - figures.oldest_at / 1000, 0.0)),
             (share, figures.largest_share),
             (skew, figures.skew),
+            (load, figures.drain_seconds),
+            (best, drain.best if drain and drain.mean else None),
+            (horizon, drain.horizon if drain and drain.mean else None),
+            (utilisation, drain.utilisation if drain and drain.arrivals else None),
+            (wanted, float(group.demand.members_wanted or 0) if group.plan else None),
             (members, len(group.live) if group.live or group.plan else None),
             (moving, float(not group.ledger.settled) if group.live or group.plan else None),
         ):
@@ -269,7 +285,8 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
                 family.add_metric([group.name], value)
         for cause in group.triggers:
             triggers.add_metric([group.name, cause.value], 1.0)
-    yield from (lag, age, share, skew, members, moving, triggers)
+    yield from (lag, age, share, skew, load, best, horizon, utilisation, wanted)
+    yield from (members, moving, triggers)
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:

@@ -17,7 +17,7 @@ from streaming.rules.racks import changes
 from streaming.rules.skew import SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
-    from assignors.problem.score import Score
+    from daemon.control.policy import Proposal
     from daemon.control.settings import ControlSettings
     from daemon.simulation.fleet import Racks
 
@@ -67,13 +67,21 @@ class Control:
         self.racks = racks
         self.racks_changed = rack_aware and bool(changes(self.planned_racks, racks))
 
-    def sampled(self, now: float, *, skew: float, lag: int, seconds: float) -> None:
-        """Take in a sample of lag, and evaluate the last plan once its cooldown is over."""
+    def sampled(self, now: float, *, skew: float, lag: int, seconds: float, excess: float) -> None:
+        """Take in a sample of lag, and evaluate the last plan once its cooldown is over.
+
+        Args:
+            now: time of the sample.
+            skew: the largest load over the mean load.
+            lag: records behind.
+            seconds: age of the oldest unread record.
+            excess: seconds by which the largest load exceeds the least that a plan could reach.
+        """
         self.run = next_run(
             self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
         )
         if self.policy.evaluation_due(now):
-            self.policy = self.policy.evaluated(skew, now, self.rules.control)
+            self.policy = self.policy.evaluated(excess, now, self.rules.control)
 
     def due(self, now: float) -> Cause | None:
         """Return the cause to compute a plan for now, None if there is none."""
@@ -97,9 +105,9 @@ class Control:
             raised={cause for cause, active in raised.items() if active},
         )
 
-    def allows(self, cause: Cause, before: Score, after: Score, moves: int, now: float) -> bool:
+    def allows(self, cause: Cause, proposal: Proposal, now: float) -> bool:
         """Return whether a plan is worth its moves; suppress its cause if it is not."""
-        suppression = self.policy.admit_plan(cause, before, after, moves, now, self.rules.control)
+        suppression = self.policy.admit_plan(cause, proposal, now, self.rules.control)
         if suppression is None:
             return True
         if suppression.objection is Objection.GAIN and cause is Cause.RACKS:
@@ -108,11 +116,11 @@ class Control:
         self._suppress(cause, suppression)
         return False
 
-    def planned(
-        self, cause: Cause, before: Score, after: Score, moves: int, now: float, settled: float
-    ) -> None:
+    def planned(self, cause: Cause, proposal: Proposal, now: float, settled: float) -> None:
         """Take in a plan that is carried out; its hand-over is complete at the time `settled`."""
-        self.policy = self.policy.planned(cause, before, after, moves, now, self.rules.control)
+        self.policy = self.policy.planned(cause, proposal, now, self.rules.control)
+        if proposal.moves:
+            self.policy = self.policy.handed_over(cause, settled - now)
         self.basis, self.planned_racks, self.racks_changed = self.members, self.racks, False
         self.handing_over_until = max(self.handing_over_until, settled)
 

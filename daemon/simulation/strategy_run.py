@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.problem.assignment import Assignment
-from assignors.problem.drain import skew_of, sum_by_member
+from assignors.problem.drain import drain_figures, resolve_capacities, sum_by_member
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.problem.validity import violations
+from daemon.control.gain.waiting import waiting_figures
+from daemon.control.policy import Proposal, excess
 from daemon.control.settings import Cause
-from daemon.control.snapshot import EVEN
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.group_control import Control, Rules
 from daemon.simulation.traffic import read
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.problem.columns import Bools, Floats, Ints, Longs
+    from assignors.problem.drain import DrainFigures
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import RecentArrivals
+
+
+EVEN = 1.0
+"""The skew of a group without load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +221,29 @@ class StrategyRun:
         rule, seconds = self._rules.skew, 0.0
         if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
             seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
-        load = sum_by_member(self.lag, self.owner, len(self._capacity)) / self._capacity
-        skew = skew_of(load[self.live_members]) or EVEN
-        self.control.sampled(now, skew=skew, lag=lag, seconds=seconds)
+        figures = self._drain_figures(recent)
+        self.control.sampled(
+            now, skew=figures.skew or EVEN, lag=lag, seconds=seconds, excess=excess(figures)
+        )
+
+    def _drain_figures(self, recent: RecentArrivals) -> DrainFigures:
+        """Load of the live members, with the capacities that the control knows."""
+        live, rate = self.live_members, recent.rates()
+        known = resolve_capacities(
+            self._capacity,
+            np.full(len(live), np.nan),
+            float(self.lag.sum()),
+            float(rate.sum()),
+            reading=live,
+        )
+        return drain_figures(
+            self.lag,
+            rate,
+            self.owner,
+            known.records_per_second,
+            assumed=known.assumed,
+            counted=live,
+        )
 
     def _plan(
         self, cause: Cause, now: float, recent: RecentArrivals, *, first: bool = False
@@ -228,11 +254,24 @@ class StrategyRun:
         self.tally.plan_seconds.append(perf_counter() - begun)
         if wrong := violations(group, answer):
             raise RuntimeError(f"a strategy broke an invariant at {now:.0f} s: {wrong[0]}")
-        before, after = score(group, Assignment.held(group)), score(group, answer)
+        held = Assignment.held(group)
         owner = np.append(members, -1)[answer.target].astype(np.int32)
         changed = (self.owner != owner) & (self.owner >= 0)
         moves = int(np.count_nonzero(changed))
-        if not first and not self.control.allows(cause, before, after, moves, now):
+        proposal = Proposal(
+            before=score(group, held),
+            after=score(group, answer),
+            waiting=waiting_figures(
+                group.lag,
+                group.rate,
+                held.owner,
+                answer.target,
+                group.capacity,
+                pause=self.control.policy.handover,
+            ),
+            moves=moves,
+        )
+        if not first and not self.control.allows(cause, proposal, now):
             return
         taken = changed if first else self.owner != owner
         begins = np.maximum(self._barred_until, now + self._hand_over.pause)
@@ -240,7 +279,7 @@ class StrategyRun:
         if self._hand_over.eager and not first:
             self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)
         settled = float(self.free_at[taken].max(initial=now))
-        self.control.planned(cause, before, after, moves, now, settled)
+        self.control.planned(cause, proposal, now, settled)
         self.owner, self._cross = owner, None
         self.tally.moves += moves
         if not first:

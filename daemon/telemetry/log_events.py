@@ -92,31 +92,32 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "plan.published",
         "info",
-        "group group_epoch plan_id strategy cause members moved moves before after lag_at "
+        "group group_epoch plan_id strategy cause members moved moves before after waiting lag_at "
         "metadata_at certificate",
-        "A plan was decided and published, with its cause, its moves, and the scores before and "
-        "after.",
+        "A plan was decided and published, with its cause, its moves, the scores before and after, "
+        "and the `waiting` in record-seconds that it saves and that its hand-over costs.",
     ),
     _event(
         "plan.confirmed",
         "info",
-        "group plan_id cause before after at",
+        "group plan_id cause before after waiting at",
         "Racks changed, and the current plan is still the best; it stays and the trigger is "
         "cleared.",
     ),
     _event(
         "plan.suppressed",
         "info",
-        "group cause reason moved before after retry_in",
-        "A trigger is active and got no plan: cooldown, too little gain, or over budget. It is "
-        "considered again after `retry_in` seconds.",
+        "group cause reason moved before after waiting retry_in",
+        "A trigger is active and got no plan: cooldown, too little gain, less waiting saved than a "
+        "hand-over costs, or over budget. It is considered again after `retry_in` seconds.",
     ),
     _event(
         "plan.evaluated",
         "info",
         "group expected achieved met cooldown",
-        "The cooldown of a plan is over: `met` says whether the skew fell by at least half of the "
-        "expected gain.",
+        "The cooldown of a plan is over. `expected` and `achieved` are seconds by which the "
+        "longest time to drain exceeds the best that a plan could reach; `met` says whether they "
+        "fell by at least half of the expected gain.",
     ),
     _event(
         "trigger.raised",
@@ -241,9 +242,18 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "partition.unsplittable",
         "warning",
-        "group topic partition lag skew",
-        "One partition alone skews its group, and no plan can change that: spread its keys, or "
-        "speed up its consumer.",
+        "group topic partition lag seconds horizon",
+        "One partition alone needs its consumer for `seconds` (null: for ever), clearly longer "
+        "than the `horizon` in which the group as a whole drains, and no plan can change that: "
+        "spread its keys, or speed up its consumer.",
+    ),
+    _event(
+        "group.overloaded",
+        "warning",
+        "group arrivals capacity lag members_wanted",
+        "More records arrive per second than all members together can read, for 10 s; no plan can "
+        "change that. `members_wanted` members of today's mean speed could. Logged once, until "
+        "arrivals are clearly below the capacity again.",
     ),
     _event(
         "plan.failed",

@@ -188,17 +188,30 @@ class PlannedCooldown:
     pause_ms: int
     """Length of the longest cooldown of any cause; for the same versions."""
     skew_before: float | None
-    """The skew before the plan; None unless its gain is still to be evaluated."""
+    """The skew before the plan, as older versions evaluate its gain; None: no gain in skew."""
     skew_after: float | None
     """The skew that the plan is expected to bring; None with `skew_before`."""
     spent: tuple[SpentMoves, ...]
     """Moves of the last hour."""
     causes: Mapping[str, PlannedCauseCooldown] | None = None
     """Cooldowns by cause; None in a record of such an older version."""
+    excess_before: float | None = None
+    """Seconds by which the largest load exceeded the least that a plan could reach, before the
+    plan; None unless its gain is still to be evaluated."""
+    excess_after: float | None = None
+    """The same seconds as expected after the plan; None with `excess_before`."""
+    handover_ms: int | None = None
+    """Mean length of the group's hand-overs; None in a record of an older version."""
 
     def value(self) -> dict[str, object]:
         causes = {name: cooldown.value() for name, cooldown in (self.causes or {}).items()}
-        return ({} if self.causes is None else {"causes": causes}) | {
+        later = {
+            "causes": None if self.causes is None else causes,
+            "excess_before": self.excess_before,
+            "excess_after": self.excess_after,
+            "handover_ms": self.handover_ms,
+        }
+        return {name: value for name, value in later.items() if value is not None} | {
             "until": self.until,
             "pause_ms": self.pause_ms,
             "skew_before": self.skew_before,
@@ -220,6 +233,11 @@ class PlannedCooldown:
                 fields.by_name("causes", PlannedCauseCooldown.read)
                 if fields.has("causes")
                 else None
+            ),
+            excess_before=_read_number(fields, "excess_before"),
+            excess_after=_read_number(fields, "excess_after"),
+            handover_ms=(
+                fields.optional_integer("handover_ms") if fields.has("handover_ms") else None
             ),
         )
 
@@ -389,6 +407,11 @@ class GroupRecord:
                 else None
             ),
         )
+
+
+def _read_number(fields: Fields, name: str) -> float | None:
+    """A number that older writers leave out."""
+    return fields.optional_number(name) if fields.has(name) else None
 
 
 def _read_later(fields: Fields, name: str, read: Callable[[Fields], Item]) -> Item | None:

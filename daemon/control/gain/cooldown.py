@@ -31,13 +31,13 @@ class ExpectedGain:
     """The gain that a plan because of skew is expected to bring by the end of its cooldown."""
 
     before: float
-    """The skew before the plan."""
+    """Seconds by which the largest load exceeded the best one before the plan."""
     after: float
-    """The skew expected after the plan."""
+    """The same seconds as expected after the plan."""
 
-    def met(self, skew: float) -> bool:
-        """Whether the skew fell by at least half of what was expected."""
-        return skew <= (self.before + self.after) / 2
+    def met(self, excess: float) -> bool:
+        """Whether the excess in seconds fell by at least half of what was expected."""
+        return excess <= (self.before + self.after) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +107,21 @@ class CooldownState:
         )
 
     def evaluation_due(self, now: float) -> bool:
-        """Whether the expected gain of the last plan is to be compared with the skew now."""
+        """Whether the expected gain of the last plan is to be compared with the load now."""
         return self.expected is not None and not self.active(Cause.SKEW, now)
 
-    def evaluate(self, skew: float, now: float, settings: CooldownSettings) -> CooldownState:
-        """Compare the last plan's expected gain with the skew at the end of its cooldown."""
+    def evaluate(self, excess: float, now: float, settings: CooldownSettings) -> CooldownState:
+        """Compare the last plan's expected gain with the load at the end of its cooldown.
+
+        Args:
+            excess: seconds by which the largest load exceeds the best one now.
+            now: monotonic seconds.
+            settings: lengths of cooldowns.
+        """
         if self.expected is None:
             return self
         served = self.pause(Cause.SKEW) or settings.duration
-        if self.expected.met(skew):
+        if self.expected.met(excess):
             return self._evaluated(self.until(Cause.SKEW), settings.duration)
         pause = min(2 * served, settings.max_duration)
         # The pause already served counts towards the longer one.

@@ -288,6 +288,9 @@ RECORDS = {
             | st.dictionaries(
                 name, st.builds(r.PlannedCauseCooldown, until=time, pause_ms=whole), max_size=2
             ),
+            excess_before=st.none() | number,
+            excess_after=st.none() | number,
+            handover_ms=st.none() | whole,
         ),
         last_epoch=st.none() | epoch,
         shards=shards,

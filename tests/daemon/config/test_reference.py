@@ -55,4 +55,4 @@ def test_defaults_are_shown_as_toml_has_them(path, default):
 
 def test_the_options_of_a_group_show_the_defaults_of_optimal():
     rows = [line for line in reference.page().splitlines() if line.startswith("| `load_")]
-    assert [row.split(" | ")[1] for row in rows] == ["0.02", "1000.0"]
+    assert [row.split(" | ")[1] for row in rows] == ["0.02", "7.0"]

@@ -5,15 +5,24 @@ from dataclasses import replace
 import pytest
 
 from assignors.problem.score import Score
-from daemon.control.policy import Objection, PolicyState, Situation
+from daemon.control.gain.waiting import WaitingFigures
+from daemon.control.policy import Objection, PolicyState, Proposal, Situation
 from daemon.control.settings import Cause, ControlSettings, CooldownSettings
 
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, min_gain=0.1)
 QUIET = Situation(has_members=True, settled=True, raised=())
 
 
-def score(skew=1.0, cross_rack=None):
-    return Score(spread=0, cross_rack=cross_rack, moved=0, skew=skew)
+def score(load=1.0, cross_rack=None):
+    return Score(spread=0, cross_rack=cross_rack, moved=0, skew=load, drain_seconds=load)
+
+
+def proposal(before=3.0, after=1.0, moves=1, *, saved=1_000.0, cost=100.0):
+    """A plan; `before` and `after`: the largest load in seconds."""
+    waiting = WaitingFigures(
+        present=10_000.0, planned=10_000.0 - saved, cost=cost, horizon=60.0, pause=1.0
+    )
+    return Proposal(before=score(before), after=score(after), waiting=waiting, moves=moves)
 
 
 def situation(**changes):
@@ -52,26 +61,62 @@ def test_racks_are_more_pressing_than_skew():
 
 def test_a_suppressed_trigger_is_due_again_later_or_when_it_is_raised_anew():
     raised = situation(raised={Cause.SKEW})
-    objection = PolicyState().admit_plan(Cause.SKEW, score(2.0), score(1.9), 1, 100, SETTINGS)
-    assert objection == (Objection.GAIN, 160)
+    little = proposal(2.0, 1.9, saved=900.0)
+    objection = PolicyState().admit_plan(Cause.SKEW, little, 100, SETTINGS)
+    assert objection == (Objection.GAIN, 160, 60)
     policy = PolicyState().suppress(Cause.SKEW, objection)
     assert policy.due(raised, 159, SETTINGS) is None
     assert policy.due(raised, 160, SETTINGS) is Cause.SKEW
     assert policy.reconsider(Cause.SKEW).due(raised, 101, SETTINGS) is Cause.SKEW
 
 
+def test_a_plan_for_skew_must_save_twice_the_waiting_that_its_hand_over_costs():
+    for cost, refused in ((499, None), (501, Objection.COST)):
+        dear = proposal(saved=1_000.0, cost=cost)
+        objection = PolicyState().admit_plan(Cause.SKEW, dear, 0, SETTINGS)
+        assert (objection and objection.objection) is refused
+    racks = replace(dear, before=score(cross_rack=0.5), after=score(cross_rack=0.0))
+    assert PolicyState().admit_plan(Cause.RACKS, racks, 0, SETTINGS) is None
+    assert PolicyState().admit_plan(Cause.MEMBERSHIP, dear, 0, SETTINGS) is None
+
+
+def test_a_plan_that_lowers_the_waiting_is_worth_as_much_as_one_that_lowers_the_load():
+    hot = proposal(10.0, 9.9, saved=5_000.0, cost=0.0)  # a hot partition, and others beside it
+    assert PolicyState().admit_plan(Cause.SKEW, hot, 0, SETTINGS) is None
+
+
+def test_a_trigger_whose_plans_gain_too_little_is_considered_less_and_less_often():
+    settings = replace(SETTINGS, cooldown=CooldownSettings(duration=10.0))
+    policy, now, pauses = PolicyState(), 0.0, []
+    for _ in range(5):
+        objection = policy.admit_plan(Cause.SKEW, proposal(2.0, 1.9, saved=1.0), now, settings)
+        policy, now = policy.suppress(Cause.SKEW, objection), objection.until
+        pauses.append(objection.pause)
+    assert pauses == [10, 20, 40, 60, 60]
+
+
+def test_the_length_of_hand_overs_is_learned_from_those_of_better_plans():
+    policy = PolicyState()
+    for _ in range(20):
+        policy = policy.handed_over(Cause.SKEW, 5.0)
+    assert policy.handover == pytest.approx(5.0, abs=0.01)
+    assert policy.handed_over(Cause.MEMBERSHIP, 40.0) == policy
+    assert policy.handed_over(Cause.RACKS, 10_000.0).handover < 22  # a member that hung
+    assert policy.planned(Cause.SKEW, proposal(), 0, SETTINGS).handover == policy.handover
+
+
 def test_moves_beyond_the_hourly_budget_are_refused():
     cooldown = CooldownSettings(moves_per_hour={Cause.SKEW: 3})
     settings = replace(SETTINGS, cooldown=cooldown)
-    policy = PolicyState().planned(Cause.SKEW, score(3.0), score(1.0), 2, 0, settings)
-    assert policy.admit_plan(Cause.SKEW, score(3.0), score(1.0), 1, 70, settings) is None
-    refused = policy.admit_plan(Cause.SKEW, score(3.0), score(1.0), 2, 70, settings)
-    assert refused == (Objection.BUDGET, 130)
+    policy = PolicyState().planned(Cause.SKEW, proposal(moves=2), 0, settings)
+    assert policy.admit_plan(Cause.SKEW, proposal(moves=1), 70, settings) is None
+    refused = policy.admit_plan(Cause.SKEW, proposal(moves=2), 70, settings)
+    assert refused == (Objection.BUDGET, 130, 60)
 
 
 def test_after_its_plan_a_trigger_is_not_admitted_before_the_cooldown_is_over():
-    policy = PolicyState().planned(Cause.SKEW, score(), score(), 0, 100, SETTINGS)
-    assert policy.admit(Cause.SKEW, 159.9) == (Objection.COOLDOWN, 160)
+    policy = PolicyState().planned(Cause.SKEW, proposal(), 100, SETTINGS)
+    assert policy.admit(Cause.SKEW, 159.9) == (Objection.COOLDOWN, 160, 0)
     assert policy.admit(Cause.SKEW, 160) is None
     assert policy.admit(Cause.RACKS, 101) is None
     assert policy.admit(Cause.MEMBERSHIP, 101) is None
@@ -79,13 +124,13 @@ def test_after_its_plan_a_trigger_is_not_admitted_before_the_cooldown_is_over():
 
 @pytest.mark.parametrize("cause", [Cause.MEMBERSHIP, Cause.TOPICS, Cause.OPERATOR, Cause.RACKS])
 def test_a_plan_for_another_cause_does_not_hold_back_a_skew(cause):
-    policy = PolicyState().planned(cause, score(), score(), 0, 100, SETTINGS)
+    policy = PolicyState().planned(cause, proposal(), 100, SETTINGS)
     assert policy.admit(Cause.SKEW, 100) is None
 
 
 def test_only_a_plan_because_of_skew_has_an_expected_gain_that_is_evaluated():
     for cause, expected in ((Cause.SKEW, True), (Cause.RACKS, False), (Cause.MEMBERSHIP, False)):
-        policy = PolicyState().planned(cause, score(3.0), score(1.0), 1, 0, SETTINGS)
+        policy = PolicyState().planned(cause, proposal(), 0, SETTINGS)
         assert not policy.evaluation_due(59)
         assert policy.evaluation_due(60) is expected
 

@@ -67,7 +67,8 @@ def test_the_lag_of_a_recreated_topic_counts_in_no_skew():
         "metrics": skew_in_metrics(play),
         "describe": views.groups["g"].skew,
     }
-    assert shown == {"decision": 1.5, "metrics": 1.5, "describe": 1.5}
+    # The decision is in seconds: 6 s of one member over the best, 4 s each, at the least speed.
+    assert shown == {"decision": 2.0, "metrics": 1.5, "describe": 1.5}
     assert views.groups["g"].lag == 800
 
 
@@ -85,6 +86,17 @@ def test_describe_leaves_out_the_lag_of_a_topic_that_was_deleted():
     assert views.groups["g"].summary()["lag"] is None
     views.apply("metadata", topic())
     assert views.groups["g"].lag == 11
+
+
+def test_the_load_of_members_is_in_seconds_by_their_learned_speeds():
+    owners = {("t", 0): "a", ("t", 1): "b"}
+    rates = {"rate": (50.0, 50.0)}
+    figures = group_lag({"t": lag(3_000, 1_000, **rates)}, owners, {"a": 1, "b": 1}, {"a": 200.0})
+    # 4,000 records behind, 100/s arrive and 400/s are read: 13.3 s to drain.
+    assert figures.drain.horizon == pytest.approx(4_000 / 300)
+    assert figures.loads == pytest.approx({"a": 15 + 40 / 12, "b": 5 + 40 / 12})
+    assert figures.drain_seconds == pytest.approx(15 + 40 / 12)
+    assert (figures.drain.assumed, figures.drain.drains) == (False, True)
 
 
 @pytest.mark.parametrize("owners", [{}, {("t", 0): "gone"}, {("t", 7): "a"}, {("u", 0): "a"}])

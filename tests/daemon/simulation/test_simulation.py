@@ -330,7 +330,7 @@ def test_optimal_plans_here_as_in_the_daemon_and_leaves_little_lag_where_it_is()
         )
 
     plan = candidate("optimal").plan
-    assert plan(group(400)).owner.tolist() == [0, 0, 1, 1]
+    assert plan(group(3)).owner.tolist() == [0, 0, 1, 1]
     assert plan(group(4000)).owner.tolist() != [0, 0, 1, 1]
 
 

@@ -1,0 +1,133 @@
+"""Demand of a group: what its partitions ask of its members, whoever owns them. Pure.
+
+Two things no plan can mend: arrivals beyond what all members can read together, and a partition
+that alone keeps its member longer than the group as a whole needs. Both are found here, from the
+lag and the members' speeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from assignors.problem.drain import (
+    drain_seconds,
+    horizon_seconds,
+    members_wanted,
+    resolve_capacities,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.problem.columns import Floats
+    from assignors.protocol.records import LagRecord, SpeedRecord
+
+SURE_ENOUGH = 0.6
+"""How sure a learned speed must be to count beside surer ones: it rests on two measurements."""
+
+UNSPLITTABLE_RATIO = 1.5
+"""Times the group's time to drain that a partition must need alone to be called unsplittable."""
+
+
+class HeaviestPartition(NamedTuple):
+    """The partition that needs its owner for longest."""
+
+    topic: str
+    number: int
+    lag: int
+    """Records behind."""
+    seconds: float
+    """Seconds that the fastest member needs for it alone; infinite where its lag grows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDemand:
+    """What the partitions of a group ask of its members."""
+
+    backlog: float
+    """Records behind."""
+    arrivals: float
+    """Records that arrive per second."""
+    capacity: float
+    """Records per second that the members can read together."""
+    assumed: bool
+    """Whether no member's speed is known, so that the capacity is assumed."""
+    horizon: float
+    """The group's own time to drain in seconds, within its bounds."""
+    members_wanted: int | None
+    """Members of today's mean speed that the arrivals want; None while the group can drain, or as
+    long as no speed is known."""
+    heaviest: HeaviestPartition | None
+    """None without partitions."""
+
+    @property
+    def unsplittable(self) -> bool:
+        """Whether the heaviest partition keeps one member for clearly longer than the others."""
+        return (
+            self.heaviest is not None and self.heaviest.seconds > UNSPLITTABLE_RATIO * self.horizon
+        )
+
+
+def learned_speeds(record: SpeedRecord | None) -> dict[str, float]:
+    """Return the speeds that count, in records per second by instance.
+
+    A speed that rests on one measurement alone may be that of a member that stalled for a moment.
+    It counts where no other is surer: it is better than an assumption.
+    """
+    if record is None:
+        return {}
+    speeds = {instance: learned.speed for instance, learned in record.members.items()}
+    sure = [name for name, learned in record.members.items() if learned.sure >= SURE_ENOUGH]
+    return {instance: speeds[instance] for instance in sure} or speeds
+
+
+def rates_of(record: LagRecord) -> Floats:
+    """Return the records that arrive per second by partition; 0 where no rate is known."""
+    if record.rate is None:
+        return np.zeros(len(record.lag))
+    return np.array([rate or 0.0 for rate in record.rate], np.float64)
+
+
+def group_demand(
+    lags: Mapping[str, LagRecord], capacity: Mapping[str, float], speeds: Mapping[str, float]
+) -> GroupDemand | None:
+    """Compute the demand of a group; None without members or lag. Cost: its partitions.
+
+    Args:
+        lags: the lag that counts, by topic.
+        capacity: announced capacity of each member, by instance.
+        speeds: learned records per second, by instance.
+    """
+    records = [record for _, record in sorted(lags.items()) if record.lag]
+    if not records or not capacity:
+        return None
+    lag = np.fromiter(chain.from_iterable(record.lag for record in records), np.int64)
+    rate = np.concatenate([rates_of(record) for record in records])
+    backlog, arrivals = float(lag.sum()), float(rate.sum())
+    announced = np.array(list(capacity.values()), np.float64)
+    learned = np.array([speeds.get(instance, np.nan) for instance in capacity], np.float64)
+    found = resolve_capacities(announced, learned, backlog, arrivals)
+    total = float(found.records_per_second.sum())
+    # Against an assumed capacity arrivals say nothing about whether lag grows.
+    arriving = np.zeros(len(lag)) if found.assumed else rate
+    alone = drain_seconds(lag, arriving, np.full(len(lag), found.records_per_second.max()))
+    row = int(alone.argmax())
+    number = row
+    for record in records:
+        if number < len(record.lag):
+            break
+        number -= len(record.lag)
+    cannot_drain = arrivals >= total and not found.assumed
+    return GroupDemand(
+        backlog=backlog,
+        arrivals=arrivals,
+        capacity=total,
+        assumed=found.assumed,
+        horizon=horizon_seconds(backlog, arrivals, total),
+        members_wanted=members_wanted(arrivals, found.records_per_second) if cannot_drain else None,
+        heaviest=HeaviestPartition(record.topic, number, int(lag[row]), float(alone[row])),
+    )
