@@ -1,8 +1,9 @@
 """`levelwind demo`: the whole loop on one machine, narrated as it happens.
 
 Brokers, the daemon with its pipeline, and the workload are the real ones, run as anybody would run
-them: the daemon is a child process whose log is narrated, and lag and skew are read from its
-topics.
+them: the daemon is a child process whose log is narrated, and lag is read from its topics. Two
+groups read the same topics side by side: one follows levelwind, and Kafka's own assignor divides
+the other.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from daemon.demo import workload
+from daemon.demo.demo_workers import (
+    GROUP,
+    KAFKA_ASSIGNOR,
+    KAFKA_GROUP,
+    kafka_workers,
+    managed_workers,
+)
 from daemon.demo.local_cluster import start_cluster
 from daemon.demo.narrator import Narrator
+from daemon.demo.panes import Pane, member_lags, p99_delay
 from daemon.demo.workload import RACKS, OrderProducer, Traffic
 from daemon.errors import LevelwindError
 from daemon.inspection.group_view import GroupViews
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.settings import Settings
+    from daemon.demo.demo_workers import GroupWorker
     from daemon.kafka.topic_reader import ConsumedRecord
 
 DEMO_SETTINGS = (
@@ -44,7 +54,7 @@ DEMO_SETTINGS = (
 """Shorter waits than in production, because people watch a demo for minutes only."""
 
 LEAVE_SECONDS = 2.5
-"""Time for the consumers to leave the group."""
+"""Time for the consumers to leave their groups."""
 DAEMON_GRACE_SECONDS = 3.5
 """Time for the daemon to stop. Together with `LEAVE_SECONDS` and the brokers' grace it keeps the
 end of a demo below ten seconds."""
@@ -82,6 +92,7 @@ def run_demo(
     narrator = Narrator(Console(highlight=False), as_json=as_json)
     with stop_on_signals() as stop, ExitStack() as stack:
         stack.callback(narrator.narrate, "stopped", "all processes have ended")
+        stack.callback(narrator.close)
         if embedded:
             cluster = stack.enter_context(
                 start_cluster(Console(stderr=True), 3, RACKS, directory / "cluster")
@@ -108,7 +119,7 @@ def run_demo(
 
 
 class Scene:
-    """The running workload and the view of its group; used by one thread."""
+    """The running workload and the view of its groups; used by one thread."""
 
     def __init__(self, settings: Settings, traffic: Traffic, narrator: Narrator) -> None:
         self._narrator = narrator
@@ -120,13 +131,14 @@ class Scene:
             kinds=("metadata", "lag", "assignments"),
             on_record=self._records.put,
         )
-        self._workers = workload.workers(
-            settings.client(), traffic, settings.prefix, narrator.narrate_handover
-        )
+        client = settings.client()
+        self._managed = managed_workers(client, traffic, settings.prefix, narrator.narrate_handover)
+        self._kafka = kafka_workers(client, traffic, narrator.narrate_rebalance)
+        self._workers: tuple[GroupWorker, ...] = (*self._managed, *self._kafka)
         self._orders = OrderProducer(
-            settings.client(),
+            client,
             traffic,
-            lambda: {worker.name: worker.owned for worker in self._workers},
+            lambda: [_owned(self._managed), _owned(self._kafka)],
             lambda text: narrator.narrate("workload", text),
         )
         self._threads: tuple[workload.WorkloadThread, ...] = (*self._workers, self._orders)
@@ -134,7 +146,7 @@ class Scene:
         self._producing = False
 
     def advance(self) -> None:
-        """Start the parts that are due, and narrate the group's lag.
+        """Start the parts that are due, and show both groups.
 
         Raises:
             DemoEndedError: a part of the workload ended unexpectedly.
@@ -155,7 +167,31 @@ class Scene:
         while not self._records.empty():
             entry = self._records.get()
             self._views.apply(entry.kind, entry.record)
-        self._narrator.narrate_lag(self._views.groups.get(workload.GROUP))
+        if self._views.groups.get(GROUP):
+            self._narrator.show_panes(self._panes)
+
+    def _panes(self) -> list[Pane]:
+        """Both groups: their lag as levelwind's records have it, and their records' delays."""
+        return [
+            self._pane(KAFKA_ASSIGNOR, "yellow", KAFKA_GROUP, self._kafka),
+            self._pane("levelwind", "green", GROUP, self._managed),
+        ]
+
+    def _pane(self, title: str, style: str, group: str, workers: Sequence[GroupWorker]) -> Pane:
+        view = self._views.groups.get(group)
+        lags = {
+            (topic, number): lag
+            for topic, record in (view.current_lags() if view else {}).items()
+            for number, lag in enumerate(record.lag)
+        }
+        delays = [delay for worker in workers for delay in worker.recent_delays()]
+        return Pane(
+            title=title,
+            style=style,
+            group=group,
+            lags=member_lags(lags, _owned(workers)),
+            p99=p99_delay(delays),
+        )
 
     def end(self) -> None:
         """Stop the workload in good order, while the daemon still runs and sees its end."""
@@ -165,6 +201,11 @@ class Scene:
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0))
         self._reader.stop()
+
+
+def _owned(workers: Sequence[GroupWorker]) -> dict[str, frozenset[tuple[str, int]]]:
+    """What each consumer owns."""
+    return {worker.name: worker.owned for worker in workers}
 
 
 class DaemonChild:

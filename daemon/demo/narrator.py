@@ -1,4 +1,4 @@
-"""Narration of a demo: the daemon's events and the group's lag, one a line, as text or JSON."""
+"""Narration of a demo: the daemon's events, one a line, and the panes of both groups."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from rich.live import Live
 from rich.markup import escape
 
 from assignors.protocol import partition_ranges as ranges
+from daemon.demo.panes import panes_line, panes_side_by_side
 from daemon.inspection.tables import describe_trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
-    from daemon.inspection.group_view import GroupView
+    from daemon.demo.panes import Pane
 
-LAG_EVERY_SECONDS = 2.0
-BAR_WIDTH = 24
+PANES_EVERY_SECONDS = 2.0
 COLOURS = {
     "trigger": "yellow",
     "plan": "bold green",
@@ -38,7 +39,8 @@ class Narrator:
         self._as_json = as_json
         self._lock = threading.Lock()
         self._started_at = time.monotonic()
-        self._next_lag_at = 0.0
+        self._next_panes_at = 0.0
+        self._live: Live | None = None
 
     def start_clock(self) -> None:
         """Count the seconds of the narration from now on."""
@@ -62,7 +64,7 @@ class Narrator:
         name = event.get("event")
         match name:
             case "trigger.raised":
-                self.narrate("trigger", _trigger(event), event=dict(event))
+                self.narrate("trigger", f"{event['group']}: {_trigger(event)}", event=dict(event))
             case "plan.published":
                 self.narrate("plan", _plan(event), event=dict(event))
             case (
@@ -106,31 +108,45 @@ class Narrator:
             "hand-over", f"{worker} {verb} {ranges_text}", worker=worker, partitions=ranges_text
         )
 
-    def narrate_lag(self, view: GroupView | None) -> None:
-        """Write the group's lag, at most once in `LAG_EVERY_SECONDS`."""
-        if view is None or not view.current_lags() or time.monotonic() < self._next_lag_at:
+    def narrate_rebalance(
+        self, worker: str, verb: str, partitions: Sequence[tuple[str, int]]
+    ) -> None:
+        """Write how many partitions Kafka's assignor gave to a consumer, or took from it."""
+        if partitions:
+            self.narrate("kafka", f"{worker} {verb} {len(partitions)} partitions", worker=worker)
+
+    def show_panes(self, panes: Callable[[], Sequence[Pane]]) -> None:
+        """Show both groups, at most once in `PANES_EVERY_SECONDS`.
+
+        On a terminal they stay below the other lines, elsewhere they are a line of their own.
+        """
+        if time.monotonic() < self._next_panes_at:
             return
-        self._next_lag_at = time.monotonic() + LAG_EVERY_SECONDS
-        lags, skew = view.member_lags(), view.skew
-        most = max([*lags.values(), 1])
-        bars = "  ".join(
-            f"{name.rpartition('-')[2]} {_bar(lag / most)} {lag:>6,}"
-            for name, lag in sorted(lags.items())
-        )
-        skewed = "-" if skew is None else f"{skew:.2f}"
-        self.narrate(
-            "lag",
-            f"{view.name} {view.lag:>7,} behind, skew {skewed}  {bars}",
-            lag=view.lag,
-            skew=skew,
-            members=lags,
-        )
+        self._next_panes_at = time.monotonic() + PANES_EVERY_SECONDS
+        shown = panes()
+        if self._as_json:
+            for pane in shown:
+                self.narrate(
+                    "lag",
+                    f"{pane.title}: {pane.summary()}",
+                    group=pane.group,
+                    lag=pane.lag,
+                    members=dict(pane.lags),
+                    p99_delay=pane.p99,
+                )
+        elif self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False)
+                self._live.start()
+            self._live.update(panes_side_by_side(shown), refresh=True)
+        else:
+            self.narrate("lag", panes_line(shown))
 
-
-def _bar(share: float) -> str:
-    return "█" * round(share * BAR_WIDTH / 4) + "·" * (
-        BAR_WIDTH // 4 - round(share * BAR_WIDTH / 4)
-    )
+    def close(self) -> None:
+        """Leave the panes as they are, and write further lines below them."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
 def _trigger(event: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
-"""The demo's workload: orders of unevenly busy customers, and consumers of limited speed.
+"""The demo's workload: orders of unevenly busy customers.
 
 The key of a record is a customer, and a customer's partition is the hash of the key, as with any
-keyed topic. A few customers are hot. They are chosen from the partitions of one consumer, so that
-every run has a skew to correct; after a while the customers of another consumer become hot.
+keyed topic. A few customers are hot. They are chosen from the partitions of one consumer of each
+group as far as possible, so that every run has a skew to correct in both groups; after a while the
+customers of other consumers become hot.
 """
 
 from __future__ import annotations
@@ -10,24 +11,20 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from assignors.clients.confluent import ManagedConsumer
 from assignors.protocol.topics import partition_for
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import clients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from confluent_kafka import TopicPartition
-
-GROUP = "orders"
 TOPICS: Mapping[str, int] = {"orders.placed": 24, "orders.paid": 12}
 RACKS = ("a", "b", "c")
 
@@ -120,7 +117,7 @@ class OrderProducer(WorkloadThread):
         self,
         client: Mapping[str, Any],
         traffic: Traffic,
-        owned: Callable[[], Mapping[str, frozenset[tuple[str, int]]]],
+        owned: Callable[[], Sequence[Mapping[str, frozenset[tuple[str, int]]]]],
         report: Callable[[str], None],
         seed: int = 1,
     ) -> None:
@@ -172,91 +169,63 @@ class OrderProducer(WorkloadThread):
                 return
 
     def _concentrate(self) -> CustomerMix:
-        """Make partitions hot of the consumer that owns the most partitions of the first topic."""
-        topic = next(iter(TOPICS))
-        by_consumer = {
-            name: sorted(number for t, number in partitions if t == topic)
-            for name, partitions in self._owned().items()
-        }
-        name, numbers = max(
-            by_consumer.items(), key=lambda item: (len(item[1]), self._random.random())
+        """Make partitions of the first topic hot that one consumer of each group owns."""
+        hot, consumers = hot_partitions(
+            self._owned(), self._traffic.hot_partitions, self._random.random
         )
-        hot = numbers[: self._traffic.hot_partitions]
-        self._report(f"hot partitions: {topic} {', '.join(map(str, hot))}, all owned by {name}")
+        topic = next(iter(TOPICS))
+        owners = ", ".join(f"{count} owned by {name}" for name, count in consumers.items() if count)
+        self._report(f"hot partitions: {topic} {', '.join(map(str, hot))}; {owners}")
         return CustomerMix.concentrated_on(
             frozenset((topic, number) for number in hot), self._traffic
         )
 
 
-class Worker(WorkloadThread):
-    """A consumer of the group that follows levelwind's assignments at a limited speed."""
+def hot_partitions(
+    groups: Sequence[Mapping[str, frozenset[tuple[str, int]]]],
+    count: int,
+    chance: Callable[[], float],
+) -> tuple[list[int], dict[str, int]]:
+    """Choose partitions of the first topic of which one consumer of each group owns many.
 
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        name: str,
-        rack: str,
-        traffic: Traffic,
-        prefix: str,
-        changed: Callable[[str, str, list[tuple[str, int]]], None],
-    ) -> None:
-        super().__init__(name)
-        self.rack = rack
-        # librdkafka writes to the terminal by default.
-        self._client = {**client, "auto.offset.reset": "earliest", "log_level": 0}
-        self._traffic = traffic
-        self._prefix = prefix
-        self._changed = changed
-        self.owned: frozenset[tuple[str, int]] = frozenset()
-        self.worked = 0
+    All are of one consumer of the first group, as many as possible of one of each other group.
 
-    def _work(self) -> None:
-        batch = max(round(self._traffic.consumer_rate / 10), 1)
-        with ManagedConsumer(
-            self._client,
-            group=GROUP,
-            topics=list(TOPICS),
-            instance=self.name,
-            rack=self.rack,
-            prefix=self._prefix,
-            on_assign=self._on_assigned,
-            on_revoke=self._on_revoked,
-            on_lost=self._on_revoked,
-        ) as consumer:
-            commit_at = time.monotonic() + 1
-            while not self._stop.is_set():
-                started = time.monotonic()
-                records = [r for r in consumer.consume(batch, 0.1) if r.error() is None]
-                self.worked += len(records)
-                if time.monotonic() >= commit_at:
-                    consumer.commit(asynchronous=True)
-                    commit_at = time.monotonic() + 1
-                spent = time.monotonic() - started
-                self._stop.wait(max(len(records) / self._traffic.consumer_rate - spent, 0))
+    Args:
+        groups: what each consumer owns, by group and consumer; the groups read the same topics.
+        count: number of partitions.
+        chance: decides between equals.
 
-    def _on_assigned(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
-        partitions = [(partition.topic, partition.partition) for partition in partitions]
-        self.owned |= frozenset(partitions)
-        self._changed(self.name, "took over", partitions)
-
-    def _on_revoked(self, _consumer: ManagedConsumer, partitions: list[TopicPartition]) -> None:
-        partitions = [(partition.topic, partition.partition) for partition in partitions]
-        self.owned -= frozenset(partitions)
-        self._changed(self.name, "gave up", partitions)
-
-
-def workers(
-    client: Mapping[str, Any],
-    traffic: Traffic,
-    prefix: str,
-    changed: Callable[[str, str, list[tuple[str, int]]], None],
-) -> list[Worker]:
-    """The consumers of the group, spread over the racks; not started yet."""
-    racks = (RACKS[i % len(RACKS)] for i in count())
-    return [
-        Worker(client, f"worker-{i}", rack, traffic, prefix, changed)
-        for i, rack in enumerate(islice(racks, traffic.consumers))
+    Returns:
+        The partitions, and how many of them each chosen consumer owns.
+    """
+    topic = next(iter(TOPICS))
+    numbers = [
+        {name: {n for t, n in owned if t == topic} for name, owned in group.items()}
+        for group in groups
     ]
+    first, *others = numbers
+
+    def shared(name: str, other: Mapping[str, set[int]]) -> tuple[int, str]:
+        """The consumer of another group that owns most of a consumer's partitions."""
+        return max((len(first[name] & owned), consumer) for consumer, owned in other.items())
+
+    chosen = max(
+        first,
+        key=lambda name: (
+            min(len(first[name]), count),
+            sum(shared(name, other)[0] for other in others),
+            chance(),
+        ),
+    )
+    rivals = [shared(chosen, other)[1] for other in others]
+    hot = sorted(
+        first[chosen],
+        key=lambda n: (-sum(n in o[r] for o, r in zip(others, rivals, strict=True)), n),
+    )[:count]
+    owners = {chosen: len(hot)}
+    for other, rival in zip(others, rivals, strict=True):
+        owners[rival] = len(other[rival] & set(hot))
+    return sorted(hot), owners
 
 
 def create_topics(client: Mapping[str, Any], timeout: float) -> None:
