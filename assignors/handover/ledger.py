@@ -17,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from assignors.handover.holding import Holding, Revocation, Traits, Waits
+from assignors.handover.unpublished import unpublished
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberAssignment, Tombstone
 from assignors.protocol.records.member import LAST_EPOCH
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import MemberRecord
 
-__all__ = ["BELIEVED_EPOCH", "Incarnation", "Ledger", "RecordChange", "Traits"]
+__all__ = ["BELIEVED_EPOCH", "Incarnation", "Ledger", "RecordChange"]
 
 RecordChange: TypeAlias = MemberAssignment | Tombstone
 
@@ -98,7 +99,8 @@ class Ledger:
         if incarnation in self.holdings:
             return self
         waits = Waits.of(record, self.timers)
-        holding = Holding(waits=waits, refused=waits.refusal(self.timers))
+        traits = Traits(record.rack, record.capacity)
+        holding = Holding(waits=waits, refused=waits.refusal(self.timers), traits=traits)
         epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
         return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 
@@ -120,8 +122,9 @@ class Ledger:
         if claims := after.claims(record):
             after = after.claimed(claims, self.epoch + 1, time.readable)
         waits = Waits.of(record, self.timers)
-        if waits != after.waits:
-            after = replace(after, waits=waits)
+        traits = after.traits if holding.evicted else Traits(record.rack, record.capacity)
+        if (waits, traits) != (after.waits, after.traits):
+            after = replace(after, waits=waits, traits=traits)
         return self if after is holding else self._with(incarnation, after)
 
     def claim(self, record: MemberRecord, time: PlannerTime) -> Ledger:
@@ -257,7 +260,7 @@ class Ledger:
         planner_epoch: int,
         readable: float,
         reason: str = "",
-        traits: Mapping[Incarnation, Traits] | None = None,
+        published: Ledger | None = None,
     ) -> tuple[Ledger, tuple[RecordChange, ...]]:
         """The records to publish at `epoch`, and the ledger once they are committed.
 
@@ -265,25 +268,32 @@ class Ledger:
         epoch stays also where records are only taken back, so that a later planner sees each epoch
         that was used.
 
+        Args:
+            epoch: The epoch of the records.
+            planner_epoch: The planner's epoch.
+            readable: Readable time.
+            reason: Why, for the reader of the records.
+            published: What this method last returned, if that was published: the holdings that have
+                not changed since are passed over, which are most of a large group.
+
         Raises:
             ValueError: `epoch` is not above the ledger's.
         """
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} is not above {self.epoch}")
         owned = self.owners().keys()
-        holdings: dict[Incarnation, Holding] = {}
+        holdings = dict(self.holdings)
         changes: list[RecordChange] = []
         ended: list[Incarnation] = []
-        for incarnation in sorted(self.holdings.keys() | self.target.keys()):
+        for incarnation in sorted(unpublished(self, published)):
             holding = self.holdings.get(incarnation) or Holding(waits=Waits.default(self.timers))
             if holding.gone:
                 changes.append(Tombstone(("m", self.group, *incarnation)))
                 ended.append(incarnation)
+                del holdings[incarnation]
                 continue
             share = self.target.get(incarnation, frozenset())
             holding = holding.advance_to(share, share - owned, epoch, readable)
-            if traits and incarnation in traits:
-                holding = replace(holding, traits=traits[incarnation])
             record = MemberAssignment(
                 group=self.group,
                 instance=incarnation.instance,
@@ -308,7 +318,7 @@ class Ledger:
         ledger = replace(
             self,
             epoch=epoch if len(ended) < len(changes) else self.epoch,
-            holdings=holdings,
+            holdings=dict(sorted(holdings.items())),
             ended=_newest({**self.ended, **dict.fromkeys(ended)}) if ended else self.ended,
         )
         return ledger, tuple(changes)

@@ -3,15 +3,15 @@
 The daemon reads the clock and performs the effects.
 
 Path of an event: `step` finds the groups that the event concerns, each `ManagedGroup` takes it in,
-`decide` decides about each group, and the decisions become effects: records are published before
-they are logged. The control leads once it has read its topics to their end and written its planner
-epoch. All its decisions rest on records and on the time that events bring, so that a decision can
-be replayed and explained.
+`decide` decides about each group once, and the decisions become effects: records are published
+before they are logged. The control leads once it has read its topics to their end and written its
+planner epoch. All its decisions rest on records and on the time that events bring, so that a
+decision can be replayed and explained.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import BELIEVED_EPOCH
@@ -30,8 +30,10 @@ from daemon.control.boundary.control_events import (
     MembersRead,
     PublishRefused,
     RecordReceived,
+    RecordsReceived,
     Recovered,
     Ticked,
+    together,
 )
 from daemon.control.boundary.topics_of_records import written
 from daemon.control.context import Clock, LogEvent
@@ -57,14 +59,18 @@ __all__ = [
     "Publish",
     "PublishRefused",
     "RecordReceived",
+    "RecordsReceived",
     "Recovered",
     "Rollback",
     "Ticked",
     "concerns",
     "step",
+    "together",
 ]
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
@@ -80,7 +86,9 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
     """Take in one event; the effects are to be performed in their order before the next step."""
     match event:
         case RecordReceived(kind=kind, record=record):
-            return _receive(state, kind, record, clock)
+            return _receive(state, [(kind, record)], clock)
+        case RecordsReceived(records=received):
+            return _receive(state, [(each.kind, each.record) for each in received], clock)
         case Ticked():
             return _tick(state, clock)
         case MembersRead(partition=partition, asked_at=asked_at):
@@ -94,25 +102,44 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             return _recover(state, records, clock)
 
 
-# A record.
+# Records.
+
+
+@dataclass(slots=True)
+class _Received:
+    """What a group took in, and whether it must be decided about now."""
+
+    events: list[LogEvent] = field(default_factory=list)
+    due: bool = False
 
 
 def _receive(
-    state: ControlState, kind: TopicKind, record: Record | Tombstone, clock: Clock
+    state: ControlState, records: Iterable[tuple[TopicKind, Record | Tombstone]], clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
-    match record:
-        case TopicRecord():
-            return _topic_changed(state, record.topic, record, clock), []
-        case Tombstone(key=("topic", topic)):
-            return _topic_changed(state, str(topic), None, clock), []
-        case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
-            return state, [Fenced(planner=record)]
-        case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
-            state, raised = _raise_planner_epoch(state, record, clock)
-            state, effects = _group_record(state, kind, record, clock)
-            return state, [*raised, *effects]
-        case _:
-            return _group_record(state, kind, record, clock)
+    """Take in records in their order, then decide about each group that they concern."""
+    effects: list[Effect] = []
+    received: dict[str, _Received] = {}
+    for kind, record in records:
+        match record:
+            case TopicRecord():
+                state = _topic_changed(state, record.topic, record, clock)
+                continue
+            case Tombstone(key=("topic", topic)):
+                state = _topic_changed(state, str(topic), None, clock)
+                continue
+            case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
+                return state, [*effects, Fenced(planner=record)]
+            case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
+                state, raised = _raise_planner_epoch(state, record, clock)
+                effects += raised
+            case _:
+                pass
+        state = _take_in(state, kind, record, received, clock)
+    for name, taken in received.items():
+        decision = Decision(group=state.groups[name], events=tuple(taken.events))
+        state, more = (_decide if taken.due else _undecided)(state, decision, clock)
+        effects += more
+    return state, effects
 
 
 def _raise_planner_epoch(
@@ -140,25 +167,31 @@ def _planner(state: ControlState, clock: Clock) -> Publish:
     return Publish(records=(("assignments", record),))
 
 
-def _group_record(
-    state: ControlState, kind: TopicKind, record: Record | Tombstone, clock: Clock
-) -> tuple[ControlState, list[Effect]]:
+def _take_in(
+    state: ControlState,
+    kind: TopicKind,
+    record: Record | Tombstone,
+    received: dict[str, _Received],
+    clock: Clock,
+) -> ControlState:
+    """Let a record change the group that it is about."""
     name = _group_of(kind, record)
     if name is None or (isinstance(record, Tombstone) and name not in state.groups):
-        return state, []
+        return state
     group = state.groups.get(name) or _new_group(state, name)
     if isinstance(record, MemberRecord):
         record = existing_only(record, state.topics, group.granted)
     updated, events = apply(group, record, state.clocks.time_of(name, clock.now))
-    received = Decision(group=updated, events=tuple(events))
-    if (
-        updated.ledger is group.ledger
-        and updated.policy.changes == group.policy.changes
-        and updated.operator is group.operator
-    ):
-        # A heartbeat, a lag sample, a trigger: the decision can wait for the next tick.
-        return _effects(state, received)
-    return _decide(state, received, clock)
+    taken = received.setdefault(name, _Received())
+    taken.events += events
+    # After a heartbeat, a lag sample or a trigger the decision can wait for the next tick.
+    taken.due = (
+        taken.due
+        or updated.ledger is not group.ledger
+        or updated.policy.changes != group.policy.changes
+        or updated.operator is not group.operator
+    )
+    return replace(state, groups={**state.groups, name: updated})
 
 
 def _new_group(state: ControlState, name: str) -> ManagedGroup:
@@ -243,6 +276,13 @@ def _decide(
     return _effects(replace(state, postponed=others), before.then(decision), rollback)
 
 
+def _undecided(
+    state: ControlState, before: Decision, _clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Leave the decision about a group to the next tick."""
+    return _effects(state, before)
+
+
 def _put_back(
     state: ControlState, rollback: Rollback, reason: str, clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
@@ -281,10 +321,8 @@ def _recover(
         LogEvent("daemon.leading", leading),
         *recovered.events,
     ]
-    for kind, record in recovered.pending:
-        state, more = _receive(state, kind, record, clock)
-        effects += more
-    return state, effects
+    state, more = _receive(state, recovered.pending, clock)
+    return state, [*effects, *more]
 
 
 def _effects(

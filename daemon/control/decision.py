@@ -295,7 +295,7 @@ def _advance_handover(group: ManagedGroup, epoch: int, context: ControlContext) 
         planner_epoch=context.planner_epoch,
         readable=context.time_of(group.name).readable,
         reason=group.plan.cause if group.plan else "",
-        traits=group.traits(),
+        published=group.published_ledger,
     )
     if all(isinstance(record, Tombstone) for record in records):
         # Tombstones say no epoch: the next step may have it.

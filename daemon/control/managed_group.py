@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation, Ledger, Traits
+from assignors.handover.ledger import Incarnation, Ledger
 from assignors.protocol import partition_ranges as ranges
 from daemon.control.context import LogEvent
 from daemon.control.gain.overload import DemandWatch
@@ -178,13 +178,6 @@ class ManagedGroup:
         return {
             partition: incarnation.instance
             for partition, incarnation in self.ledger.owners().items()
-        }
-
-    def traits(self) -> dict[Incarnation, Traits]:
-        """Return the properties of the live members that their assignment records repeat."""
-        return {
-            incarnation: Traits(live.record.rack, live.record.capacity)
-            for incarnation, live in self.live.items()
         }
 
     def reads(self, topic: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.boot_clock import boot_seconds
-from daemon.control.controller import MembersRead, Recovered, Ticked
+from daemon.control.controller import MembersRead, Recovered, Ticked, together
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.service.leadership import (
     CanaryReadBack,
@@ -130,7 +130,7 @@ class Daemon:
         ticked_at = float("-inf")
         while not self._over.is_set():
             events = self._mailbox.take(TICK_SECONDS)
-            for event in events:
+            for event in together(events):
                 if isinstance(event, BaseException):
                     raise event
                 self.handle(event)

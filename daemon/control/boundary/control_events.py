@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
@@ -25,6 +28,14 @@ class RecordReceived:
 
     kind: TopicKind
     record: Record | Tombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsReceived:
+    """Records that are taken in together: each group is decided about once, after all of them."""
+
+    records: tuple[RecordReceived, ...]
+    """In the order of each partition's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,5 +74,26 @@ class PublishRefused:
 
 
 Event: TypeAlias = (
-    Recovered | RecordReceived | Ticked | MembersRead | CommitsFenced | PublishRefused
+    Recovered
+    | RecordReceived
+    | RecordsReceived
+    | Ticked
+    | MembersRead
+    | CommitsFenced
+    | PublishRefused
 )
+
+Posted = TypeVar("Posted")
+
+
+def together(events: Iterable[Posted]) -> Iterator[Posted | RecordsReceived]:
+    """Put records that follow each other into one event, and leave everything in its order.
+
+    A decision costs more than a record, and a thousand members acknowledge a plan at once.
+    """
+    for of_records, run in groupby(events, lambda event: isinstance(event, RecordReceived)):
+        found = tuple(run)
+        if of_records and len(found) > 1:
+            yield RecordsReceived(records=cast("tuple[RecordReceived, ...]", found))
+        else:
+            yield from found

@@ -60,6 +60,7 @@ class Planner:
     states: dict
     position: int
     read_back: int
+    published: Ledger | None = None
 
 
 class SimulatedGroup:
@@ -233,10 +234,14 @@ class SimulatedGroup:
             for at, incarnation in enumerate(live)
         }
         planner.ledger = planner.ledger.set_target(target)
-        ledger, changes = planner.ledger.next_records(
-            epoch=planner.ledger.epoch + 1, planner_epoch=planner.epoch, readable=self.now
-        )
-        planner.ledger = ledger
+        options = {
+            "epoch": planner.ledger.epoch + 1,
+            "planner_epoch": planner.epoch,
+            "readable": self.now,
+        }
+        ledger, changes = planner.ledger.next_records(**options, published=planner.published)
+        assert (ledger, changes) == planner.ledger.next_records(**options)
+        planner.ledger = planner.published = ledger
         if not changes:
             return
         if any(not isinstance(change, Tombstone) for change in changes):

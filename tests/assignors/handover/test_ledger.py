@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.handover.ledger import Incarnation, Ledger, Traits
+from assignors.handover.ledger import Incarnation, Ledger
 from assignors.handover.ledger_recovery import recover_ledger
 from assignors.handover.patience import overdue
 from assignors.handover.planner_time import PlannerTime
@@ -215,14 +215,14 @@ def test_what_is_revoked_for_too_long_is_overdue(moving):
 
 
 def test_the_records_carry_rack_and_capacity(empty):
-    ledger, changes = publish(
-        empty.set_target({A: share(P0)}), 1, traits={A: Traits("r", 2.0)}, reason="joined"
-    )
+    record = replace(announcement(A, 0), rack="r", capacity=2.0)
+    ledger, changes = publish(empty.join(record).set_target({A: share(P0)}), 1, reason="joined")
     assert (changes[A].rack, changes[A].capacity, changes[A].reason) == ("r", 2.0, "joined")
-    _, changes = publish(
-        ledger, 2, traits={A: Traits("r", 2.0)}, reason="another reason is no change"
-    )
+    _, changes = publish(ledger, 2, reason="another reason is no change")
     assert changes == {}
+    moved = ledger.acknowledge(replace(record, acked_epoch=1, rack="s"), NOW)
+    _, changes = publish(moved, 2)
+    assert changes[A].rack == "s"
 
 
 def recovered(ledger, *, members=(), group_epoch=0, now=0.0):

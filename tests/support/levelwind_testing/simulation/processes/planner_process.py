@@ -17,7 +17,7 @@ from daemon.control.boundary.control_events import (
     Ticked,
 )
 from daemon.control.context import LogEvent
-from daemon.control.controller import Clock, ControlState, step
+from daemon.control.controller import Clock, ControlState, step, together
 from daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
@@ -162,7 +162,7 @@ class PlannerProcess(Process):
     def _loop(self):
         ticked_at = float("-inf")
         while True:
-            for event in self.mailbox.take(0.0):
+            for event in together(self.mailbox.take(0.0)):
                 yield from self._handle(event)
             now = self.now()
             if now - ticked_at >= TICK_SECONDS and not self.mailbox.waiting:
