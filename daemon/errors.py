@@ -24,9 +24,10 @@ class ClusterUnavailableError(LevelwindError):
 
 
 class FencedError(LevelwindError):
-    """Another planner has taken over: this one must stop at once and write nothing more."""
+    """Another planner has taken over: this one must stop at once and write nothing more.
 
-    exit_code = 4
+    It ends no command: a daemon that is fenced stands by.
+    """
 
 
 class PipelineFailedError(LevelwindError):

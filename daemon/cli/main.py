@@ -4,7 +4,7 @@ A command's module is imported when the command runs or its own help is requeste
 --help` must not wait for the libraries of Kafka or Spark, nor for NumPy.
 
 Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available ·
-4 another planner took over · 5 the pipeline gave up · 6 not found · 130 interrupted.
+5 the pipeline gave up · 6 not found · 130 interrupted.
 """
 
 from __future__ import annotations
