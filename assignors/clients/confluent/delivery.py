@@ -45,6 +45,10 @@ class Delivery:
                 left = POLL_SLICE_SECONDS
                 if deadline is not None:
                     left = max(min(left, deadline - boot_seconds()), 0.0)
+                if not self._owned.any_owned:
+                    # Nothing can arrive but an order, which need not wait for the end of a poll.
+                    self._follower.await_order(left)
+                    left = 0.0
                 if len(fetched) < number:
                     fetched.fetch(number - len(fetched), left)
                 elif not self._follower.may_deliver:

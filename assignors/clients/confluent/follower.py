@@ -85,11 +85,14 @@ class AssignmentFollower(Thread):
         )
         self.orders: deque[Order] = deque()
         """Orders for the application's thread, oldest first."""
+        self._ordered = Flag()
         self.lost = Flag()
         """Set while the member's partitions may have another owner.
 
         That lasts until the application's thread has dropped them.
         """
+        self.joined = False
+        """Whether the member has announced itself; levelwind's topics exist then."""
         self.failure: Exception | None = None
         self.profile = member.profile
         self.poll_watch = PollWatch(settings.max_poll_interval)
@@ -125,6 +128,11 @@ class AssignmentFollower(Thread):
     def post(self, event: ev.Event) -> None:
         """Put an event into the member's mailbox."""
         self._mailbox.put(event)
+
+    def await_order(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for an order."""
+        self._ordered.wait(timeout)
+        self._ordered.clear()
 
     def post_undecided(self) -> None:
         """Report a revocation whose commit may still arrive for `timers.commit`.
@@ -191,6 +199,7 @@ class AssignmentFollower(Thread):
             if self._begin():
                 self._reader.start()
                 self._handle(ev.Started())
+                self.joined = True
                 self._log(logging.INFO, "member.joining", topics=",".join(self.profile.topics))
                 while self._machine.phase is not Phase.LEFT and not self._abandoned.is_set():
                     self._run_once()
@@ -346,11 +355,11 @@ class AssignmentFollower(Thread):
                     self._announcer.announce(record)
                 case ev.Retire(key):
                     self._announcer.retire(key)
-                case ev.Lose():
-                    self.lost.set()
+                case ev.Lose() | ev.Grant() | ev.Revoke():
+                    if isinstance(effect, ev.Lose):
+                        self.lost.set()
                     self.orders.append(Order(effect, self._machine.acked_epochs))
-                case ev.Grant() | ev.Revoke():
-                    self.orders.append(Order(effect, self._machine.acked_epochs))
+                    self._ordered.set()
 
     def _remind(self, event: str, **fields: object) -> None:
         now = boot_seconds()

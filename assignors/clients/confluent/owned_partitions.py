@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
@@ -15,6 +16,7 @@ from assignors.clients.confluent.committing.offsets import raise_error_of
 from assignors.clients.confluent.event_log import log_event
 from assignors.clients.confluent.fetched_records import FetchedRecords
 from assignors.handover import member_events as ev
+from assignors.handover.member_state import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -91,11 +93,18 @@ class OwnedPartitions:
         self._journal = journal
         self._last_grant = 0
         self._tries: _Tries | None = None
+        self._looked_up_for = ""
+        """The life for which the topics were looked up in advance."""
 
     @property
     def owned(self) -> frozenset[Pair]:
         """The partitions that this consumer reads."""
         return frozenset(self._grants)
+
+    @property
+    def any_owned(self) -> bool:
+        """Whether this consumer reads any partition."""
+        return bool(self._grants)
 
     def topic_partitions(self) -> list[Any]:
         """The owned partitions as confluent-kafka's `TopicPartition`, sorted."""
@@ -136,6 +145,7 @@ class OwnedPartitions:
 
     def perform_orders(self) -> None:
         """Carry out the follower's orders, oldest first."""
+        self._prepare()
         orders = self._follower.orders
         while orders:
             order = orders[0]
@@ -153,6 +163,24 @@ class OwnedPartitions:
                 case ev.Lose(_, reason):
                     orders.popleft()
                     self._lose(reason)
+
+    def _prepare(self) -> None:
+        """Look up the topics of a member that joins, while it waits for its first grant."""
+        if self._follower.phase is not Phase.JOINING or not self._follower.joined:
+            return
+        if self._looked_up_for != (incarnation := self._follower.incarnation):
+            self._looked_up_for = incarnation
+            with suppress(KafkaException):  # the grant asks again
+                self._look_up(self._follower.profile.topics)
+
+    def _look_up(self, topics: Iterable[str]) -> None:
+        """Have librdkafka know the leaders of topics of which it reads nothing.
+
+        It asks for those of an unknown topic only after it was told to read from it, and the first
+        fetch waits for librdkafka's next scan, which comes once a second.
+        """
+        for topic in sorted(set(topics) - {topic for topic, _ in self.owned}):
+            self._consumer.list_topics(topic, timeout=FETCH_TIMEOUT_SECONDS)
 
     def _grant(self, order: Order, partitions: frozenset[Pair]) -> bool:
         """Start partitions at the group's committed offsets; return False to try again later."""
@@ -198,6 +226,7 @@ class OwnedPartitions:
     def _start_reading(self, partitions: frozenset[Pair]) -> list[Any] | None:
         """Fetch the committed offsets and read from there; None where that failed."""
         try:
+            self._look_up(topic for topic, _ in partitions)
             starts: list[Any] = self._consumer.committed(
                 _as_topic_partitions(partitions), timeout=FETCH_TIMEOUT_SECONDS
             )

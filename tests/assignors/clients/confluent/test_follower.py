@@ -1,5 +1,8 @@
 """The follower's mailbox, without brokers: what it withholds from the member."""
 
+import threading
+import time
+
 import pytest
 
 from assignors.clients.confluent.committing import deadline
@@ -80,3 +83,12 @@ def test_a_revocation_of_a_life_that_was_lost_is_not_reported_to_the_next(follow
     clocks.still += TIMERS.commit
     take_what_is_due(follower)
     assert follower.handled == []
+
+
+def test_an_order_ends_the_wait_for_one(follower, monkeypatch):
+    monkeypatch.undo()
+    began = time.monotonic()
+    threading.Timer(0.05, follower._handle, [ev.PollOverdue()]).start()
+    follower.await_order(20)
+    assert time.monotonic() - began < 10
+    assert [order.effect.reason for order in follower.orders] == ["poll_overdue"]

@@ -160,6 +160,19 @@ def test_librdkafka_drops_what_it_fetched_before_a_partition_was_unassigned(clus
         consumer.close()
 
 
+def test_the_first_fetch_of_a_member_waits_for_no_scan_of_librdkafka(
+    cluster, topic, plan, make_consumer
+):
+    """Without a lookup in advance it comes a second after the grant."""
+    produce(cluster, topic, [(0, "a")])
+    granted = []
+    consumer = make_consumer(
+        plan(spread(topic)), "i0", on_assign=lambda *_: granted.append(time.monotonic())
+    )
+    assert poll_until(consumer, len) == ["a"]
+    assert time.monotonic() - granted[0] < 0.5
+
+
 def test_a_grant_that_cannot_be_started_is_reported(topic, plan, make_consumer, monkeypatch):
     planner = plan(spread(topic))
     consumer = make_consumer(planner, "i0")
