@@ -161,6 +161,12 @@ class PlannerProcess:
         """Whether the process runs."""
         return self._child is not None and self._child.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Process id of the running daemon's guard, which is its parent."""
+        assert self._child is not None
+        return self._child.process.pid
+
     def start(self) -> None:
         """Start the daemon; its log is appended to."""
         with self.log.open("ab") as output:
