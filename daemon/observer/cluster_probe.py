@@ -1,11 +1,12 @@
 """Cluster probe: the answers of the brokers as plain values.
 
-The cost of a probe is fixed: three requests for brokers and topics, whatever their number, one
-request to each broker for its settings when every topic is described, and for each kind of offset
-one request to each broker for each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. An idle
-cluster costs little, because the probe asks only for what can have changed: it describes a topic if
-the topic list, which costs a tenth of a description, shows another layout than the last one, and it
-reads a stable offset if the high watermark has moved or was above that offset. librdkafka groups
+The cost of a probe is fixed: one request for the list of brokers and topics, whatever their number,
+two more when every topic is described, and for each kind of offset one request to each broker for
+each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. An idle cluster costs little, because the
+probe asks only for what can have changed: it describes a topic if the topic list, which costs a
+tenth of a description, shows another layout than the last one, and the cluster if the list shows
+other brokers, it asks a broker for its settings when it is new, and it reads a stable offset if the
+high watermark has moved or was above that offset. librdkafka groups
 partitions by leader itself; while it waits for a dead broker it reconnects without pause, so the
 probe asks nothing about partitions without a leader and keeps its time-outs short.
 """
@@ -68,6 +69,7 @@ def probe_cluster(
     timeout: float,
     *,
     full: bool = True,
+    settings: bool = True,
 ) -> ClusterSnapshot:
     """Describe the brokers, and the selected topics whose layout is not the previous one.
 
@@ -78,18 +80,17 @@ def probe_cluster(
             topic differs from one that the observer may not see.
         at: the time of the probe, milliseconds since the epoch.
         timeout: seconds for each request.
-        full: describe every topic. The topic list cannot distinguish a topic from a re-created one
-            of the same name and layout.
+        full: describe the brokers and every topic. The list cannot distinguish a topic from a
+            re-created one of the same name and layout, and names no racks.
+        settings: with `full`, ask every broker for its settings, not only new ones.
 
     Raises:
         UnansweredError: the cluster did not answer.
     """
+    known = {number: broker.rack for number, broker in previous.brokers.items() if broker.online}
     try:
-        listed, cluster = _listed(client, timeout)
-        brokers = {node.id: node.rack for node in cluster.nodes}
-        if brokers != {
-            number: broker.rack for number, broker in previous.brokers.items() if broker.online
-        }:
+        listed, brokers = _listed(client, known, timeout, full=full)
+        if brokers != known:
             full = True  # a topic's record names the racks of its replicas
         asked = _to_describe(listed, selection, previous, full=full)
         described = (
@@ -120,11 +121,17 @@ def probe_cluster(
                     for node in partition.replicas
                     if node.host and node.id not in brokers
                 }
+    asked_brokers = [
+        number
+        for number in brokers
+        if full
+        and (settings or number not in known or previous.brokers[number].follower_fetching is None)
+    ]
     return ClusterSnapshot(
         at=at,
         brokers=brokers,
         topics=topics,
-        follower_fetching=_follower_fetching(client, brokers, timeout) if full else {},
+        follower_fetching=_follower_fetching(client, asked_brokers, timeout),
         removed=frozenset(removed),
         unreadable=unreadable,
         commit_partitions=len(listed[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in listed else 0,
@@ -134,10 +141,10 @@ def probe_cluster(
 def _follower_fetching(
     client: AdminClient, brokers: Iterable[int], timeout: float
 ) -> dict[int, bool | None]:
-    """Whether each broker lets consumers of its rack fetch from its replicas.
+    """Whether each of some brokers lets consumers of its rack fetch from its replicas.
 
-    Costs one request to each broker. A broker that does not answer is left out; one that refuses to
-    show its settings is unknown (None).
+    Costs one request to each of them. A broker that does not answer is left out; one that refuses
+    to show its settings is unknown (None).
     """
     asked = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)}
     read: dict[int, bool | None] = {}
@@ -153,20 +160,29 @@ def _follower_fetching(
     return read
 
 
-def _listed(client: AdminClient, timeout: float) -> tuple[Mapping[str, Any], Any]:
-    """Topics by name, as any broker lists them, and the cluster, as its controller describes it.
+def _listed(
+    client: AdminClient, known: Mapping[int, str | None], timeout: float, *, full: bool
+) -> tuple[Mapping[str, Any], dict[int, str | None]]:
+    """Topics by name, and the racks of the brokers by number.
+
+    Any broker lists both, but only the controller's description names racks. It is asked for if
+    `full`, and where the list shows other brokers than the known ones.
 
     librdkafka sends the second request to the broker that the newest topic list, which any broker
     may answer, names as the controller. For some seconds brokers may still name one that has just
     died, so a second list can succeed where the first failed.
     """
     for last in (False, True):
-        listed = client.list_topics(timeout=timeout).topics
+        listed = client.list_topics(timeout=timeout)
+        if not full and listed.brokers.keys() == known.keys():
+            return listed.topics, dict(known)
         try:
-            return listed, client.describe_cluster(request_timeout=timeout).result()
+            cluster = client.describe_cluster(request_timeout=timeout).result()
         except KafkaException:
             if last:
                 raise
+        else:
+            return listed.topics, {node.id: node.rack for node in cluster.nodes}
     raise AssertionError  # the last attempt returns or raises
 
 

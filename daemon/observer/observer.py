@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
+SETTINGS_EVERY = 12
+"""Of that many full descriptions, one asks every broker for its settings, which take a restart to
+change."""
 EXAMPLES = 5
 """Topics that a log line names."""
 LONGEST_REST_SECONDS = 10.0
@@ -194,10 +197,17 @@ class Observer:
             )
         else:
             recovered = self._state
-        full = self._end_regressed or self._probes % self._settings.full_describe_every == 0
+        every = self._settings.full_describe_every
+        full = self._end_regressed or self._probes % every == 0
         self._end_regressed = False
         observed = probe_cluster(
-            self._client, self._selection, recovered, now_ms(), self._settings.timeout, full=full
+            self._client,
+            self._selection,
+            recovered,
+            now_ms(),
+            self._settings.timeout,
+            full=full,
+            settings=self._probes % (every * SETTINGS_EVERY) == 0,
         )
         self._probes += 1
         state, news = diff(recovered, observed)

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 from confluent_kafka import Uuid
 
-from assignors.protocol.records import TopicRecord
+from assignors.protocol.records import BrokerRecord, TopicRecord
 from daemon.kafka.clients import PARTITIONS_PER_REQUEST
 from daemon.observer.cluster_probe import (
     OFFSETS_TOPIC,
     _to_describe,
     _topic,
     begins_due,
+    probe_cluster,
     read_offsets,
 )
 from daemon.observer.cluster_state import ClusterState, ObservedTopic, Selection
@@ -142,3 +143,47 @@ def test_a_topic_is_described_when_the_list_shows_another_layout_than_is_known_o
     some = _to_describe(now, selection, state, full=False)
     assert some == ["grown", "hid", "led", "moved", "new", "out"]
     assert _to_describe(now, selection, state, full=True) == sorted([*some, "same"])
+
+
+class Cluster:
+    """An admin client of some brokers without topics, which counts its questions."""
+
+    def __init__(self, *brokers):
+        self.brokers = brokers
+        self.asked = []
+
+    def list_topics(self, **_):
+        self.asked.append("list")
+        return SimpleNamespace(topics={}, brokers=dict.fromkeys(self.brokers))
+
+    def describe_cluster(self, **_):
+        self.asked.append("cluster")
+        nodes = [SimpleNamespace(id=number, rack=f"r{number}") for number in self.brokers]
+        return SimpleNamespace(result=lambda: SimpleNamespace(nodes=nodes))
+
+    def describe_configs(self, resources, **_):
+        self.asked += [f"settings of {resource.name}" for resource in resources]
+        return {resource: SimpleNamespace(result=dict) for resource in resources}
+
+
+def test_a_probe_asks_for_brokers_and_their_settings_only_where_they_can_have_changed():
+    known = {
+        number: BrokerRecord(
+            broker=number, at=1, rack=f"r{number}", online=True, follower_fetching=False
+        )
+        for number in (1, 2)
+    }
+    state, selection = ClusterState(brokers=known), Selection.of([".*"], [])
+
+    def questions(cluster, **options):
+        snapshot = probe_cluster(cluster, selection, state, 2, 1.0, **options)
+        assert snapshot.brokers == {number: f"r{number}" for number in cluster.brokers}
+        return cluster.asked
+
+    settings = ["settings of 1", "settings of 2"]
+    assert questions(Cluster(1, 2), full=False) == ["list"]
+    assert questions(Cluster(1, 2), full=True, settings=False) == ["list", "cluster"]
+    assert questions(Cluster(1, 2), full=True) == ["list", "cluster", *settings]
+    assert questions(Cluster(1), full=False, settings=False) == ["list", "cluster"]
+    more = questions(Cluster(1, 2, 3), full=False, settings=False)
+    assert more == ["list", "cluster", "settings of 3"]
