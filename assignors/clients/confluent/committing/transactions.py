@@ -7,9 +7,11 @@ partitions away. From then on no commit of the former life arrives, however late
 
 from __future__ import annotations
 
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from assignors.boot_clock import boot_seconds
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 
 RESUME_SECONDS = 0.5
 """Longest wait for an undecided commit before the next one: librdkafka goes on in between."""
+OVERTIME_SECONDS = 1.0
+"""Time for which librdkafka may exceed the time-out of a call before it counts as stuck."""
+UNANSWERED_ERRORS = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
+)
+"""Errors after which offsets may still be on their way to the brokers."""
 
 
 class CommitsEndedError(RuntimeError):
@@ -84,11 +92,13 @@ class TransactionalCommits:
         producer = self._producer
         try:
             producer.begin_transaction()
-            _retry(
+            _bounded(
                 lambda left: producer.send_offsets_to_transaction(offsets, group_metadata, left),
                 until,
             )
         except KafkaException as error:
+            if error.args[0].code() in UNANSWERED_ERRORS:
+                raise CommitsEndedError(error.args[0].str()) from error
             self._abort_after(error, until)
             raise
         self.undecided = True
@@ -129,6 +139,31 @@ class TransactionalCommits:
             _retry(self._producer.abort_transaction, until)
         except KafkaException as failure:
             raise CommitsEndedError(failure.args[0].str()) from failure
+
+
+def _bounded(attempt: Callable[[float], object], until: float) -> None:
+    """As `_retry`, for a call that may never return: `CommitsEndedError` if it is stuck.
+
+    While a group's coordinator is away librdkafka forgets the time-out of a call that sends offsets
+    (its issues 5456 and 5511). The call is left to a thread of its own then, with its producer.
+    """
+    answers: SimpleQueue[KafkaException | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            _retry(attempt, until)
+        except KafkaException as error:
+            answers.put(error)
+        else:
+            answers.put(None)
+
+    Thread(target=run, name="levelwind-send-offsets", daemon=True).start()
+    try:
+        error = answers.get(timeout=max(until - boot_seconds(), 0.0) + OVERTIME_SECONDS)
+    except Empty:
+        raise CommitsEndedError("librdkafka exceeds the time-out of a commit") from None
+    if error is not None:
+        raise error
 
 
 def _retry(attempt: Callable[[float], object], until: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Event
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -102,3 +103,36 @@ def test_another_process_of_the_name_fences_the_former_one(cluster, topic, plann
     assert committed(cluster, planner.group, topic) == {0: 10}
     first.close()
     assert committed(cluster, planner.group, topic) == {0: 10}
+
+
+class StuckProducer:
+    """A producer that never returns from sending offsets, as librdkafka without a coordinator."""
+
+    def __init__(self, producer):
+        self.producer = producer
+        self.released = Event()
+
+    def __getattr__(self, name):
+        return getattr(self.producer, name)
+
+    def send_offsets_to_transaction(self, *_):
+        self.released.wait()
+
+
+@pytest.mark.timeout(120)
+def test_a_commit_that_librdkafka_never_ends_costs_a_life_and_no_more(
+    cluster, topic, planner, make_consumer
+):
+    consumer = make_consumer(planner, "i0", fencing="broker")
+    produce(cluster, topic, [(0, n) for n in range(10)])
+    poll_until(consumer, lambda values: len(values) == 5)
+    commits = consumer._commits._transactions
+    commits._producer = stuck = StuckProducer(commits._producer)
+    life = consumer.incarnation
+    with pytest.raises(NotOwnedError):
+        consumer.commit(asynchronous=False)
+    assert poll_until(consumer, lambda values: len(values) == 10) == list("0123456789")
+    assert consumer.incarnation != life
+    consumer.commit(asynchronous=False)
+    assert committed(cluster, planner.group, topic) == {0: 10}
+    stuck.released.set()
