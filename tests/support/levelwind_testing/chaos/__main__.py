@@ -8,7 +8,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from levelwind_testing.chaos.chaos_run import FENCED, PLAIN, ChaosPlan, run
+from levelwind_testing.chaos.chaos_mutants import MUTANTS
+from levelwind_testing.chaos.chaos_plan import FENCED, PLAIN, ChaosPlan
+from levelwind_testing.chaos.chaos_run import run
 
 
 def main() -> int:
@@ -32,6 +34,14 @@ def main() -> int:
         default="both",
         help="who fences commits; both: four members of each kind",
     )
+    parser.add_argument(
+        "--long-every",
+        type=float,
+        help="mean seconds between two long handlers of a member",
+    )
+    parser.add_argument(
+        "--mutant", choices=MUTANTS, help="leave a rule out: the check must find violations"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
@@ -46,8 +56,9 @@ def main() -> int:
         scale=options.scale,
         faults=not options.slow_handlers,
         only=tuple(options.only),
+        mutant=options.mutant,
         max_poll_interval=300 * options.scale if options.slow_handlers else 40.0,
-        long_every=20.0 if options.slow_handlers else ChaosPlan().long_every,
+        long_every=options.long_every or (20.0 if options.slow_handlers else 60.0),
     )
     with tempfile.TemporaryDirectory(prefix="levelwind-chaos-") as temporary:
         report = run(plan, options.directory or Path(temporary) / "run")

@@ -5,20 +5,26 @@ and checks offline what was done. Timers are those of production times a factor,
 the daemon alike, so that many faults fit into minutes.
 """
 
-import json
 import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from assignors.handover.timers import Timers
+from levelwind_testing.chaos.chaos_plan import ChaosPlan
 from levelwind_testing.chaos.chaos_worker import CALM_FILE, Orders, boot_time
-from levelwind_testing.chaos.checker import Findings, GroupHistory, ProcessRecord, check
+from levelwind_testing.chaos.checker import (
+    CLOCKS_DIFFER_SECONDS,
+    Findings,
+    GroupHistory,
+    ProcessRecord,
+    check,
+)
 from levelwind_testing.chaos.commit_history import read_commits
 from levelwind_testing.chaos.crew import Member, PlannerProcess, stop_everything
 from levelwind_testing.chaos.journal import Partition, read_journal
@@ -30,64 +36,14 @@ from levelwind_testing.processes.daemon_process import daemon_command
 log = logging.getLogger("chaos.run")
 
 PREFIX = "chaos."
+MUTANT_DAEMON = "levelwind_testing.chaos.mutant_daemon"
+MOST_MOVED_SECONDS = 0.5
+"""The most by which the brokers' wall clock may be set during a run: else commits have no time."""
 REPEAT_SECONDS = 10.0
 """Time after which a partition that is not committed gets another record, in case the application
 committed by itself and that failed."""
 MODES = ((1, "auto"), (20, "auto"), (1, "sync"), (20, "async"))
 """Records of a call and who commits, in turn over the members."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
-    """A group of a run."""
-
-    name: str
-    members: int
-    fencing: str | None = None
-
-
-PLAIN = GroupPlan(name="plain", members=4)
-FENCED = GroupPlan(name="fenced", members=4, fencing="broker")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChaosPlan:
-    """What a run does."""
-
-    seconds: float = 180.0
-    """Length of the time in which faults begin."""
-    seed: int = 1
-    scale: float = 0.25
-    """Factor of production's timers, `commit` aside."""
-    max_poll_interval: float = 40.0
-    """Seconds; a handler takes up to nine tenths of it."""
-    long_every: float = 60.0
-    """Mean seconds between two long handlers of a member."""
-    pause: float = 2.0
-    """Mean seconds between two faults."""
-    faults: bool = True
-    """Whether faults happen at all; without, members come and go every 20 s of production time."""
-    only: tuple[str, ...] = ()
-    """Kinds of faults, by their names; none: all kinds."""
-    groups: tuple[GroupPlan, ...] = (PLAIN, FENCED)
-    topics: int = 2
-    partitions: int = 6
-    """Partitions of each topic."""
-    rate: float = 40.0
-    """Records a second, over all partitions."""
-    settle: float = 240.0
-    """The most seconds from the end of the faults until everything is committed."""
-
-    @property
-    def timers(self) -> Timers:
-        """Timers of the members and the daemon.
-
-        `commit`, of which clients wait a quarter for an answer, is that of production: a machine
-        that is busy with the whole cluster takes its time to answer.
-        """
-        scaled = Timers().scaled(self.scale)
-        more = Timers().commit - scaled.commit
-        return replace(scaled, commit=Timers().commit, grant=scaled.grant + more)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +53,8 @@ class ChaosReport:
     plan: ChaosPlan
     findings: dict[str, Findings] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
+    """Kinds of faults of the plan that never began."""
     events: Counter[str] = field(default_factory=Counter)
     """Events in the daemon's log."""
     problems: list[str] = field(default_factory=list)
@@ -116,6 +74,7 @@ class ChaosReport:
         lines = [
             f"chaos: seed {plan.seed}, {plan.seconds:g} s, {members} members, x {plan.scale:g}",
             f"  faults ({self.faults.total()}): {_shown(self.faults)}",
+            *([f"  none of: {', '.join(self.missing)}"] if self.missing else []),
             f"  the daemon: {_shown(self.events)}",
             f"  all committed {self.settled:.1f} s after the last fault",
         ]
@@ -150,10 +109,16 @@ def run(plan: ChaosPlan, directory: Path) -> ChaosReport:
         report.settled = time.monotonic() - calm_at
         report.problems += filter(None, (member.crashed() for member in scene.members))
         stop_everything(scene.members)
+        report.problems += [
+            f"{name} did not end when it was asked to: its log says where it was"
+            for member in scene.members
+            for name in member.stuck()
+        ]
         ended = _clocks()
-        if abs(began - ended) > 0.01:
-            report.problems.append(f"the wall clock moved by {ended - began:.3f} s in the run")
-        scene.check(report, (began + ended) / 2)
+        moved = abs(ended - began)
+        if moved > MOST_MOVED_SECONDS:
+            report.problems.append(f"the wall clock moved by {moved:.3f} s in the run")
+        scene.check(report, (began + ended) / 2, moved)
         scene.planner.stop()
         report.events = scene.planner.events()
     return report
@@ -209,6 +174,8 @@ class Scene:
         weather.calm()
         (self.directory / CALM_FILE).touch()
         report.faults = weather.counts
+        if plan.faults:
+            report.missing = sorted({*(plan.only or weather.kinds)} - weather.counts.keys())
 
     def await_commits(self, report: ChaosReport) -> None:
         """Wait until every group has committed every record."""
@@ -237,8 +204,8 @@ class Scene:
                     behind[group.name, partition] = (committed.get(partition), end)
         return behind
 
-    def check(self, report: ChaosReport, wall_minus_boot: float) -> None:
-        """Check offline what every group did."""
+    def check(self, report: ChaosReport, wall_minus_boot: float, moved: float) -> None:
+        """Check offline what every group did, with clocks that moved against each other."""
         groups = self.plan.groups
         commits = read_commits(self.bootstrap, [group.name for group in groups], wall_minus_boot)
         for group in groups:
@@ -250,6 +217,7 @@ class Scene:
                     committed=self._committed(group.name),
                     ends=self._ends(),
                     fenced=group.fencing is not None,
+                    clocks_differ=CLOCKS_DIFFER_SECONDS + moved,
                 )
             )
 
@@ -313,7 +281,7 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
     timers = plan.timers
     bootstrap = cluster.cluster.bootstrap
     planner = PlannerProcess(
-        planner_command(bootstrap, directory, timers), directory / "daemon.log"
+        planner_command(bootstrap, directory, timers, plan.mutant), directory / "daemon.log"
     )
     topics = topics_of(plan)
     members = [
@@ -332,6 +300,7 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
                 commits=MODES[number % len(MODES)][1],
                 max_poll_interval=plan.max_poll_interval,
                 long_every=plan.long_every,
+                mutant=plan.mutant,
             ),
             directory,
         )
@@ -356,8 +325,10 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
         planner.stop()
 
 
-def planner_command(bootstrap: str, directory: Path, timers: Timers) -> list[str]:
-    """Command line of the daemon of a run."""
+def planner_command(
+    bootstrap: str, directory: Path, timers: Timers, mutant: str | None = None
+) -> list[str]:
+    """Command line of the daemon of a run, or of a mutant of it."""
     settings = {
         "prefix": PREFIX,
         "kafka.client.id": PlannerProcess.name,
@@ -366,9 +337,8 @@ def planner_command(bootstrap: str, directory: Path, timers: Timers) -> list[str
         "control.strategy": "sticky",
         **{f"timers.{timer.name}": getattr(timers, timer.name) for timer in fields(timers)},
     }
-    return daemon_command(bootstrap, *(f"{key}={value}" for key, value in settings.items()))
-
-
-def report_as_json(report: ChaosReport) -> str:
-    """The report as one line of JSON."""
-    return json.dumps(asdict(report))
+    command = daemon_command(bootstrap, *(f"{key}={value}" for key, value in settings.items()))
+    if mutant is None:
+        return command
+    python, option, _, *arguments = command
+    return [python, option, MUTANT_DAEMON, mutant, *arguments]

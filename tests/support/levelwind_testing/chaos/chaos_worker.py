@@ -1,12 +1,13 @@
 """Worker of the chaos run: a managed consumer with handlers, and a journal of what they did.
 
 A program: `python -m levelwind_testing.chaos.chaos_worker SETTINGS` (a JSON object, see `Orders`).
-SIGTERM ends it in order. Every handler is short from the time on at which the file `calm` exists
-beside the journal. A handler works in short
-slices and looks at its lease after each of them, as an application does that checks its fencing
-token downstream: the contract covers handlers that end within `guard`, or check.
+SIGTERM ends it in order; SIGUSR1 makes it write into its log where its threads are. Every handler
+is short from the time on at which the file `calm` exists beside the journal. A handler works in
+short slices and looks at its lease after each of them, as an application does that checks its
+fencing token downstream: the contract covers handlers that end within `guard`, or check.
 """
 
+import faulthandler
 import json
 import logging
 import random
@@ -28,6 +29,7 @@ from assignors.clients.confluent import (
     StraySubscriberError,
 )
 from assignors.handover.timers import Timers
+from levelwind_testing.chaos.chaos_mutants import mutate
 from levelwind_testing.chaos.journal import NO_EPOCH, Entry, JournalWriter
 
 log = logging.getLogger("chaos.worker")
@@ -66,6 +68,8 @@ class Orders:
     """Mean seconds of a handler."""
     long_every: float = 60.0
     """Mean seconds between two handlers that take up to nine tenths of `max_poll_interval`."""
+    mutant: str | None = None
+    """A rule that is left out, by its name in `chaos_mutants`."""
 
 
 class Worker:
@@ -245,7 +249,11 @@ def main() -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
-    Worker(Orders(**json.loads(sys.argv[1]))).run()
+    faulthandler.register(signal.SIGUSR1)
+    orders = Orders(**json.loads(sys.argv[1]))
+    if orders.mutant is not None:
+        mutate(orders.mutant)
+    Worker(orders).run()
 
 
 if __name__ == "__main__":

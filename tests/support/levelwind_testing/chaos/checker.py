@@ -67,6 +67,8 @@ class GroupHistory:
     """Log ends of the topics."""
     fenced: bool = False
     """Whether the brokers fence the group's commits, so that none may go back."""
+    clocks_differ: float = CLOCKS_DIFFER_SECONDS
+    """Seconds by which the times of commits and those of the journals may differ."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -263,7 +265,7 @@ def _check_records(
     highest = 0
     for commit in history.commits.get(partition, ()):
         findings.counts["commits"] += 1
-        known = bisect_right(prefix_at, commit.at + CLOCKS_DIFFER_SECONDS)
+        known = bisect_right(prefix_at, commit.at + history.clocks_differ)
         processed = prefixes[known - 1] if known else 0
         if commit.offset > processed:
             findings.violate(

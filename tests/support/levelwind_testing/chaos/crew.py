@@ -21,6 +21,9 @@ from levelwind_testing.chaos.programs import ENVIRONMENT
 END_SECONDS = 90.0
 """Limit of an orderly end: a long handler, its commit, and the wait for an unknown one."""
 
+TRACE_SECONDS = 0.5
+"""Time that a process has to write where its threads are."""
+
 ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
 
@@ -37,6 +40,8 @@ class Life:
     """Boot time at which the process was seen to be gone."""
     killed: bool = False
     asked_to_end: bool = False
+    stuck: bool = False
+    """Whether it did not end in time; its log says where its threads were."""
     pauses: list[tuple[float, float]] = field(default_factory=list)
     """Boot times between which the process stood still; the last may have no end yet."""
     stopped_at: float | None = None
@@ -117,10 +122,18 @@ class Member:
 
     def await_end(self) -> None:
         """Wait for an orderly end; a process that does not end in time is killed."""
+        life = self.lives[-1]
         try:
-            self._wait(self.lives[-1], END_SECONDS)
+            self._wait(life, END_SECONDS)
         except subprocess.TimeoutExpired:
+            life.stuck = True
+            _send(life, signal.SIGUSR1)
+            time.sleep(TRACE_SECONDS)
             self.kill()
+
+    def stuck(self) -> list[str]:
+        """Names of the lives that did not end when they were asked to."""
+        return [life.name for life in self.lives if life.stuck]
 
     def crashed(self) -> str:
         """Words about a process that ended by itself; empty if none did."""

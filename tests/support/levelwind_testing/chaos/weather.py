@@ -4,7 +4,7 @@ import heapq
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -77,8 +77,15 @@ class Weather:
             "daemon killed in a hand-over": (1, self._kill_planner_in_handover),
         }
 
+    @property
+    def kinds(self) -> list[str]:
+        """The names of all kinds of faults."""
+        return list(self._faults)
+
     def blow(self, seconds: float, pause: float, only: Sequence[str] = ()) -> None:
         """Let faults begin for some seconds, one every `pause` seconds on average.
+
+        First one of each kind, in random order; then kinds by their weights.
 
         Args:
             seconds: length of the time.
@@ -89,13 +96,16 @@ class Weather:
         next_at = time.monotonic()
         names = list(only or self._faults)
         weights = [self._faults[name][0] for name in names]
+        first = deque(self._random.sample(names, len(names)))
         while time.monotonic() < until:
             self._recover(time.monotonic())
             if time.monotonic() >= next_at:
-                (name,) = self._random.choices(names, weights)
+                name = first.popleft() if first else self._random.choices(names, weights)[0]
                 if self._faults[name][1]():
                     self.counts[name] += 1
                     log.info("%s", name)
+                elif not self.counts[name]:
+                    first.append(name)  # it is possible once another fault is over
                 next_at = time.monotonic() + self._random.expovariate(1 / pause)
             time.sleep(0.05)
 
