@@ -1,0 +1,113 @@
+"""Members of `make bench-drain`: their speed, and what they write into their journals."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from levelwind_testing.drain.drain_figures import read_journal
+from levelwind_testing.drain.paced_workers import (
+    SLACK_SECONDS,
+    Crew,
+    MemberJournal,
+    PacedMember,
+    write_journal,
+)
+
+SPEED = 200.0
+
+
+class Message:
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def topic(self) -> str:
+        return "payments"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_000 + self._offset
+
+    def error(self) -> None:
+        return None
+
+
+class Backlog:
+    """A consumer with this many records ready, that ends the member's work behind them."""
+
+    def __init__(self, records: int, stop: threading.Event) -> None:
+        self._messages = [Message(offset) for offset in range(records)]
+        self._stop = stop
+
+    def poll(self, _timeout: float) -> Message | None:
+        if self._messages:
+            return self._messages.pop(0)
+        self._stop.set()
+        return None
+
+
+def member(number: int = 0) -> PacedMember:
+    crew = Crew(
+        bootstrap="",
+        group="g",
+        topics=["orders", "payments"],
+        sizes=[24, 12],
+        speeds=[SPEED] * 6,
+        client={},
+        managed=False,
+        static=False,
+        journal="",
+    )
+    return PacedMember(crew, number, lambda _: None)
+
+
+def test_a_member_with_a_backlog_handles_one_record_after_the_other_at_its_speed():
+    stop, one = threading.Event(), member()
+    one._work(Backlog(40, stop), stop)
+    journal = one.journal
+    assert list(journal.offset) == list(range(40))
+    assert set(journal.partition) == {24 + 3}
+    assert list(journal.timestamp) == [1_000 + offset for offset in range(40)]
+    steps = np.diff(journal.handled_at)
+    assert (steps > 1 / SPEED - 1e-6).all()
+    # Beyond its speed nothing but the machine takes time, and that is counted.
+    assert steps.sum() == pytest.approx(39 / SPEED + journal.late, abs=SLACK_SECONDS)
+    assert journal.busy == pytest.approx(40 / SPEED)
+
+
+def test_bytes_count_for_the_rack_of_the_broker_that_sent_them():
+    one = member(number=2)  # in rack b
+
+    def statistics(broker: int, total: int, leader: int = 1) -> str:
+        partition = {"rxbytes": total, "broker": broker, "leader": leader}
+        return json.dumps({"topics": {"orders": {"partitions": {"0": partition}}}})
+
+    one._on_statistics(statistics(broker=2, total=500))
+    one._on_statistics(statistics(broker=3, total=800))
+    one._on_statistics(statistics(broker=-1, total=900))  # nobody sends now: by the leader, rack a
+    assert (one.journal.local_bytes, one.journal.remote_bytes) == (500, 400)
+
+
+def test_a_journal_survives_its_file(tmp_path):
+    path = str(tmp_path / "journal.npz")
+    first, second = MemberJournal.empty(), MemberJournal.empty()
+    second.partition.append(7)
+    second.offset.append(11)
+    second.timestamp.append(5)
+    second.handled_at.append(2.5)
+    second.changes.append((1.5, 1, 7, 1))
+    first.changes.append((2.0, 0, 3, 0))
+    second.late, second.busy, second.remote_bytes = 0.25, 9.0, 4
+    write_journal(path, [first, second])
+    handled, columns = read_journal(path)
+    assert (handled.member.tolist(), handled.partition.tolist()) == ([1], [7])
+    assert (handled.offset.tolist(), handled.handled_at.tolist()) == ([11], [2.5])
+    assert handled.changes.tolist() == [[1.5, 1, 7, 1], [2.0, 0, 3, 0]]
+    assert columns["late"].tolist() == [0.0, 0.25]
+    assert columns["remote_bytes"].tolist() == [0, 4]
