@@ -17,6 +17,7 @@ import argparse
 import json
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -123,7 +124,7 @@ def play(
         for attempt in range(ATTEMPTS)
         if candidate.managed and candidate.strategy != "optimal"
     ]
-    begun = time.monotonic()
+    begun, writing = time.monotonic(), threading.Lock()
     with (
         Cluster.start(racks=RACKS) as cluster,
         tempfile.TemporaryDirectory() as directory,
@@ -142,6 +143,8 @@ def play(
                     result = DrainRound(
                         cluster.bootstrap, this, scenario, Path(directory), lambda: daemon.events
                     ).run(sampler)
+                    with writing:  # at once: what is played survives the end of the run
+                        write_results(options.results, [result])
                     yield result
                     if result.load.bottleneck is None:
                         return
@@ -154,7 +157,6 @@ def play(
                     lambda key: list(one(key)), keys[begin : begin + options.together]
                 ):
                     results += played
-                    write_results(options.results, played)
         finally:
             daemon.stop()
             if options.results:
