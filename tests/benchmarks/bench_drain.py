@@ -44,8 +44,6 @@ from levelwind_testing.drain.drain_scenarios import (
 from levelwind_testing.drain.machine_load import CpuSampler
 from levelwind_testing.processes.daemon_process import DaemonProcess
 
-ATTEMPTS = 2
-"""The most plays of a round in which the machine was the bottleneck."""
 LEAD_SECONDS = 120.0
 
 
@@ -79,6 +77,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 1 on")
     parser.add_argument("--repeats", type=int, default=1, help="rounds of each seed")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of bursts and times")
+    parser.add_argument(
+        "--attempts", type=int, default=2, help="plays of a round with a busy machine, at most"
+    )
     parser.add_argument("--together", type=int, default=1, help="candidates that run at once")
     parser.add_argument("--minutes", type=float, help="begin no round after this time")
     parser.add_argument("--results", type=Path, help="file of the rounds, a JSON object a line")
@@ -121,7 +122,7 @@ def play(
         f"groups.{replace(key, attempt=attempt).group}.strategy={candidate.strategy}"
         for key in keys
         for candidate in [CANDIDATES[key.candidate]]
-        for attempt in range(ATTEMPTS)
+        for attempt in range(options.attempts)
         if candidate.managed and candidate.strategy != "optimal"
     ]
     begun, writing = time.monotonic(), threading.Lock()
@@ -138,7 +139,7 @@ def play(
 
             def one(key: RoundKey) -> Iterator[RoundResult]:
                 scenario = scenarios[key.scenario]
-                for attempt in range(ATTEMPTS):
+                for attempt in range(options.attempts):
                     this = replace(key, attempt=attempt)
                     result = DrainRound(
                         cluster.bootstrap, this, scenario, Path(directory), lambda: daemon.events

@@ -229,22 +229,19 @@ def test_a_round_in_which_the_machine_was_the_bottleneck_is_named(load, reason):
 
 
 def test_the_cpu_that_processes_of_low_priority_use_counts_as_free():
-    before = CpuReading(columns=(0,) * 10)
-    #                   user nice system idle iowait irq softirq steal guest guest_nice
+    before = CpuReading(columns=(0,) * 10, processes={1: 100, 3: 5})
+    #        user nice system idle iowait irq softirq steal guest guest_nice
     columns = (30, 20, 10, 20, 10, 5, 3, 2, 9, 9)
-    after = CpuReading(columns=columns)
-    assert busy_share(before, after) == pytest.approx(0.5)
+    after = CpuReading(columns=columns, processes={1: 120, 2: 15})  # 3 has ended, 2 is new
+    assert busy_share(before, after) == pytest.approx(0.45)
     assert busy_share(after, after) == 0
-    assert busy_share(before, replace(after, niced_system=8)) == pytest.approx(0.42)
-    # Processes of low priority that ended took their time with them.
-    assert busy_share(replace(before, niced_system=9), after) == pytest.approx(0.5)
 
 
-def test_the_time_in_the_kernel_of_processes_of_low_priority_is_read(tmp_path):
+def test_processes_of_normal_priority_are_read(tmp_path):
     (tmp_path / "stat").write_text("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 1 1 1\n")
     for pid, nice, system in ((1, 0, 100), (2, 19, 7), (3, -5, 50)):
         (tmp_path / str(pid)).mkdir()
         fields = ["S", *["0"] * 10, "11", str(system), "0", "0", "20", str(nice), "1"]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (b) c) {' '.join(fields)}")
     reading = CpuReading.now(tmp_path)
-    assert reading == CpuReading(columns=tuple(range(1, 11)), niced_system=7)
+    assert reading == CpuReading(columns=tuple(range(1, 11)), processes={1: 111, 3: 61})

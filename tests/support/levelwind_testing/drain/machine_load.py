@@ -8,7 +8,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MOST_CPU = 0.9
 """Share of the machine's CPU, on average over a round or in `MOST_WINDOWS` of its seconds."""
@@ -17,8 +20,8 @@ MOST_LATE = 0.03
 """Share of a member's busy time that the machine may take from it."""
 MOST_BEHIND_SECONDS = 0.5
 """Seconds that arrivals may be behind their time."""
-NICE, IDLE, IOWAIT = 1, 3, 4
-"""Columns of /proc/stat. Time of processes of low priority counts as free: they give way."""
+INTERRUPTS = slice(5, 8)
+"""Columns of /proc/stat: irq, softirq and steal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,35 +53,38 @@ class MachineLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuReading:
-    """CPU since the machine's start, in ticks."""
+    """CPU since the machine's start, in ticks.
+
+    Processes of low priority give way, so that their time is free; /proc/stat has what they spend
+    in the kernel under `system`, and so the busy time is summed over the other processes.
+    """
 
     columns: tuple[int, ...]
     """First line of /proc/stat."""
-    niced_system: int = 0
-    """Time in the kernel of the processes of low priority that run: /proc/stat has it under
-    `system`, and only their time outside the kernel under `nice`."""
+    processes: Mapping[int, int]
+    """CPU time of each process of normal priority, by process id."""
 
     @classmethod
     def now(cls, root: Path = Path("/proc")) -> CpuReading:
         """Read the present figures."""
         first = (root / "stat").read_text().split("\n", 1)[0]
-        niced = 0
+        processes = {}
         for entry in root.glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):  # it has just ended
                 fields = entry.read_text().rpartition(")")[2].split()
-                if int(fields[16]) > 0:
-                    niced += int(fields[12])
-        return cls(columns=tuple(int(word) for word in first.split()[1:]), niced_system=niced)
+                if int(fields[16]) <= 0:
+                    processes[int(entry.parent.name)] = int(fields[11]) + int(fields[12])
+        return cls(columns=tuple(int(word) for word in first.split()[1:]), processes=processes)
 
 
 def busy_share(before: CpuReading, after: CpuReading) -> float:
-    """Share of the CPU that was busy between two readings, but with processes of low priority."""
+    """Share of the CPU that processes of normal priority and interrupts used between readings."""
     spent = [b - a for a, b in zip(before.columns, after.columns, strict=True)]
     total = sum(spent[:8])  # what follows is counted in the columns before it already
-    # A process that has ended since takes its time with it.
-    niced = max(after.niced_system - before.niced_system, 0)
-    free = spent[NICE] + spent[IDLE] + spent[IOWAIT] + niced
-    return max(1 - free / total, 0.0) if total > 0 else 0.0
+    used = sum(spent[INTERRUPTS]) + sum(
+        max(time - before.processes.get(pid, 0), 0) for pid, time in after.processes.items()
+    )
+    return min(used / total, 1.0) if total > 0 else 0.0
 
 
 class CpuSampler:
