@@ -34,8 +34,8 @@ check: $(PACKAGES) ## format, lint, types, import contracts
 	@echo '== imports'; $(BIN)/lint-imports
 
 .PHONY: quick
-quick: check ## the checks, the unit and the property tests; no brokers, few seeds of the simulation
-	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation and not soak' -n logical
+quick: check ## the checks, the unit and the property tests; no brokers, few examples and seeds
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation and not soak' -n logical --hypothesis-profile=quick
 
 .PHONY: test
 test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too

@@ -5,9 +5,21 @@ from itertools import count
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deploy.cluster import Cluster
+from levelwind_testing.examples import FULL, QUICK
 from levelwind_testing.kafka import reassignment
+
+# No deadline: a test must not fail because the machine is busy.
+for name, number in (("full", FULL), ("quick", QUICK)):
+    settings.register_profile(
+        name,
+        max_examples=number,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("full")
 
 # No test takes a broker of the shared cluster away. On a machine that is busy with tests a broker
 # may be late with a heartbeat; if it were fenced for that, leaders and coordinators would move

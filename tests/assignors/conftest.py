@@ -3,15 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from levelwind_testing.kafka.coordinator_oracle import CoordinatorAssignors
 from levelwind_testing.kafka.kafka_oracle import Kafka
-
-# No deadline: a test must not fail because the machine is busy.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
-
 
 SUMMARY_LINES = pytest.StashKey[list[str]]()
 

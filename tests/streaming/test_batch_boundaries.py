@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import OffsetsRecord
+from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import (
     OFFSETS,
     TOPICS,
@@ -184,7 +185,7 @@ class RecordingPipeline(LocalPipeline):
 paces = st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=15)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(histories(), paces)
 def test_a_sample_counts_the_commits_below_its_cut_and_no_other(
     history: History, paces: list[tuple[int, int, int, int]]
@@ -193,7 +194,7 @@ def test_a_sample_counts_the_commits_below_its_cut_and_no_other(
     assert dict(lag_samples) == dict(history.lag_samples)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(histories(), paces)
 def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_lag(
     history: History, paces: list[tuple[int, int, int, int]]
@@ -239,7 +240,7 @@ def turbulent_histories(draw: st.DrawFn) -> History:
     return history
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(turbulent_histories(), CUTS)
 def test_batches_that_end_anywhere_give_the_same_result_whatever_happens_to_a_topic(
     history: History, cuts: list[int]

@@ -13,6 +13,7 @@ from assignors.kafka_streams import assign
 from assignors.kafka_streams.actives import NOTHING, RAN, _ActiveFlow, _copy_states, assign_active
 from assignors.kafka_streams.application import Application
 from assignors.kafka_streams.quotas import task_quotas
+from levelwind_testing.examples import examples
 from levelwind_testing.groups.applications import apply_plan, random_case
 
 
@@ -45,7 +46,7 @@ def cost_of(app, chosen, assignment, load, settings):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_assignment_of_all_is_better_than_the_flow(random):
     case = random_case(random, tasks=3, processes=3)
     tasks = case.tasks[:5]
@@ -82,7 +83,7 @@ def test_no_assignment_of_all_is_better_than_the_flow_with_more_tasks(seed):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_where_nothing_is_to_move_the_flow_says_so_too(random):
     case = random_case(random)
     processes = case.processes
@@ -102,7 +103,7 @@ def random_loads(random):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_shares_are_those_of_giving_one_by_one_to_the_least_loaded(random):
     load = random_loads(random)
     threads = [random.randint(1, 4) for _ in load]

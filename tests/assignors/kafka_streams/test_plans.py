@@ -12,6 +12,7 @@ from assignors.kafka_streams import StreamsSettings, assign
 from assignors.kafka_streams.application import Application
 from assignors.kafka_streams.assign import assign_stateful
 from assignors.kafka_streams.evaluation import plan_violations
+from levelwind_testing.examples import examples
 from levelwind_testing.groups.applications import (
     StreamsCase,
     apply_plan,
@@ -35,14 +36,14 @@ def plan_case(case: StreamsCase):
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_each_task_is_active_once_with_its_standbys_elsewhere_and_the_budget_held(random):
     case = random_case(random)
     assert plan_violations(case.tasks, case.processes, case.settings, plan_case(case)) == []
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_the_order_of_the_input_changes_nothing(random):
     case = random_case(random)
     other = shuffled(case, random)
@@ -52,7 +53,7 @@ def test_the_order_of_the_input_changes_nothing(random):
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_it_settles_in_bounded_rounds_and_then_nothing_moves(random):
     case = random_case(random)
     processes = case.processes
@@ -131,7 +132,7 @@ def test_a_standby_stays_on_a_caught_up_copy_until_it_is_caught_up_where_it_belo
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_the_settled_plan_is_balanced_over_threads(random):
     case = random_case(random)
     processes, plan = case.processes, plan_case(case)
@@ -151,7 +152,7 @@ def test_the_settled_plan_is_balanced_over_threads(random):
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_tasks_of_a_subtopology_are_spread(random):
     case = random_case(random)
     if case.settings.rack_strategy == "min_traffic":
@@ -171,7 +172,7 @@ def test_tasks_of_a_subtopology_are_spread(random):
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up(random):
     case = random_case(random)
     app = Application.build(case.tasks, case.processes, case.settings)
@@ -183,7 +184,7 @@ def test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up(ra
 
 
 @given(seeds())
-@settings(max_examples=MANY)
+@settings(max_examples=examples(MANY))
 def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(random):
     case = random_case(random)
     app = Application.build(case.tasks, case.processes, case.settings)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.kafka_streams.rack_tags import MAX_CHOICES, TagSpread
+from levelwind_testing.examples import examples
 
 
 def random_classes(random):
@@ -26,7 +27,7 @@ def values_of(classes, chosen):
 
 
 @given(st.integers(0, 2**32).map(Random))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_no_choice_of_processes_covers_more_values(random):
     classes, room = random_classes(random)
     processes = [each for each, count in enumerate(room) for _ in range(count)]

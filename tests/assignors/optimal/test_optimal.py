@@ -14,6 +14,7 @@ from assignors.problem.score import counts, score
 from assignors.problem.validity import violations
 from assignors.registry import STRATEGIES, strategy_named
 from assignors.solver import SolverMissingError
+from levelwind_testing.examples import examples
 from levelwind_testing.groups.dominance import problem
 from levelwind_testing.groups.random_groups import ProblemShape, problems, seeded_problem
 
@@ -49,7 +50,7 @@ def fleet(partitions, members, seed=0, *, racks=3, topics=4):
 
 
 @given(random_problem=problems())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_nothing_moves_when_nothing_changed(random_problem):
     group = random_problem.group
     answer = optimal_strategy(group)
@@ -397,7 +398,7 @@ def test_the_certificate_names_the_partition_that_no_plan_can_split():
 
 
 @given(random_problem=problems(ProblemShape(topics=5, partitions=12)), seed=st.integers(0, 99))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_bounds_are_never_above_a_plans_values_and_options_hold(random_problem, seed):
     group = random_problem.group
     draw = Random(seed)

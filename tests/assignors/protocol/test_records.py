@@ -13,6 +13,7 @@ from assignors.protocol import records as r
 from assignors.protocol.records import schemas
 from assignors.protocol.records.cut import Cut
 from assignors.protocol.topics import partition_for
+from levelwind_testing.examples import examples
 
 name = st.text(min_size=1, max_size=8)
 text = st.text(max_size=8)
@@ -370,7 +371,7 @@ junk = st.recursive(
 
 
 @each
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_record_is_read_as_it_was_written(topic, kind, data):
     record = data.draw(RECORDS[topic, kind])
@@ -381,7 +382,7 @@ def test_a_record_is_read_as_it_was_written(topic, kind, data):
 
 
 @each
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_record_fits_its_schema(topic, kind, data):
     schema = schemas.load(kind.KIND)
@@ -391,7 +392,7 @@ def test_a_record_fits_its_schema(topic, kind, data):
 
 
 @each
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_schema_and_codec_require_the_same_fields(topic, kind, data):
     schema = schemas.load(kind.KIND)
@@ -411,7 +412,7 @@ def test_schema_and_codec_require_the_same_fields(topic, kind, data):
 
 
 @each
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_whatever_replaces_a_field_is_read_only_if_the_schema_allows_it(topic, kind, data):
     key, value = r.encode(data.draw(RECORDS[topic, kind]))
@@ -436,7 +437,7 @@ def test_there_is_a_schema_for_each_kind_and_no_other():
 
 
 @each
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_unknown_fields_are_ignored_and_an_unknown_version_is_refused(topic, kind, data):
     record = data.draw(RECORDS[topic, kind])

@@ -7,6 +7,7 @@ from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
 from assignors.problem.validity import violations
 from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from levelwind_testing.examples import examples
 from levelwind_testing.groups.random_groups import problems
 
 
@@ -47,7 +48,7 @@ def test_a_claim_of_an_older_generation_holds_nothing_up():
 
 
 @given(problem=problems())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_one_further_round_settles_the_group_and_nobody_gets_what_another_claims(problem):
     group = problem.group
     first = cooperative_sticky_strategy(group)

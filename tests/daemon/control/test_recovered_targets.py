@@ -28,9 +28,13 @@ def led(*names, partitions=4):
 
 
 @pytest.mark.parametrize("departure", ["left", "killed"])
-def test_a_consumer_and_the_daemon_restart_at_every_50_ms_of_each_other(departure):
+@pytest.mark.parametrize(
+    "every",
+    [pytest.param(10, id="500 ms"), pytest.param(1, marks=pytest.mark.simulation, id="50 ms")],
+)
+def test_a_consumer_and_the_daemon_restart_at_any_time_of_each_other(departure, every):
     lost = []
-    for offset in range(-60, 80):
+    for offset in range(-60, 80, every):
         play = led("m0", "m1")
         play.wait(4)
         begin = play.now

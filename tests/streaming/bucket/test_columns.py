@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone
+from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import (
     OUTPUTS,
@@ -183,7 +184,7 @@ def turbulent_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case
 RULES = st.sampled_from([RULE, SkewRule(threshold=1.0, floor=0, duration_ms=1000), SkewRule()])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(turbulent_logs(), CUTS, RULES)
 def test_columns_give_what_each_group_gives_alone_under_any_cut(
     story: Groups, cuts: list[int], rule: SkewRule
@@ -228,7 +229,7 @@ def calm_logs(draw: st.DrawFn) -> Groups:
     return story
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(calm_logs(), st.integers(2, 30), RULES)
 def test_columns_of_samples_and_commits_give_what_each_group_gives_alone(
     story: Groups, size: int, rule: SkewRule

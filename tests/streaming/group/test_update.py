@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone
+from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, consumer_key, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
@@ -511,7 +512,7 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a 
     return story
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(random_logs(), CUTS)
 def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: list[int]) -> None:
     whole, split = run(story), run(story, batches=cuts)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind_testing.examples import examples
 from streaming.topic.end_history import HORIZON_MS, MAX_GAP_SHARE, POINTS, EndOffsetHistory
 
 SECOND = 1000
@@ -71,7 +72,7 @@ def test_what_is_older_than_the_horizon_is_forgotten() -> None:
     assert ends.at.tolist() == [10 * SECOND, HORIZON_MS + 5 * SECOND]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(
     st.lists(
         st.tuples(st.integers(1, 100), st.lists(st.integers(-1, 2**40), min_size=3, max_size=3)),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone
+from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
 from levelwind_testing.pipeline.scripted_log import (
@@ -489,7 +490,7 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
     return story
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(stories(), CUTS)
 def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
     story: Story, cuts: list[int]
@@ -553,7 +554,7 @@ def test_the_source_of_a_racks_trigger_leaves_out_topics_whose_racks_are_the_sam
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(stories(), CUTS)
 def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
     pipeline = LocalPipeline(skew=RULE)
