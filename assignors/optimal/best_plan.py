@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from assignors.optimal.bounds import load_bound
 from assignors.optimal.certificate import Certificate, certify
 from assignors.optimal.model.model import Model, build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.repair import meets_target, repair
-from assignors.optimal.search.exact import solve_exactly
+from assignors.optimal.repair import meets_target, repair, target_limits
+from assignors.optimal.search.exact import exact_problem
 from assignors.optimal.search.truncate import truncate
-from assignors.optimal.target import Target, find_target
+from assignors.optimal.slack_search import choose_slack
 from assignors.problem.assignment import Assignment
 from assignors.problem.columns import Bools
 from assignors.problem.group import Group
@@ -37,12 +36,15 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
     """Return the owners that are best in these objectives, in this order.
 
     Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations
-    hold; 2. counts are as even as subscriptions allow; 3. the longest time to drain is within
-    `load_tolerance` of the best one found; 4. within that, the cross-rack cost is lowest; 5. within
-    that, the fewest partitions move. An assignment that is this answer already is returned
-    unchanged: nothing moves where nothing changed, unless `max_moves` truncated the plan before.
-    Load comes before moves: when a member leaves and its partitions fit no other member within the
-    tolerance, other members pass on some of theirs; the certificate states how many must at least.
+    hold; 2. the largest load, the time to drain of the most loaded member in seconds, is within
+    `load_tolerance` of the best one found; 3. within that, the cross-rack cost is lowest; 4. within
+    that, the fewest partitions move; 5. within that, counts are as even as can be. Counts depart
+    from the most even ones only as far as load needs (or twice as far, to keep partitions where
+    they are), and at most by `count_slack`; not at all where nothing is known of load, or with
+    `counts="even"`. An assignment that is this answer already is returned unchanged: nothing moves
+    where nothing changed, unless `max_moves` truncated the plan before. Load comes before moves:
+    when a member leaves and its partitions fit no other member within the tolerance, other members
+    pass on some of theirs; the certificate states how many must at least.
     Ties: partitions and members by number.
     Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which
     `time_budget` may cut.
@@ -63,28 +65,23 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     """
     chosen = Options.from_mapping(options)
     budget = WorkBudget.of_seconds(chosen.time_budget)
-    model = build_model(group, chosen)
-    bound = load_bound(model)
-    exact_plan = solve_exactly(model)
-    if exact_plan is not None:
-        target = Target(exact_plan.owner, exact_plan.drain_time, exact_plan.cross_rack_cost)
-        full_plan = (
-            model.keepable_owner
-            if meets_target(model, model.keepable_owner, target)
-            else exact_plan.owner
-        )
+    choice = choose_slack(build_model(group, chosen), budget.half())
+    model, target = choice.repair_model, choice.target
+    every_plan = exact_problem(model) if choice.exact else None
+    cheapest = every_plan.cheapest(target_limits(model, target)[0]) if every_plan else None
+    if meets_target(model, model.keepable_owner, target):
+        full_plan = model.keepable_owner
     else:
-        target = find_target(model, bound, budget.half())
-        full_plan = repair(model, target, budget)
+        full_plan = repair(model, target, budget) if cheapest is None else cheapest
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)
     certificate = certify(
         model,
         owner,
-        bound,
+        choice.bound,
         target,
-        exact=exact_plan is not None,
+        cheapest=cheapest,
         truncated=owner is not full_plan,
         exhausted=budget.exhausted,
     )

@@ -1,4 +1,4 @@
-"""Lower bounds on the objectives of any plan with the most even counts.
+"""Lower bounds on the objectives of any plan within the count limits of a model.
 
 Guarantees: no bound is above the best plan's value, and each names what it is derived from. No
 bound needs a plan.
@@ -30,7 +30,7 @@ class Bound:
 
 
 def load_bound(model: Model) -> Bound:
-    """Lower bound on the longest time to drain, in units of load over capacity."""
+    """Lower bound on the largest load, in seconds."""
     found = [Bound(0.0, "nothing to drain")]
     if bool(model.assignable.any()):
         found += [
@@ -164,9 +164,10 @@ def _slowest_members(model: Model) -> list[Bound]:
 
 
 def max_kept_partitions(model: Model) -> int:
-    """Upper bound on the partitions that keep their owner at the most even counts.
+    """Upper bound on the partitions that keep their owner within the count limits.
 
-    By component: Σ min(own, q) + min(r, #{own > q}) for the quota q and r extra partitions.
+    By component: Σ min(own, least) + min(r, Σ max(own - least, 0)) for the least counts, and the r
+    partitions beyond them.
     """
     own = model.member_count(model.keepable_owner)
     component, inside = model.component, model.component >= 0
@@ -191,7 +192,7 @@ def extra_partitions(model: Model) -> Longs:
 
 
 def count_moves_bound(model: Model) -> int:
-    """Fewest moves of any plan with the most even counts."""
+    """Fewest moves of any plan within the count limits."""
     return int(np.count_nonzero(model.current_owner >= 0)) - max_kept_partitions(model)
 
 

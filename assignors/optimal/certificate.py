@@ -62,18 +62,22 @@ class Objective:
 class Certificate:
     """The objectives of a plan in order of importance, and whether the search was cut short."""
 
-    counts: Objective
-    """Partitions of the member with the most partitions."""
     load: Objective
-    """Longest time to drain: load over capacity."""
+    """Largest load of a member in seconds: its lag and the horizon's arrivals over its capacity."""
     cross_rack: Objective
     """Weight of the partitions that are read across racks."""
     moves: Objective
     """Partitions that change their owner."""
+    counts: Objective
+    """Partitions of the member with the most partitions."""
     traffic: int
     """Weight of all partitions whose racks and whose owner's rack are known."""
-    unit: str
-    """Unit of load in sentences: `lag` or `time to drain`."""
+    horizon: float
+    """Seconds of arrivals that count as load."""
+    slack: int
+    """How far counts may depart from the most even ones, as load needs."""
+    assumed: bool
+    """Whether no member's speed is known, so that seconds are assumed."""
     tolerance: float
     """Share by which the load may exceed the best one found."""
     cut_by_time: bool
@@ -89,7 +93,7 @@ class Certificate:
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """The objectives in order of importance."""
-        return self.counts, self.load, self.cross_rack, self.moves
+        return self.load, self.cross_rack, self.moves, self.counts
 
     @property
     def cut_by(self) -> tuple[str, ...]:
@@ -103,20 +107,24 @@ class Certificate:
         return {
             "complete": self.complete,
             "cut_by": list(self.cut_by),
+            "horizon_seconds": _plain(self.horizon),
+            "count_slack": self.slack,
+            "assumed": self.assumed,
             "objectives": {objective.name: objective.as_json() for objective in self.objectives},
             "summary": list(self.lines()),
         }
 
     def lines(self) -> tuple[str, ...]:
         """One sentence for each objective and for each limit that was reached."""
-        counts = _bound_reason(self.counts, "no plan is more even")
-        load = _bound_reason(self.load, "no plan can do better")
+        load = _bound_reason(self.load, "no plan can do better", " s")
         moves = _bound_reason(self.moves, "no plan needs fewer")
+        counts = _bound_reason(self.counts, "no plan is more even")
+        assumed = " at assumed speeds" if self.assumed and self.load.value else ""
         sentences = [
-            f"largest count {self.counts.value:,.0f}, {counts}",
-            f"largest {self.unit} {_figure(self.load.value)}, {load}",
+            f"largest load {_figure(self.load.value)} s{assumed}, {load}",
             self._cross_rack_line(),
             f"moves {self.moves.value:,.0f}, {moves}",
+            f"largest count {self.counts.value:,.0f}, {counts}",
         ]
         if self.cut_by_time:
             sentences.append(
@@ -145,7 +153,7 @@ def certify(
     bound: Bound,
     target: Target,
     *,
-    exact: bool,
+    cheapest: Ints | None,
     truncated: bool,
     exhausted: bool,
 ) -> Certificate:
@@ -154,16 +162,18 @@ def certify(
     Args:
         model: the problem.
         owner: the plan.
-        bound: lower bound on the longest time to drain.
+        bound: lower bound on the largest load.
         target: the values that were found to be within reach.
-        exact: whether no plan is better than the target.
+        cheapest: the plan within the target's load that crosses racks least, if every plan was
+            compared; None otherwise.
         truncated: whether moves were postponed.
         exhausted: whether the work budget left something untried.
     """
     racks_known = np.flatnonzero((owner >= 0) & (np.diff(model.group.replica_start) > 0))
     racks_known = racks_known[model.group.member_rack[owner[racks_known]] >= 0]
     count = model.member_count(owner)
-    max_even_count = model.components.quota + (model.components.extras > 0)
+    max_even_count = model.even.quota + (model.even.extras > 0)
+    exact = cheapest is not None
     if exact:
         load = Bound(
             target.drain_time,
@@ -189,20 +199,22 @@ def certify(
                 for partition in load.partitions[:MAX_NAMED_PARTITIONS]
             ),
         ),
-        cross_rack=_cross_rack_objective(model, owner, target, exact=exact),
+        cross_rack=_cross_rack_objective(model, owner, cheapest),
         moves=_moves_objective(model, owner, target, exact=exact and not truncated),
         traffic=int(model.weight[racks_known].sum()),
-        unit=_unit(model),
+        horizon=model.horizon,
+        slack=model.slack,
+        assumed=model.group.assumed,
         tolerance=model.options.load_tolerance,
         cut_by_time=exhausted,
         cut_by_moves=truncated,
     )
 
 
-def _cross_rack_objective(model: Model, owner: Ints, target: Target, *, exact: bool) -> Objective:
+def _cross_rack_objective(model: Model, owner: Ints, cheapest: Ints | None) -> Objective:
     value = model.total_cross_rack_cost(owner)
-    if exact:
-        bound, kind = target.cross_rack_cost, EXHAUSTIVE
+    if cheapest is not None:
+        bound, kind = model.total_cross_rack_cost(cheapest), EXHAUSTIVE
     elif value == 0:
         bound, kind = 0, "no cross-rack reads"
     elif model.class_count <= 1:
@@ -229,20 +241,12 @@ def _moves_objective(model: Model, owner: Ints, target: Target, *, exact: bool) 
     return Objective(name="moves", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _unit(model: Model) -> str:
-    if bool((model.capacity == 1).all()) and not bool(
-        model.group.rate.any() and model.options.horizon
-    ):
-        return "lag"
-    return "time to drain"
-
-
 def _partition_name(model: Model, partition: int) -> tuple[str, int]:
     topic = int(model.group.partition_topic[partition])
     return model.group.topics[topic], partition - int(model.group.topic_start[topic])
 
 
-def _bound_reason(objective: Objective, best: str) -> str:
+def _bound_reason(objective: Objective, best: str, unit: str = "") -> str:
     causes = " and ".join(objective.partition_names)
     if causes:
         causes += (
@@ -250,9 +254,8 @@ def _bound_reason(objective: Objective, best: str) -> str:
         )
     if objective.met:
         return f"{best}: {causes}" if causes else best
-    return (
-        f"no plan can do better than {_figure(objective.bound)}: {causes or objective.bound_kind}"
-    )
+    bound = _figure(objective.bound) + unit
+    return f"no plan can do better than {bound}: {causes or objective.bound_kind}"
 
 
 def _figure(value: float) -> str:

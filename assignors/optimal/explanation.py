@@ -31,9 +31,9 @@ class Alternative:
     exchange: str | None
     """Partition that the member would give in return; None if it gives none."""
     uneven: int
-    """Members whose counts would leave their limits."""
+    """Members whose counts would leave the limits of `count_slack`."""
     load: float
-    """Increase of the longest time to drain."""
+    """Increase of the largest load, in seconds."""
     cross_rack: float
     """Change of the share of traffic that is read across racks."""
     moves: int
@@ -55,7 +55,7 @@ class Alternative:
         head = f"{self.member}, in exchange for {self.exchange}" if self.exchange else self.member
         costs = [
             f"{self.uneven} uneven count{'s' if self.uneven > 1 else ''}" if self.uneven else "",
-            f"{self.load:+,.0f} on the largest load" if round(self.load) else "",
+            f"{self.load:+,.1f} s on the largest load" if round(self.load, 1) else "",
             f"{self.cross_rack:+.2%} across racks" if self.cross_rack else "",
             f"{self.moves:+d} move{'s' if abs(self.moves) > 1 else ''}" if self.moves else "",
         ]
@@ -110,6 +110,7 @@ def explain(
     """
     partition = _partition_index(group, topic, number)
     model = build_model(group, Options.from_mapping(options))
+    model = model.with_slack(model.limits.largest_slack)
     working = WorkingPlan.of(model, assignment.target, model.current_owner)
     owner = int(working.owner[partition])
     alternatives_found = _all_alternatives(working, partition, owner) if owner >= 0 else []

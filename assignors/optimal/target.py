@@ -55,26 +55,27 @@ class _LoadAim:
     """Aim of the first plans: the bound itself where few partitions cause it, else `close`."""
 
     @classmethod
-    def of(cls, model: Model, bound: Bound) -> "_LoadAim":
+    def of(cls, model: Model, bound: Bound, enough: float) -> "_LoadAim":
         """Derive the aims from the bound and the options."""
         options = model.options
         close = bound.value * (1 + CLOSE_TO_BOUND * options.load_tolerance)
         close = max(close, options.load_floor)
         # A bound that few partitions cause can often be met exactly, with lighter ones beside them.
         first = max(bound.value, options.load_floor) if bound.partitions else close
-        return cls(bound.value, options.acceptable_drain_time(bound.value), close, first)
+        return cls(bound.value, max(enough, bound.value), close, first)
 
 
-def find_target(model: Model, bound: Bound, budget: WorkBudget) -> Target:
-    """Search for the best longest time to drain, then for the lowest cross-rack cost at that time.
+def find_target(model: Model, bound: Bound, budget: WorkBudget, enough: float) -> Target:
+    """Search for the best largest load, then for the lowest cross-rack cost at that load.
 
     Args:
-        model: the problem.
-        bound: lower bound on the longest time to drain.
+        model: the problem, at one slack.
+        bound: lower bound on the largest load.
         budget: how much may be tried.
+        enough: largest load that is good enough.
     """
     no_owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
-    aim = _LoadAim.of(model, bound)
+    aim = _LoadAim.of(model, bound, enough)
     rack_local = _rack_local_plan(model, no_owner, aim, budget)
     plans = [rack_local, *_plans_by_load(model, no_owner, aim, rack_local, budget)]
     drain_time = min(map(model.max_drain_time, plans))

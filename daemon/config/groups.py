@@ -7,7 +7,7 @@ start and not at the first plan.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -50,12 +50,16 @@ class GroupSection:
     """Members that get nothing that another member can read."""
     evacuate: Names | None = None
     """Racks whose members get nothing that a member in another rack can read."""
+    counts: Literal["load", "even"] | None = None
+    """How far members' counts may be from even: `load`, as far as load needs; `even`, not at all:
+    counts come before load."""
     count_slack: Count | None = None
-    """Number of partitions by which a member's count may be further from even, for better load."""
+    """Number of partitions by which a member's count may be further from even, for better load; by
+    default as many as the even count has, and at least 8."""
     load_tolerance: Figure | None = None
-    """Share by which the longest time to drain may exceed the best one found."""
+    """Share by which the largest load may exceed the best one found."""
     load_floor: Figure | None = None
-    """Seconds of load that justify neither crossing racks nor a move."""
+    """Seconds of load that justify neither uneven counts, nor crossing racks, nor a move."""
     cross_tolerance: Figure | None = None
     """Share by which the traffic across racks may exceed the least found; 0.05 where `record_bytes`
     is set."""
@@ -64,7 +68,8 @@ class GroupSection:
     time_budget: Figure | None = None
     """Seconds after which a plan is refined no further."""
     horizon: Figure | None = None
-    """Seconds of arrivals that count as load beside the lag."""
+    """Seconds of arrivals that count as load beside the lag; by default the group's own time to
+    drain."""
     record_bytes: Size | dict[str, Size] | None = None
     """Bytes of a record, of all topics or by topic with `*` for the others: traffic across racks is
     then weighed by the bytes that arrive, and not by the number of partitions."""

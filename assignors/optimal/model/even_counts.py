@@ -105,3 +105,26 @@ def _max_placed(supply: Longs, allowed: Bools, room: Longs) -> tuple[int, Bools]
     )
     flow, side = max_flow(arcs, 0, 1)
     return flow, side[2:first]
+
+
+def connect(supply: Longs, allowed: Bools) -> Components:
+    """Group reader sets and eligibilities that some partition connects, whatever the counts.
+
+    The arguments are those of `decompose`. No count is fixed: quotas and extras are 0.
+    """
+    pairs = allowed & (supply > 0)[:, None]
+    label = np.where(pairs.any(axis=1), np.arange(len(supply)), -1)
+    of_eligibility = np.full(pairs.shape[1], -1, dtype=np.int64)
+    while True:
+        reached = np.where(pairs, label[:, None], -1).max(axis=0, initial=-1)
+        joined = np.where(pairs, reached[None, :], -1).max(axis=1, initial=-1)
+        if np.array_equal(joined, label) and np.array_equal(reached, of_eligibility):
+            break
+        label, of_eligibility = joined, reached
+    kept = np.unique(label[label >= 0])
+    return Components(
+        of_reader_set=np.where(label >= 0, np.searchsorted(kept, label), -1),
+        of_eligibility=np.where(of_eligibility >= 0, np.searchsorted(kept, of_eligibility), -1),
+        quota=np.zeros(len(kept), dtype=np.int64),
+        extras=np.zeros(len(kept), dtype=np.int64),
+    )

@@ -1,26 +1,36 @@
 """A group as `optimal` optimises it: loads, cross-rack costs, eligible members and count limits.
 
-Members with equal subscription, pins, drain status, rack and capacity form one *member class*
-(where there are more than `MAX_CAPACITIES` capacities, capacity is left out). Partitions with the
-same possible owners form one *reader set*.
+Members with equal subscription, pins, drain status, rack and about the same capacity form one
+*member class* (where there are more than `MAX_CAPACITIES` capacities, capacity is left out).
+Partitions with the same possible owners form one *reader set*.
+
+A model has the count limits of one *slack*; `with_slack` gives that of another one.
 
 Guarantees: only `keepable_owner` and `current_owner` depend on the current ownership, so nothing
-that is computed from the other columns does.
+that is computed from the other columns does; `for_repair` alone makes count limits depend on it.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.optimal.model.even_counts import Components, decompose
+from assignors.optimal.model.count_limits import CountLimits, count_limits
+from assignors.optimal.model.even_counts import Components, connect, decompose
 from assignors.optimal.model.plan_options import Options
 from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.columns import Bools, Floats, Ints, Longs, numbered
+from assignors.problem.drain import horizon_seconds
 from assignors.problem.group import Group
 from assignors.problem.locality import rack_sets
 
 MAX_CAPACITIES = 8
 """Distinct capacities up to which capacity tells member classes apart."""
+CAPACITY_STEP = 1.25
+"""Ratio of capacities that tells member classes apart where more capacities than that differ:
+learned speeds hardly ever agree."""
+LOAD_BITS = 46
+"""Bits that the total of all loads has: fewer than a float has, so that sums are exact."""
 MAX_TOTAL_WEIGHT = 2**36
 """Largest weight of all traffic together, so that sums of weights and moves stay exact."""
 
@@ -37,8 +47,10 @@ class Model:
     """The group that is planned."""
     options: Options
     """The options that it is planned with."""
+    horizon: float
+    """Seconds of arrivals that count as load."""
     load: Floats
-    """P: records to work through: the lag, and the arrivals of `Options.horizon` seconds."""
+    """P: records to work through: the lag, and the arrivals of the horizon."""
     weight: Longs
     """P: cross-rack cost of the partition, if it is read across racks: its traffic, rounded."""
     reader_set: Longs
@@ -52,7 +64,7 @@ class Model:
     eligible: Bools
     """A x C: subscriptions and options let the class own partitions of the reader set."""
     allowed: Bools
-    """A x C: the same, and the most even counts let it, too."""
+    """A x C: the same, and at slack 0 the most even counts let it, too."""
     rack_set: Longs
     """P: index of the racks that hold a replica."""
     rack_remote: Bools
@@ -60,8 +72,16 @@ class Model:
 
     The unknown rack comes last.
     """
-    components: Components
+    even: Components
     """The components that the most even counts decompose into."""
+    connected: Components
+    """The components that share no possible owner, whatever the counts."""
+    components: Components
+    """The components of this slack: `even` at 0, else `connected`."""
+    limits: CountLimits
+    """Count limits of every slack."""
+    slack: int
+    """How far counts may depart from the most even ones, within the limits' bound."""
     min_count: Longs
     """M: partitions that the member gets at least."""
     max_count: Longs
@@ -83,13 +103,39 @@ class Model:
 
     @property
     def capacity(self) -> Floats:
-        """M: relative speeds."""
-        return self.group.relative_capacity
+        """M: records per second."""
+        return self.group.capacity
 
     @property
     def component(self) -> Longs:
         """M: the component of each member; -1 if it is in none."""
         return self.components.of_eligibility[self.eligibility[self.member_class]]
+
+    def with_slack(self, slack: int) -> "Model":
+        """The same problem with the count limits of a slack."""
+        min_count, max_count = self.limits.of_slack(slack)
+        components = self.connected if slack else self.even
+        same = components.of_reader_set[:, None] == components.of_eligibility[self.eligibility]
+        model = replace(
+            self,
+            components=components,
+            slack=slack,
+            min_count=min_count,
+            max_count=max_count,
+            allowed=self.eligible & same,
+        )
+        return replace(model, keepable_owner=_keepable(model))
+
+    def for_repair(self) -> "Model":
+        """The same problem with the count limits of a plan that keeps what members own.
+
+        Counts may depart from the even ones up to twice as far as load needs, since a partition
+        that stays is worth more than an even count. A member that owns nothing is new: it gets as
+        many as in a plan from scratch.
+        """
+        model = self.with_slack(min(2 * self.slack + 1, self.limits.largest_slack))
+        owned = model.member_count(model.current_owner)
+        return replace(model, min_count=np.where(owned > 0, model.min_count, self.min_count))
 
     def may_own(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
         """Return whether each member may own its partition; the arguments broadcast."""
@@ -112,7 +158,7 @@ class Model:
         return sum_by_index(owner[owned], self.load[owned], len(self.member_class))
 
     def max_drain_time(self, owner: Ints) -> float:
-        """Longest time to drain of any member under a plan: load over capacity."""
+        """Largest load of any member under a plan, in seconds."""
         return float((self.member_load(owner) / self.capacity).max(initial=0.0))
 
     def total_cross_rack_cost(self, owner: Ints) -> int:
@@ -150,51 +196,53 @@ def build_model(group: Group, options: Options) -> Model:
     reader_set[~possible[reader_set]] = -1
     supply = np.bincount(reader_set[reader_set >= 0], minlength=len(eligible))
     size = np.bincount(member_eligibility, minlength=len(eligibilities))
-    components = decompose(supply, eligible, size)
-    same_component = components.of_reader_set[:, None] == components.of_eligibility[None, :]
+    even = decompose(supply, eligible, size)
     width = len(group.racks) + 1
     pair = member_eligibility * width + group.member_rack + 1
-    capacities = np.unique(group.relative_capacity)
-    capacity = (
-        np.searchsorted(capacities, group.relative_capacity)
-        if len(capacities) <= MAX_CAPACITIES
-        else np.zeros_like(pair)
-    )
-    member_class = numbered(pair * MAX_CAPACITIES + capacity)
+    member_class = numbered(pair * MAX_CAPACITIES + _capacity_classes(group.capacity))
     class_pair = np.zeros(int(member_class.max(initial=-1)) + 1, dtype=np.int64)
     class_pair[member_class] = pair
     class_eligibility = class_pair // width
-    min_count, max_count = _count_limits(components, member_eligibility, options.count_slack)
+    of_member = even.of_eligibility[member_eligibility]
+    limits = count_limits(even, of_member, group.capacity, options.slack_bound)
+    min_count, max_count = limits.of_slack(0)
     rack_set, rack_local = rack_sets(group)
     # Where a partition's racks or the member's are unknown, nothing is rack-remote.
     rack_remote = np.zeros((len(rack_local), rack_local.shape[1] + 1), dtype=np.bool_)
     rack_remote[:, :-1] = ~rack_local & rack_local.any(axis=1, keepdims=True)
     current_owner = Assignment.held(group).owner
+    horizon = _horizon(group, options, reader_set >= 0, of_member >= 0)
+    class_eligible = eligible[:, class_eligibility]
     model = Model(
         group=group,
         options=options,
-        load=np.rint(group.lag + group.rate * options.horizon),
+        horizon=horizon,
+        load=_summable(group.lag + group.rate * horizon),
         weight=_traffic_weights(group.traffic),
         reader_set=reader_set,
         member_class=member_class,
         eligibility=class_eligibility,
         class_rack=class_pair % width - 1,
-        eligible=eligible[:, class_eligibility],
-        allowed=(eligible & same_component)[:, class_eligibility],
+        eligible=class_eligible,
+        allowed=class_eligible,
         rack_set=rack_set,
         rack_remote=rack_remote,
-        components=components,
+        even=even,
+        connected=connect(supply, eligible),
+        components=even,
+        limits=limits,
+        slack=0,
         min_count=min_count,
         max_count=max_count,
         keepable_owner=current_owner,
         current_owner=current_owner,
     )
-    return replace(model, keepable_owner=_keepable(model, current_owner))
+    return model.with_slack(0)
 
 
-def _keepable(model: Model, current_owner: Ints) -> Ints:
+def _keepable(model: Model) -> Ints:
     """P: the current owner where the model allows it; -1 elsewhere."""
-    keepable = np.where(model.assignable, current_owner, NOBODY).astype(np.int32)
+    keepable = np.where(model.assignable, model.current_owner, NOBODY).astype(np.int32)
     owned = np.flatnonzero(keepable >= 0)
     keepable[owned[~model.may_own(owned, keepable[owned])]] = NOBODY
     return keepable
@@ -263,17 +311,36 @@ def _eligible_pairs(
     return eligible
 
 
-def _count_limits(
-    components: Components, member_eligibility: Longs, slack: int
-) -> tuple[Longs, Longs]:
-    """M: the fewest and the most partitions of each member; 0 for members of no component."""
-    component = components.of_eligibility[member_eligibility]
-    inside = component >= 0
-    min_count = np.zeros(len(component), dtype=np.int64)
-    max_count = np.zeros(len(component), dtype=np.int64)
-    min_count[inside] = np.maximum(components.quota[component[inside]] - slack, 0)
-    max_count[inside] = (components.quota + (components.extras > 0))[component[inside]] + slack
-    return min_count, max_count
+def _capacity_classes(capacity: Floats) -> Longs:
+    """M: a number below `MAX_CAPACITIES` that members of about the same capacity share."""
+    known = np.unique(capacity)
+    if len(known) <= MAX_CAPACITIES:
+        return np.asarray(np.searchsorted(known, capacity), dtype=np.int64)
+    step = np.rint(np.log(capacity / np.median(capacity)) / np.log(CAPACITY_STEP)).astype(np.int64)
+    steps = np.unique(step)
+    if len(steps) <= MAX_CAPACITIES:
+        return np.asarray(np.searchsorted(steps, step), dtype=np.int64)
+    return np.zeros(len(capacity), dtype=np.int64)
+
+
+def _horizon(group: Group, options: Options, assignable: Bools, owning: Bools) -> float:
+    """Seconds of arrivals that count: those set, else the time to drain of who may own anything."""
+    if options.horizon is not None:
+        return options.horizon
+    every = bool(assignable.all())
+    lag, rate = (
+        float((column if every else column[assignable]).sum()) for column in (group.lag, group.rate)
+    )
+    return horizon_seconds(lag, rate, float(group.capacity[owning].sum()))
+
+
+def _summable(load: Floats) -> Floats:
+    """P: loads rounded to a common power of two, so that no sum depends on its order."""
+    total = float(load.sum())
+    if total <= 0:
+        return load
+    unit = 2.0 ** (math.frexp(total)[1] - LOAD_BITS)
+    return np.asarray(np.rint(load / unit) * unit)
 
 
 def _traffic_weights(traffic: Floats) -> Longs:

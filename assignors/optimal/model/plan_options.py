@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from assignors.problem.inputs import ProblemError
 
 NO_PINS: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
+Counts: TypeAlias = Literal["load", "even"]
+"""How far counts may depart from the most even ones."""
 OptionCheck: TypeAlias = Callable[[str, Any], Any]
 """Takes an option's name and value; returns the valid value or raises `ProblemError`."""
 
@@ -28,14 +30,18 @@ class Options:
     """Members that get no partition which another member reads."""
     evacuate: tuple[str, ...] = ()
     """Racks whose members get no partition which a member in another rack reads."""
-    count_slack: int = 0
-    """Partitions by which counts may differ from the most even ones, for the sake of load."""
+    counts: Counts = "load"
+    """How far counts may depart from the most even ones: `load`, as far as load needs; `even`, not
+    at all."""
+    count_slack: int | None = None
+    """Partitions by which counts may depart from the most even ones at most; None for as many as
+    the even count has, and at least 8."""
     load_tolerance: float = 0.02
     """Share by which the longest time to drain may exceed the best one found."""
     load_floor: float = 0.0
-    """Time to drain that is always acceptable.
+    """Load in seconds that is always acceptable.
 
-    So little lag justifies neither cross-rack reads nor moves.
+    So little load justifies neither uneven counts, nor cross-rack reads, nor moves.
     """
     cross_tolerance: float = 0.0
     """Share by which the cross-rack cost may exceed the least one found."""
@@ -43,8 +49,13 @@ class Options:
     """Moves that a plan may make; moves that cannot wait are made regardless. None: no limit."""
     time_budget: float = 1.0
     """Seconds after which a plan is not refined further."""
-    horizon: float = 60.0
-    """Seconds of arrivals that count as load in addition to the lag, where rates are known."""
+    horizon: float | None = None
+    """Seconds of arrivals that count beside the lag; None for the group's own time to drain."""
+
+    @property
+    def slack_bound(self) -> int | None:
+        """Slack that no plan may exceed; None for the even count."""
+        return 0 if self.counts == "even" else self.count_slack
 
     def acceptable_drain_time(self, best: float) -> float:
         """Return the longest acceptable time to drain, given the best one found."""
@@ -79,6 +90,12 @@ def number_check(minimum: float, *, whole: bool, optional: bool = False) -> Opti
         return value
 
     return check
+
+
+def _counts(option: str, value: Any) -> Counts:
+    if value not in ("load", "even"):
+        raise ProblemError(f"option {option}: must be 'load' or 'even', not {value!r}")
+    return "even" if value == "even" else "load"
 
 
 def _names(option: str, value: Any) -> tuple[str, ...]:
@@ -127,12 +144,13 @@ OPTION_CHECKS: Mapping[str, OptionCheck] = MappingProxyType(
         "pins": _pins,
         "drain": _names,
         "evacuate": _names,
-        "count_slack": number_check(0, whole=True),
+        "counts": _counts,
+        "count_slack": number_check(0, whole=True, optional=True),
         "load_tolerance": number_check(0, whole=False),
         "load_floor": number_check(0, whole=False),
         "cross_tolerance": number_check(0, whole=False),
         "max_moves": number_check(0, whole=True, optional=True),
         "time_budget": number_check(0, whole=False),
-        "horizon": number_check(0, whole=False),
+        "horizon": number_check(0, whole=False, optional=True),
     }
 )

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
+from assignors.optimal.model.model import Model, sum_by_index
 from assignors.problem.assignment import NOBODY
 from assignors.problem.columns import Ints, Longs, numbered
 from assignors.solver import Arcs, concat_arcs, min_cost_flow
@@ -134,7 +134,7 @@ def _quantize(weight: Longs) -> tuple[Longs, float]:
 
 
 def cross_rack_bound(model: Model) -> int:
-    """Lowest cross-rack cost of any plan with the most even counts, whoever owns what."""
+    """Lowest cross-rack cost of any plan within the count limits, whoever owns what."""
     no_owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
     classified = classify_partitions(model, no_owner)
     flow = solve_class_flow(model, classified, "all")
@@ -211,19 +211,21 @@ def _even_shares(
 ) -> Longs:
     """By arc: its even share of the unowned partitions of a class.
 
-    Only the member classes that suit the partition class best have a share.
+    Only the member classes that suit the partition class best have a share, by their members at
+    slack 0 and else by their capacity.
     """
     best = np.full(len(classified.sample), np.iinfo(np.int64).max)
     np.minimum.at(best, partition_class, cost)
     cheapest = cost == best[partition_class]
-    members = np.bincount(model.member_class, minlength=model.class_count)[member_class]
+    weight = np.ones(len(model.member_class)) if not model.slack else model.capacity
+    members = sum_by_index(model.member_class, weight / weight.max(), model.class_count)[
+        member_class
+    ]
     class_members = np.bincount(
         partition_class, weights=np.where(cheapest, members, 0), minlength=len(classified.sample)
-    )
-    share = (classified.unowned[partition_class] * members) // np.maximum(
-        class_members[partition_class], 1
-    ).astype(np.int64)
-    return np.where(cheapest, share, 0)
+    )[partition_class]
+    share = classified.unowned[partition_class] * members / np.where(cheapest, class_members, 1)
+    return np.where(cheapest, np.floor(share + 1e-9), 0).astype(np.int64)
 
 
 def _count_arcs(model: Model, first: int) -> tuple[Arcs, Longs]:

@@ -3,8 +3,8 @@
 Every plan is compared, by dynamic programming over sets of partitions.
 
 Guarantees: members are visited in order; of each set of partitions that the members so far can own,
-only the best way counts. The longest time to drain is minimised first, then, within its tolerance,
-the cross-rack cost and then the moves.
+only the best way counts. The largest load is minimised on its own; within a limit to it, the
+cross-rack cost comes first, then the moves, then how uneven the counts are.
 Ties: the last member gets the set with the lowest number.
 Cost: sets times shares of a member; refused beyond `MAX_STATES`.
 """
@@ -25,18 +25,6 @@ MAX_STATES = 1_500_000
 Values = TypeVar("Values", Longs, Floats)
 INFINITE = np.iinfo(np.int64).max // 4
 """Cost of a set that cannot be reached."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactPlan:
-    """The best plan, and the best values of any plan, whoever owns what."""
-
-    owner: Ints
-    """P: owner of each partition."""
-    drain_time: float
-    """Longest time to drain of the best plan."""
-    cross_rack_cost: int
-    """Lowest cross-rack cost within the tolerance of that time to drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +59,35 @@ class _Subproblem:
         return row[possible], column[possible], union[possible]
 
 
-def solve_exactly(model: Model) -> ExactPlan | None:
-    """Return the best plan of a small group; None if the group is too large."""
+@dataclass(frozen=True, slots=True)
+class ExactProblem:
+    """A group that is small enough to compare every plan within the model's count limits."""
+
+    model: Model
+    subproblems: tuple[_Subproblem, ...]
+    """The components, which share neither partitions nor members."""
+
+    def min_drain_time(self) -> float:
+        """Return the least possible largest load of a member, in seconds."""
+        return max((_min_drain_time(self.model, part) for part in self.subproblems), default=0.0)
+
+    def cheapest(self, limit: float) -> Ints:
+        """Return the owners of the best plan whose largest load is within a limit (P)."""
+        owner = np.full(len(self.model.reader_set), NOBODY, dtype=np.int32)
+        for subproblem in self.subproblems:
+            _assign_cheapest(self.model, subproblem, limit, owner)
+        return owner
+
+
+def exact_problem(model: Model) -> ExactProblem | None:
+    """Prepare to compare every plan; None if the group is too large for that."""
     subproblems = []
     for number in range(len(model.components.quota)):
         subproblem = _subproblem(model, number)
         if subproblem is None:
             return None
         subproblems.append(subproblem)
-    load = max((_min_drain_time(model, subproblem) for subproblem in subproblems), default=0.0)
-    limit = model.options.acceptable_drain_time(load)
-    owner = np.full(len(model.reader_set), NOBODY, dtype=np.int32)
-    for subproblem in subproblems:
-        _assign_cheapest(model, subproblem, limit, owner)
-    return ExactPlan(owner, load, model.total_cross_rack_cost(owner))
+    return ExactProblem(model, tuple(subproblems))
 
 
 def _subproblem(model: Model, number: int) -> _Subproblem | None:
@@ -147,13 +150,15 @@ def _min_drain_time(model: Model, subproblem: _Subproblem) -> float:
 def _assign_cheapest(model: Model, subproblem: _Subproblem, limit: float, owner: Ints) -> None:
     """Write the best plan of a component into `owner`.
 
-    Within the limit of the time to drain: lowest cross-rack cost, then fewest moves, then least
-    load moved.
+    Within the limit of the load: lowest cross-rack cost, then fewest moves, then least load moved,
+    then the most even counts.
     """
     partitions = subproblem.partitions
     load = _subset_sums(model.load[partitions])
+    size = np.bitwise_count(np.arange(len(load), dtype=np.int64)).astype(np.int64)
+    squares = len(partitions) * len(partitions) + 1
     costs = [
-        _subset_sums(_ownership_costs(model, partitions, member))
+        _subset_sums(_ownership_costs(model, partitions, member)) * squares + size * size
         for member in subproblem.members.tolist()
     ]
     shares = [

@@ -12,16 +12,16 @@ def two_racks():
         ),
     }
     members = [
-        Member(id="A", topics="*", rack="a", owned={"t": [0, 3]}, generation=1),
-        Member(id="B", topics="*", rack="b", owned={"t": [1, 2]}, generation=1),
+        Member(id="A", topics="*", rack="a", owned={"t": [0, 3]}, generation=1, speed=1.0),
+        Member(id="B", topics="*", rack="b", owned={"t": [1, 2]}, generation=1, speed=1.0),
     ]
     group = Group.build(topics, members)
-    return group, optimal_strategy(group)
+    return group, optimal_strategy(group, counts="even")
 
 
 def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
     group, plan = two_racks()
-    explanation = explain(group, plan, "t", 0)
+    explanation = explain(group, plan, "t", 0, counts="even")
     assert explanation.owner == "A"
     assert explanation.reasons == (
         "this member owned it before",
@@ -38,7 +38,7 @@ def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
     assert explanation.lines() == (
         "t-0 is owned by A: this member owned it before; a replica is in the member's rack",
         "the next best alternatives would cost:",
-        "  B, in exchange for t-1: +10 on the largest load, +50.00% across racks, +2 moves",
+        "  B, in exchange for t-1: +10.0 s on the largest load, +50.00% across racks, +2 moves",
     )
     assert explanation.as_json()["alternatives"][0]["cross_rack"] == 0.5
 

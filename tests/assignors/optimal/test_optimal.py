@@ -86,9 +86,9 @@ def test_where_subscriptions_differ_a_heavy_partition_leaves_through_others():
     # No move and no exchange of two lowers this group's most loaded member: it takes a chain of
     # four.
     certificate = optimal_plan(
-        seeded_problem(80, ProblemShape(topics=6, partitions=20, members=9)).group
+        seeded_problem(80, ProblemShape(topics=6, partitions=20, members=9)).group, counts="even"
     ).certificate
-    assert certificate.load.value <= certificate.load.bound * 1.02 == 15_000 * 1.02
+    assert 0 < certificate.load.value <= certificate.load.bound * 1.02
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -97,7 +97,7 @@ def test_capacities_that_differ_and_a_rack_that_is_hot_are_levelled_at_even_coun
     members = [
         replace(member, capacity=float(2 ** (n % 7 % 3))) for n, member in enumerate(members)
     ]
-    certificate = optimal_plan(Group.build(topics, members)).certificate
+    certificate = optimal_plan(Group.build(topics, members), counts="even").certificate
     assert certificate.counts.met
     assert certificate.load.value <= certificate.load.bound * 1.03
     hot = {
@@ -131,7 +131,7 @@ def test_lag_below_the_floor_is_no_reason_to_cross_racks():
     topics = {
         "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])
     }
-    members = [Member(id="A", topics="*", rack="a"), Member(id="B", topics="*", rack="b")]
+    members = [Member(id=name, topics="*", rack=name.lower(), speed=1.0) for name in ("A", "B")]
     assert planned(topics, members, load_floor=100) == {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
     assert planned(topics, members, load_floor=99) != {"A": {"t": [0, 1]}, "B": {"t": [2, 3]}}
 
@@ -145,23 +145,71 @@ def test_what_crosses_racks_weighs_as_much_as_its_bytes():
 def test_arrivals_count_as_load_for_the_horizon():
     topics = {"t": Topic(partitions=3, lags=[60, 50, 0], rates=[0.0, 0.0, 10.0])}
     members = [Member(id="A", topics="*"), Member(id="B", topics="*")]
-    wide = {"count_slack": 1}
-    assert sorted(map(str, planned(topics, members, horizon=0, **wide).values())) == [
+    assert sorted(map(str, planned(topics, members, horizon=0).values())) == [
         "{'t': [0]}",
         "{'t': [1, 2]}",
     ]
-    assert sorted(map(str, planned(topics, members, horizon=60, **wide).values())) == [
+    assert sorted(map(str, planned(topics, members, horizon=60).values())) == [
         "{'t': [0, 1]}",
         "{'t': [2]}",
     ]
 
 
-def test_count_slack_trades_counts_for_lag():
-    topics = {"t": Topic(partitions=4, lags=[90, 30, 30, 30])}
+def test_the_horizon_is_the_groups_own_time_to_drain():
+    topics = {"t": Topic(partitions=4, lags=[6_000, 0, 0, 0], rates=[0.0, 40.0, 30.0, 30.0])}
+    members = [Member(id=name, topics="*", speed=100.0) for name in "ab"]
+    certificate = optimal_plan(Group.build(topics, members)).certificate
+    # 6,000 records over 100 a second to spare: within a minute both can be done with everything.
+    assert certificate.horizon == certificate.load.value == certificate.load.bound == 60
+    assert certificate.lines()[0] == "largest load 60 s, no plan can do better"
+    assert certificate.as_json()["horizon_seconds"] == 60
+    assert certificate.objectives[0].bound_kind == "every plan was compared"
+
+
+def test_slow_members_get_less_without_anybodys_configuration():
+    topics = {"t": Topic(partitions=36, rates=[27.0] * 36)}
+    members = [Member(id=f"m{n}", topics="*", speed=100.0 if n < 2 else 300.0) for n in range(6)]
+    group = Group.build(topics, members)
+    plan = optimal_plan(group)
+    assert counts(group, plan.assignment.owner).tolist() == [2, 2, 8, 8, 8, 8]
+    assert score(group, plan.assignment).utilisation == 0.72
+    # An announced capacity says the same before a speed is known.
+    announced = [replace(member, speed=None, capacity=member.speed) for member in members]
+    group = Group.build(topics, announced)
+    assert optimal_strategy(group).owner.tolist() == plan.assignment.owner.tolist()
+
+
+def test_counts_depart_from_even_ones_as_far_as_load_needs_within_the_slack():
+    topics = {"t": Topic(partitions=6, lags=[150, 30, 30, 30, 30, 30])}
     members = [Member(id="a", topics="*"), Member(id="b", topics="*")]
-    assert sorted(len(owned["t"]) for owned in planned(topics, members).values()) == [2, 2]
-    loose = planned(topics, members, count_slack=1)
-    assert sorted(owned["t"] for owned in loose.values()) == [[0], [1, 2, 3]]
+    sizes = {
+        name: sorted(len(owned["t"]) for owned in planned(topics, members, **options).values())
+        for name, options in {
+            "load": {},
+            "even": {"counts": "even"},
+            "slack 0": {"count_slack": 0},
+            "slack 1": {"count_slack": 1},
+        }.items()
+    }
+    assert sizes == {"load": [1, 5], "even": [3, 3], "slack 0": [3, 3], "slack 1": [2, 4]}
+
+
+@pytest.mark.parametrize("lag", [0, 5])
+def test_where_nothing_is_known_of_load_counts_stay_even_whatever_moves(lag):
+    topics = {"t": Topic(partitions=12, lags=[lag] + [0] * 11)}
+    members = owning([Member(id="a", topics="*")], {"a": {"t": [*range(12)]}})
+    members += [Member(id=name, topics="*") for name in "bc"]
+    answer = planned(topics, members, load_floor=3.0)
+    assert [len(owned["t"]) for owned in answer.values()] == [4, 4, 4]
+
+
+def test_a_partition_that_stays_is_worth_more_than_an_even_count():
+    lags = [150, 30, 30, 30, 30, 30]
+    members = [Member(id="a", topics="*"), Member(id="b", topics="*")]
+    answer = planned({"t": Topic(partitions=6, lags=lags)}, members)
+    # Two are lighter now, so that a slack of 1 would do; what was planned is as good in load.
+    lags = [120, 30, 0, 30, 30, 30]
+    assert planned({"t": Topic(partitions=6, lags=lags)}, owning(members, answer)) == answer
 
 
 def test_pins_drains_and_evacuations_are_kept():
@@ -194,6 +242,8 @@ def test_a_drained_member_keeps_what_nobody_else_reads():
         ({"drain": "m"}, "option drain: must be a list of names"),
         ({"evacuate": [5]}, "option evacuate: must hold names"),
         ({"load_tolerance": -1}, "option load_tolerance: must be a number from 0 up"),
+        ({"counts": "odd"}, "option counts: must be 'load' or 'even', not 'odd'"),
+        ({"horizon": -1}, "option horizon: must be a number from 0 up"),
         ({"max_moves": 1.5}, "option max_moves: must be an integer from 0 up"),
     ],
 )
@@ -281,7 +331,7 @@ def test_load_that_fits_no_member_whole_moves_few_partitions_near_the_bound():
     moves, load = plan.certificate.moves, plan.certificate.load
     assert load.value <= load.bound * 1.025
     assert 15 < moves.bound <= moves.value < moves.bound * 1.4
-    assert "load has to be taken up" in plan.certificate.lines()[3]
+    assert "load has to be taken up" in plan.certificate.lines()[2]
 
 
 @pytest.mark.integration
@@ -307,7 +357,7 @@ def test_max_moves_puts_the_others_off_until_all_is_done():
             break
         assert "max_moves postponed the other moves" in plan.certificate.lines()[-1]
     assert rounds <= -(-whole.moves.value // 7) + 2
-    assert counts(group, plan.assignment.owner).tolist() == [20] * 6
+    assert counts(group, plan.assignment.owner).tolist() == pytest.approx([20] * 6, abs=1)
 
 
 def test_of_few_moves_those_come_first_that_even_counts():
@@ -342,13 +392,13 @@ def test_without_lag_as_little_crosses_racks_as_counts_allow(seed):
 
 def test_a_plan_that_may_not_be_the_best_tells_how_far_off_it_is_at_most():
     topics = {"t": Topic(partitions=27, lags=[100] * 9 + [10] * 18)}
-    members = [Member(id=name, topics="*") for name in "abcdef"]
-    certificate = optimal_plan(Group.build(topics, members)).certificate
+    members = [Member(id=name, topics="*", speed=1.0) for name in "abcdef"]
+    certificate = optimal_plan(Group.build(topics, members), counts="even").certificate
     assert (certificate.load.value, certificate.load.bound) == (220, 200)
     assert not certificate.load.met
     assert (
-        certificate.lines()[1]
-        == "largest lag 220, no plan can do better than 200: t-5 and t-6 together cause that"
+        certificate.lines()[0]
+        == "largest load 220 s, no plan can do better than 200 s: t-5 and t-6 together cause that"
     )
 
 
@@ -383,11 +433,11 @@ def test_a_spent_time_budget_gives_a_right_plan_and_says_so():
 
 def test_the_certificate_names_the_partition_that_no_plan_can_split():
     topics = {"orders": Topic(partitions=4, lags=[10, 20, 30, 110_000])}
-    members = [Member(id=name, topics="*") for name in "abcd"]
+    members = [Member(id=name, topics="*", speed=1.0) for name in "abcd"]
     certificate = optimal_plan(Group.build(topics, members)).certificate
     assert (
-        certificate.lines()[1]
-        == "largest lag 110,000, no plan can do better: orders-3 alone causes that"
+        certificate.lines()[0]
+        == "largest load 110,000 s, no plan can do better: orders-3 alone causes that"
     )
     assert certificate.as_json()["objectives"]["load"] == {
         "value": 110_000,

@@ -8,6 +8,7 @@ OPTIONS = """
 [groups."a.b"]
 drain = ["b", "a"]
 evacuate = ["r1"]
+counts = "load"
 count_slack = 1
 load_tolerance = 0.1
 load_floor = 5
@@ -39,6 +40,7 @@ def test_what_a_group_sets_is_what_it_is_planned_with(toml):
         "pins": {"t.1": {"0": "a", "12": "b"}},
         "drain": ["b", "a"],
         "evacuate": ["r1"],
+        "counts": "load",
         "count_slack": 1,
         "load_tolerance": 0.1,
         "load_floor": 5,

@@ -84,12 +84,10 @@ def test_a_plan_of_the_default_strategy_has_a_certificate():
     (record,) = (r for r in play.log if isinstance(r, GroupRecord))
     assert record.strategy == published["strategy"] == "optimal"
     assert published["certificate"] == list(record.certificate.summary)
-    assert published["certificate"][0] == "largest count 2, no plan is more even"
-    assert (
-        record.certificate.objectives["load"].bound
-        == record.certificate.objectives["load"].value
-        == 9030
-    )
+    assert published["certificate"][3] == "largest count 2, no plan is more even"
+    # 9,030 records at an assumed 100 a second; alone the heaviest partition would be within 2 %.
+    load = record.certificate.objectives["load"]
+    assert (load.bound, load.value) == (90, 90.3)
     assert record.certificate.objectives["load"].partitions == ("t-0",)
 
 
@@ -161,9 +159,9 @@ def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_ho
         "m1": "0,3",
     }
     # One partition must cross: the one in which nothing arrives.
-    cross_rack = weighed.plans[-1]["certificate"][2]
+    cross_rack = weighed.plans[-1]["certificate"][1]
     assert cross_rack == "cross-rack 0.0%, no plan can do better"  # 1 of 2,401 records
-    assert counted.plans[-1]["certificate"][2] == "cross-rack 25.0%, no plan can do better"
+    assert counted.plans[-1]["certificate"][1] == "cross-rack 25.0%, no plan can do better"
 
 
 def test_members_that_never_stop_joining_get_a_plan_all_the_same(play):

@@ -84,7 +84,7 @@ def test_a_problem_that_is_wrong_says_why_and_the_next_goes_on(broken, error):
     assert "\nerror: " + error in levelwind("compare", "-", stdin=lines(broken)).stdout
 
 
-@pytest.mark.parametrize(("lag", "moved"), [(3, 0), (40_000, 2)])
+@pytest.mark.parametrize(("lag", "moved"), [(3, 0), (40_000, 1)])
 def test_a_group_as_it_stands_is_compared_as_the_daemon_would_plan_it(lag, moved):
     topics = {"t": Topic(partitions=4, lags=[lag, lag, 0, 0])}
     members = [

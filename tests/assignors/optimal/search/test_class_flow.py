@@ -96,7 +96,7 @@ def test_what_suits_several_kinds_is_spread_over_them_by_their_members():
         Member(id=f"{rack}{n}", topics="*", rack=rack)
         for rack, n in zip("abbccc", range(6), strict=True)
     ]
-    model = build_model(Group.build(topics, group_members), Options(count_slack=10))
+    model = build_model(Group.build(topics, group_members), Options()).with_slack(8)
     flow = solve_class_flow(model, classify_partitions(model, model.keepable_owner), "all")
     amounts = {}
     for partition_class, member_class, number in zip(

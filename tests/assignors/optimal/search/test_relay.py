@@ -25,10 +25,12 @@ def model_of(lags=LAGS, held=HELD, racks=None, *, rack_of=None, slack=1, drain=(
             rack=(rack_of or {}).get(name),
             owned={"t": held.get(name, [])},
             generation=1,
+            speed=1.0,
         )
         for name in sorted({*"abc", *held})
     ]
-    return build_model(Group.build(topics, group_members), Options(count_slack=slack, drain=drain))
+    model = build_model(Group.build(topics, group_members), Options(drain=drain))
+    return model.with_slack(slack)
 
 
 def start_plan(model, giver=0):

@@ -2,8 +2,11 @@
 
 It is written from the statement of the objectives alone and shares no code with the strategy:
 counts by all count vectors that can be reached, then every assignment with such counts, partition
-by partition. Its cost grows as members to the power of partitions.
+by partition. Its cost grows as members to the power of partitions. Only the count limits of each
+slack above 0, which are a definition, are taken from the strategy's model.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -23,12 +26,18 @@ class PlanValues:
     moves: int
 
 
-def rounded_loads(group, horizon):
-    """By partition: its load, as a whole number."""
-    return [
-        float(round(lag + rate * horizon))
-        for lag, rate in zip(group.lag.tolist(), group.rate.tolist(), strict=True)
-    ]
+def works(group):
+    """By partition: the records of the group's horizon, its lag and its arrivals.
+
+    The horizon is the time to drain of the members that may own a partition.
+    """
+    read = group.has_reader()
+    owners = [owner for candidates in readers_of(group) for owner in candidates]
+    reading = np.isin(np.arange(len(group.members)), owners)
+    backlog, arrivals = float(group.lag[read].sum()), float(group.rate[read].sum())
+    spare = float(group.capacity[reading].sum()) - arrivals
+    horizon = min(max(backlog / spare, 10.0), 3600.0) if spare > 0 else 3600.0
+    return (group.lag + group.rate * (horizon if read.any() else 10.0)).tolist()
 
 
 def is_cross_rack(group, partition, member):
@@ -62,9 +71,9 @@ def readers_of(group, drain=(), evacuate=(), pins=None):
     return found
 
 
-def plan_values(group, owner, horizon=60.0):
+def plan_values(group, owner):
     """Values of a plan: counts descending, time to drain, cross-rack cost, moves."""
-    load = rounded_loads(group, horizon)
+    load = works(group)
     count, work = [0] * len(group.members), [0.0] * len(group.members)
     cross_rack_cost, moves = 0.0, 0
     held = Assignment.held(group).owner.tolist()
@@ -75,19 +84,19 @@ def plan_values(group, owner, horizon=60.0):
             cross_rack_cost += group.traffic[partition] * is_cross_rack(group, partition, member)
         moves += held[partition] >= 0 and held[partition] != member
     drain_time = max(
-        (w / c for w, c in zip(work, group.relative_capacity.tolist(), strict=True)), default=0.0
+        (w / c for w, c in zip(work, group.capacity.tolist(), strict=True)), default=0.0
     )
     return PlanValues(tuple(sorted(count, reverse=True)), drain_time, cross_rack_cost, moves)
 
 
-def best_values(group, tolerance=0.02, horizon=60.0, **options):
-    """The best values of any plan, by trying every one."""
+def best_values(group, tolerance=0.02, **options):
+    """The best values of any plan with the most even counts, by trying every one."""
     readers = readers_of(group, **options)
     vectors = _counts(readers, len(group.members))
     target = min(tuple(sorted(vector, reverse=True)) for vector in vectors)
     good = {vector for vector in vectors if tuple(sorted(vector, reverse=True)) == target}
     most = np.max(np.array(sorted(good), dtype=np.int64).reshape(len(good), -1), axis=0)
-    load = rounded_loads(group, horizon)
+    load = works(group)
     held = Assignment.held(group).owner.tolist()
     members = len(group.members)
     count = np.zeros((1, members), dtype=np.int8)
@@ -120,9 +129,9 @@ def best_values(group, tolerance=0.02, horizon=60.0, **options):
     wanted = np.array(sorted(good), dtype=np.int8).reshape(len(good), members)
     width = 16 ** np.arange(members, dtype=np.int64)
     right = np.isin(count @ width, wanted @ width)
-    drain_time = (work[right] / group.relative_capacity).max(axis=1, initial=0.0)
+    drain_time = (work[right] / group.capacity).max(axis=1, initial=0.0)
     cross_rack_cost, moves = cross_rack_cost[right], moves[right]
-    within_tolerance = drain_time <= drain_time.min() * (1 + tolerance)
+    within_tolerance = drain_time <= drain_time.min() * (1 + tolerance) * (1 + 1e-9)
     cheapest = within_tolerance & (cross_rack_cost <= cross_rack_cost[within_tolerance].min())
     return PlanValues(
         target,
@@ -130,6 +139,44 @@ def best_values(group, tolerance=0.02, horizon=60.0, **options):
         float(cross_rack_cost[within_tolerance].min()),
         int(moves[cheapest].min()),
     )
+
+
+class EveryPlan:
+    """Every plan of a group, with its values in columns."""
+
+    def __init__(self, group, **options):
+        load, held = works(group), Assignment.held(group).owner.tolist()
+        members = len(group.members)
+        self.count = np.zeros((1, members), dtype=np.int8)
+        work = np.zeros((1, members))
+        self.cross_rack_cost, self.moves = np.zeros(1), np.zeros(1, dtype=np.int64)
+        for partition, owners in enumerate(readers_of(group, **options)):
+            if not owners:
+                self.moves = self.moves + (held[partition] >= 0)
+                continue
+            chosen = np.repeat(owners, len(work))
+            rows = np.arange(len(chosen))
+            self.count, work = (np.tile(c, (len(owners), 1)) for c in (self.count, work))
+            self.count[rows, chosen] += 1
+            work[rows, chosen] += load[partition]
+            crossing = [is_cross_rack(group, partition, member) for member in range(members)]
+            self.cross_rack_cost = np.tile(self.cross_rack_cost, len(owners)) + (
+                group.traffic[partition] * np.array(crossing)[chosen]
+            )
+            moved = (held[partition] >= 0) & (chosen != held[partition])
+            self.moves = np.tile(self.moves, len(owners)) + moved
+        self.drain_time = (work / group.capacity).max(axis=1, initial=0.0)
+        self.squares = (self.count.astype(np.int64) ** 2).sum(axis=1)
+        self.worst_first = np.sort(self.count, axis=1)[:, ::-1]
+
+    def within(self, least, most):
+        """Plans whose counts are within limits by member."""
+        return ((self.count >= least) & (self.count <= most)).all(axis=1)
+
+    def most_even(self):
+        """Plans with the most even counts."""
+        best = min(map(tuple, self.worst_first.tolist()))
+        return (self.worst_first == np.array(best, dtype=np.int8)).all(axis=1)
 
 
 def _counts(readers, members):
