@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from assignors.handover.timers import Timers
-    from assignors.protocol.records import TopicRecord
+    from assignors.protocol.records import BrokerRecord, TopicRecord
     from daemon.control.managed_group import ManagedGroup
     from daemon.control.membership.members_clock import MembersClock
     from daemon.control.settings import ControlSettings, PlanSettings
@@ -43,6 +43,8 @@ class ControlState:
     """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
     """The layouts of the topics that are known, by name."""
+    brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
+    """The brokers that are known, by id; metrics alone depend on them."""
     deleted_topics: frozenset[str] = frozenset()
     """Topics that were deleted, as opposed to topics that are not known yet."""
     members_clocks: Mapping[int, MembersClock] = field(default_factory=dict)

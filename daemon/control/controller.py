@@ -15,7 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import BELIEVED_EPOCH
-from assignors.protocol.records import MemberRecord, PlannerRecord, Tombstone, TopicRecord
+from assignors.protocol.records import (
+    BrokerRecord,
+    MemberRecord,
+    PlannerRecord,
+    Tombstone,
+    TopicRecord,
+)
 from daemon.control.boundary.control_effects import (
     Effect,
     FenceCommits,
@@ -121,6 +127,9 @@ def _receive(
     received: dict[str, _Received] = {}
     for kind, record in records:
         match record:
+            case BrokerRecord():
+                state = replace(state, brokers={**state.brokers, record.broker: record})
+                continue
             case TopicRecord():
                 state = _topic_changed(state, record.topic, record, clock)
                 continue
@@ -310,6 +319,7 @@ def _recover(
     state = replace(
         state,
         topics=recovered.topics,
+        brokers=recovered.brokers,
         deleted_topics=recovered.deleted_topics,
         members_clocks=clocks.clocks,
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,

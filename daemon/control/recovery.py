@@ -15,6 +15,7 @@ from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from assignors.handover.ledger_recovery import recover_ledger
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
+    BrokerRecord,
     GroupRecord,
     GroupShard,
     LagRecord,
@@ -55,6 +56,8 @@ class RecoveredState:
 
     topics: Mapping[str, TopicRecord]
     """The layouts of the topics that are known, by name."""
+    brokers: Mapping[int, BrokerRecord]
+    """The brokers that are known, by id."""
     deleted_topics: frozenset[str]
     """Topics that were deleted."""
     planner_epoch: int
@@ -106,6 +109,7 @@ def recover(
         events += more
     return RecoveredState(
         topics=topics,
+        brokers={record.broker: record for _, record in latest if isinstance(record, BrokerRecord)},
         deleted_topics=frozenset(deleted),
         planner_epoch=max(planner_epochs, default=0),
         groups=groups,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
     from daemon.config.settings import Settings
+    from daemon.control.gain.cross_rack import CrossRackShares
     from daemon.control.snapshot import GroupLag
 
 MAX_SUGGESTIONS = 5
@@ -108,6 +109,13 @@ class GroupView:
 
         return learned_speeds(self.learned)
 
+    def cross_rack(self) -> CrossRackShares:
+        """Shares of the partitions read from another rack: nominal, and as brokers let members."""
+        from daemon.control.gain.cross_rack import cross_rack_shares  # noqa: PLC0415 - as above
+
+        racks = {instance: record.rack for (instance, _), record in self.assigned.items()}
+        return cross_rack_shares(self.owners(), racks, self.topics, self.brokers)
+
     def owners(self) -> dict[tuple[str, int], str]:
         """The instance that owns each partition, or may still own it."""
         return {
@@ -137,15 +145,19 @@ class GroupView:
             "members": len(measured.members),
             "topics": sorted(self.lags),
             "lag": measured.total if lags else None,  # no sample yet
+            "drain_seconds": measured.drain_seconds,
             "skew": measured.skew,
             "triggers": sorted(self.triggers),
         }
 
     def as_json(self) -> dict[str, object]:
         """Everything that `levelwind describe` shows."""
-        lags = self.member_lags()
+        measured, speeds = self.measured(), self.speeds()
+        lags, loads = measured.members, measured.loads
         return {
             **self.summary(),
+            "load": None if measured.drain is None else measured.drain.as_json(),
+            "cross_rack": self.cross_rack()._asdict(),
             "leader_only_brokers": self.leader_only_brokers,
             "plan": self.plan.value() if self.plan else None,
             "trigger": {kind: record.value() for kind, record in self.triggers.items()},
@@ -162,6 +174,8 @@ class GroupView:
                     "acked_epoch": announced.acked_epoch if announced else None,
                     "member_epoch": record.member_epoch,
                     "lag": lags.get(instance),
+                    "load_seconds": loads.get(instance),
+                    "speed": speeds.get(instance),
                 }
                 for (instance, incarnation), record in sorted(self.assigned.items())
                 for announced in (self.members.get((instance, incarnation)),)

@@ -12,11 +12,16 @@ from assignors.protocol import partition_ranges as ranges
 from daemon.console import age_text, borderless_table, stdout_console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rich.table import Table
 
+    from assignors.problem.drain import DrainFigures
     from daemon.inspection.group_view import GroupView
+
+
+WHOLE_FROM_SECONDS = 100
+"""Figures from here on are shown without decimals."""
 
 
 def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
@@ -35,6 +40,21 @@ def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
     return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {seconds:.0f} s, {behind}"
 
 
+def load_lines(drain: DrainFigures | None) -> Iterator[str]:
+    """The load of a group in words, with its parts; nothing where nothing is to be read."""
+    if drain is None or not drain.mean:
+        return
+    assumed = " (assumed: no member's speed is known yet)" if drain.assumed else ""
+    heaviest, best, horizon = map(seconds_text, (drain.heaviest, drain.best, drain.horizon))
+    yield f"load {heaviest} of the most loaded member, {best} at best, {horizon} for the group"
+    yield (
+        f"  {drain.arrivals:,.0f} records/s arrive, {drain.capacity:,.0f}/s can be read{assumed};"
+        f" the busiest member needs {drain.utilisation:.0%} of its capacity"
+    )
+    if drain.members_wanted is not None and not drain.assumed:
+        yield f"  the group cannot drain: it wants {drain.members_wanted} members of today's speed"
+
+
 def print_groups(views: Iterable[GroupView]) -> None:
     """Print the groups, the one with the largest lag first."""
     table = borderless_table(
@@ -45,6 +65,7 @@ def print_groups(views: Iterable[GroupView]) -> None:
         ("MEMBERS", True),
         ("TOPICS", True),
         ("LAG", True),
+        ("DRAIN", True),
         ("SKEW", True),
         ("TRIGGERS", False),
     )
@@ -58,6 +79,7 @@ def print_groups(views: Iterable[GroupView]) -> None:
             str(row["members"]),
             str(len(view.lags)),
             f"{view.lag:,}" if view.current_lags() else "-",
+            seconds_text(row["drain_seconds"]),
             "-" if view.skew is None else f"{view.skew:.2f}",
             ", ".join(sorted(view.triggers)) or "-",
         )
@@ -80,6 +102,8 @@ def print_group(view: GroupView, now: int) -> None:
         else "lag not known yet"
     )
     console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
+    for line in load_lines(view.measured().drain):
+        console.print(line, soft_wrap=True)
     if view.plan:
         plan = view.plan
         ago = age_text(max(now - plan.computed_at, 0) / 1000)
@@ -92,9 +116,13 @@ def print_group(view: GroupView, now: int) -> None:
             console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
         if view.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
             brokers = ", ".join(map(str, view.leader_only_brokers))
+            effective = view.cross_rack().effective
+            measured = (
+                "" if effective is None else f"; in effect it is {figure_text(effective)} now"
+            )
             console.print(
                 "  cross_rack is nominal: consumers fetch from leaders alone, since brokers"
-                f" {brokers} have no replica.selector.class",
+                f" {brokers} have no replica.selector.class{measured}",
                 soft_wrap=True,
             )
         for line in plan.certificate.summary if plan.certificate else ():
@@ -111,7 +139,7 @@ def print_group(view: GroupView, now: int) -> None:
 
 
 def _member_table(view: GroupView) -> Table:
-    lags = view.member_lags()
+    measured, speeds = view.measured(), view.speeds()
     table = borderless_table(
         ("MEMBER", False),
         ("RACK", False),
@@ -120,6 +148,8 @@ def _member_table(view: GroupView) -> Table:
         ("PENDING", False),
         ("REVOKING", False),
         ("LAG", True),
+        ("LOAD", True),
+        ("SPEED", True),
     )
     for (instance, _), record in sorted(view.assigned.items()):
         table.add_row(
@@ -127,7 +157,9 @@ def _member_table(view: GroupView) -> Table:
             record.rack or "-",
             record.state,
             *(_ranges_text(parts) for parts in (record.assigned, record.pending, record.revoking)),
-            f"{lags.get(instance, 0):,}",
+            f"{measured.members.get(instance, 0):,}",
+            seconds_text(measured.loads.get(instance)),
+            f"{speeds[instance]:,.0f}/s" if instance in speeds else "-",
         )
     return table
 
@@ -159,6 +191,13 @@ def _partition_table(view: GroupView) -> Table:
 def figure_text(value: float | None) -> str:
     """A figure with at most two decimals; - where there is none."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def seconds_text(value: object) -> str:
+    """Seconds with one decimal below a hundred; - where there is no figure."""
+    if not isinstance(value, int | float):
+        return "-"
+    return f"{value:,.1f} s" if value < WHOLE_FROM_SECONDS else f"{value:,.0f} s"
 
 
 def _offset_text(value: object) -> str:

@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from daemon.control.gain.cross_rack import cross_rack_shares
 from daemon.control.gain.demand import learned_speeds
 from daemon.control.snapshot import current_lags, group_lag
 from daemon.errors import ConfigurationError
@@ -259,6 +260,12 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
     )
     members = _family("members", "Live members of the group.")
     moving = _family("pending_handover", "1 while partitions are being handed over, else 0.")
+    crossing = GaugeMetricFamily(
+        "levelwind_group_cross_rack_ratio",
+        "Share of the group's partitions read from another rack: nominal, by the replicas, and "
+        "effective, by what the brokers let consumers fetch.",
+        labels=("group", "kind"),
+    )
     triggers = GaugeMetricFamily(
         "levelwind_trigger_active",
         "1 for each active trigger of a group.",
@@ -283,10 +290,15 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
         ):
             if value is not None:
                 family.add_metric([group.name], value)
+        racks = {name: member.rack for name, member in group.members.items()}
+        shares = cross_rack_shares(group.owners(), racks, state.topics, state.brokers)
+        for kind, ratio in shares._asdict().items():
+            if ratio is not None:
+                crossing.add_metric([group.name, kind], ratio)
         for cause in group.triggers:
             triggers.add_metric([group.name, cause.value], 1.0)
     yield from (lag, age, share, skew, load, best, horizon, utilisation, wanted)
-    yield from (members, moving, triggers)
+    yield from (members, moving, crossing, triggers)
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:

@@ -5,9 +5,11 @@ import pytest
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     BrokerRecord,
+    MemberSpeed,
     RackChange,
     RacksEvidence,
     SkewEvidence,
+    SpeedRecord,
     Tombstone,
     TriggerRecord,
 )
@@ -58,7 +60,7 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
     print_groups(groups.values())
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "watched" in line]
     assert line.startswith(name)
-    assert line.split()[1:] == ["watched", "-", "-", "1", "1", "100", "1.00", "-"]
+    assert line.split()[1:] == ["watched", "-", "-", "1", "1", "100", "0.7", "s", "1.00", "-"]
     print_group(groups[name], now=2_000)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"{name}  lag 100  skew 1"
@@ -110,6 +112,32 @@ def test_a_cross_rack_share_is_called_nominal_where_brokers_serve_reads_from_lea
     assert nominal.as_json()["leader_only_brokers"] == [2]
 
 
+def test_the_load_of_a_group_is_shown_in_seconds_with_its_parts(capsys):
+    learned = SpeedRecord(group="g", at=1, members={"A": MemberSpeed(speed=50.0, sure=0.8)})
+    figures = records.lag(700, 300, group="g", rate=(40.0, 20.0))
+    group_views = GroupViews()
+    for kind, record in (
+        ("lag", figures),
+        ("lag", learned),
+        ("assignments", owned("g", "A", [0, 1])),
+    ):
+        group_views.apply(kind, record)
+    view = group_views.groups["g"]
+    print_group(view, now=2_000)
+    shown = capsys.readouterr().out
+    assert "load 4,340 s of the most loaded member, 4,340 s at best, 3,600 s for the group" in shown
+    assert "60 records/s arrive, 50/s can be read; the busiest member needs 120% of its" in shown
+    assert "cannot drain: it wants 2 members of today's speed" in shown
+    (row,) = view.as_json()["member"]
+    assert (row["speed"], row["load_seconds"]) == (50.0, 4_340.0)
+    assert view.as_json()["load"]["members_wanted"] == 2
+    print_groups([view])
+    assert "4,340 s" in capsys.readouterr().out
+    group_views.apply("lag", Tombstone(("speed", "g")))
+    print_group(view, now=2_000)
+    assert "(assumed: no member's speed is known yet)" in capsys.readouterr().out
+
+
 def test_a_group_of_which_only_a_trigger_is_left_is_still_a_group():
     record = TriggerRecord(group="g", at=2, since=1, evidence=skew(), source={})
     group_views = GroupViews()
@@ -131,9 +159,7 @@ def test_lag_that_nobody_has_told_of_yet_is_not_none(capsys):
         "-",
         "1",
         "0",
-        "-",
-        "-",
-        "-",
+        *["-"] * 4,
     ]
     print_group(groups["g"], now=1)
     shown = capsys.readouterr().out

@@ -1,0 +1,62 @@
+"""Cross-rack reads of a group: nominal, and as brokers let consumers fetch. Pure.
+
+Nominally a member reads a partition within its rack where the rack has a replica. In effect it does
+so only where the partition's leader names the nearest replica (KIP-392,
+`replica.selector.class`); otherwise it fetches from the leader, whichever rack that is in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import BrokerRecord, TopicRecord
+
+
+class CrossRackShares(NamedTuple):
+    """Shares of a group's partitions that are read from another rack."""
+
+    nominal: float | None
+    """Share without a replica in the owner's rack; None where no racks are known."""
+    effective: float | None
+    """Share that the owner fetches from another rack; None where that is not known."""
+
+
+def cross_rack_shares(
+    owners: Mapping[TopicPartition, str],
+    member_racks: Mapping[str, str | None],
+    topics: Mapping[str, TopicRecord],
+    brokers: Mapping[int, BrokerRecord],
+) -> CrossRackShares:
+    """Count the partitions that are read from another rack. Cost: the group's partitions.
+
+    Args:
+        owners: the instance that owns each partition.
+        member_racks: rack of each member, by instance; None where it has none.
+        topics: the layouts that are known, by name.
+        brokers: the brokers that are known, by id.
+    """
+    known = nominal = effective = unknown = 0
+    for (topic, number), instance in owners.items():
+        layout, rack = topics.get(topic), member_racks.get(instance)
+        if layout is None or rack is None or number >= layout.partitions:
+            continue
+        racks = layout.racks[number]
+        if not racks:
+            continue
+        known += 1
+        remote = rack not in racks
+        nominal += remote
+        leader = brokers.get(layout.leader[number])
+        if leader is None or leader.follower_fetching is None:
+            unknown += 1
+        elif leader.follower_fetching:
+            effective += remote
+        else:
+            effective += leader.rack != rack
+    if not known:
+        return CrossRackShares(None, None)
+    return CrossRackShares(nominal / known, None if unknown else effective / known)
