@@ -55,8 +55,12 @@ def resolve_capacities(
     arrivals: float,
     *,
     reading: Bools | None = None,
+    pace: Floats | None = None,
 ) -> Capacities:
     """Resolve the capacities of members.
+
+    A member of unknown speed beside one that lags is taken to have a fifth of its capacity in
+    reserve: it keeps pace with what arrives, or its speed would be known.
 
     Args:
         announced: relative capacity of each member, above 0.
@@ -64,11 +68,15 @@ def resolve_capacities(
         backlog: records behind, of all partitions together.
         arrivals: records that arrive per second, of all partitions together.
         reading: the members that share the work; None for all.
+        pace: records that arrive per second for each member now; None where nobody owns anything.
     """
     known = np.isfinite(speed)
     if known.any():
         unit = float(np.median(speed[known] / announced[known]))
-        return Capacities(np.where(known, speed, announced * unit), assumed=False)
+        expected = announced * unit
+        if pace is not None:
+            expected = np.maximum(expected, pace / TARGET_UTILISATION)
+        return Capacities(np.where(known, speed, expected), assumed=False)
     wanted = arrivals / ASSUMED_UTILISATION if arrivals > 0 else backlog / ASSUMED_DRAIN_SECONDS
     total = float((announced if reading is None else announced[reading]).sum())
     unit = max(wanted / total if total else 0.0, LEAST_ASSUMED_SPEED)

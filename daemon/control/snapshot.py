@@ -67,6 +67,8 @@ class GroupLag:
     """Records behind of each member, by instance."""
     loads: Mapping[str, float]
     """Load of each member in seconds, by instance."""
+    capacities: Mapping[str, float]
+    """Records per second that each member can read, by instance; see `DrainFigures.assumed`."""
     drain: DrainFigures | None
     """The load of the group with its parts; None without members."""
 
@@ -108,27 +110,36 @@ def group_lag(
     ]
     lag, rate, owned = np.array(rows, np.float64).reshape(-1, 3).T
     owner = owned.astype(np.int64)
-    behind = sum_by_member(lag, owner, len(index))
+    behind, arriving = (sum_by_member(column, owner, len(index)) for column in (lag, rate))
     capacities = resolve_capacities(
         np.array(list(capacity.values()), np.float64),
         np.array([speeds.get(instance, np.nan) for instance in capacity], np.float64),
         float(lag.sum()),
         float(rate.sum()),
+        pace=arriving,
     )
     drain, loads = None, np.zeros(0)
     if index:
         drain = drain_figures(
             lag, rate, owner, capacities.records_per_second, assumed=capacities.assumed
         )
-        arriving = sum_by_member(rate, owner, len(index))
         loads = load_seconds(behind, arriving, capacities.records_per_second, drain.horizon)
     return GroupLag(
         total=sum(sum(record.lag) for record in lags.values()),
         oldest_at=min((record.at for record in lags.values()), default=None),
         members=dict(zip(index, map(int, behind), strict=True)),
         loads=dict(zip(index, loads.tolist(), strict=True)),
+        capacities=dict(zip(index, capacities.records_per_second.tolist(), strict=True)),
         drain=drain,
     )
+
+
+def known_speeds(lag: GroupLag) -> Mapping[str, float]:
+    """Return what a plan takes each member to read per second, by instance.
+
+    Empty while no speed is known: capacities that are assumed fit only the group as it is.
+    """
+    return {} if lag.drain is None or lag.drain.assumed else lag.capacities
 
 
 @dataclass(frozen=True)
@@ -200,15 +211,20 @@ class GroupSnapshot:
         }
 
     @cached_property
+    def lag(self) -> GroupLag:
+        """The lag and the load of the group now."""
+        speeds = learned_speeds(self.group.speeds)
+        return group_lag(self.current_lags, self.owners, self.group.capacity, speeds)
+
+    @cached_property
     def speeds(self) -> Mapping[str, float]:
-        """The learned speeds that are sure enough, in records per second by instance."""
-        return learned_speeds(self.group.speeds)
+        """Records per second of each member, by instance; empty while no speed is known."""
+        return known_speeds(self.lag)
 
     @cached_property
     def excess(self) -> float:
         """Seconds by which the largest load exceeds the least that a plan could reach."""
-        lag = group_lag(self.current_lags, self.owners, self.group.capacity, self.speeds)
-        return excess(lag.drain)
+        return excess(self.lag.drain)
 
     @cached_property
     def demand(self) -> GroupDemand | None:

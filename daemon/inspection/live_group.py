@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from daemon.control import planning
+from daemon.control.snapshot import known_speeds
 from daemon.errors import NotFoundError
 from daemon.inspection.group_view import KINDS, GroupView, GroupViews, find_group
 from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
@@ -52,7 +53,12 @@ def group_from_records(
             f"group {name!r} has no members that levelwind manages: nothing to plan"
         )
     return planning.build_problem(
-        members, views.topics, view.current_lags(), view.owners(), record_bytes, view.speeds()
+        members,
+        views.topics,
+        view.current_lags(),
+        view.owners(),
+        record_bytes,
+        known_speeds(view.measured()),
     )
 
 

@@ -49,6 +49,19 @@ def groups(draw):
     )
 
 
+def test_a_member_that_keeps_pace_beside_a_slow_one_is_not_taken_to_be_as_slow():
+    # Four of six keep pace with 144 records/s; the two that lag read 100.
+    announced, speed = np.ones(6), np.array([100.0, 100.0] + [np.nan] * 4)
+    pace = np.full(6, 144.0)
+    known = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace)
+    assert known.records_per_second == pytest.approx([100.0, 100.0] + [180.0] * 4)
+    alike = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace / 4)
+    assert alike.records_per_second == pytest.approx([100.0] * 6)
+    nothing = resolve_capacities(announced, np.full(6, np.nan), 0.0, 864.0, pace=pace)
+    assert nothing.assumed
+    assert nothing.records_per_second == pytest.approx([288.0] * 6)
+
+
 @given(backlog=figures, arrivals=figures, capacity=speeds)
 def test_the_horizon_is_the_fixed_point_within_its_bounds(backlog, arrivals, capacity):
     horizon = horizon_seconds(backlog, arrivals, capacity)

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import Tombstone
 from daemon.control.settings import CooldownSettings
-from daemon.control.snapshot import current_lags, group_lag
+from daemon.control.snapshot import current_lags, group_lag, known_speeds
 from daemon.inspection.group_view import GroupViews
 from daemon.service.metrics import Metrics
 from levelwind_testing.control.play import SETTINGS, Play
@@ -93,6 +93,7 @@ def test_the_load_of_members_is_in_seconds_by_their_learned_speeds():
     rates = {"rate": (50.0, 50.0)}
     figures = group_lag({"t": lag(3_000, 1_000, **rates)}, owners, {"a": 1, "b": 1}, {"a": 200.0})
     # 4,000 records behind, 100/s arrive and 400/s are read: 13.3 s to drain.
+    assert known_speeds(figures) == {"a": 200.0, "b": 200.0}
     assert figures.drain.horizon == pytest.approx(4_000 / 300)
     assert figures.loads == pytest.approx({"a": 15 + 40 / 12, "b": 5 + 40 / 12})
     assert figures.drain_seconds == pytest.approx(15 + 40 / 12)
