@@ -6,9 +6,10 @@ area under the lag, within a bounded horizon. Under the present owners and under
 member is one queue; a partition that moves is read by nobody while it is handed over, and then adds
 to the queue of its next owner.
 
-A member is counted to read `USABLE_SHARE` of what it can: records do not arrive evenly, so a member
-that needs more of its capacity for its arrivals lags now and then, although the model would let it
-keep up. So a plan can be worth its moves before any lag has built up.
+A member is counted to read less than what it can: records do not arrive evenly, so a member that
+needs more of its capacity for its arrivals lags now and then, although the model would let it keep
+up. So a plan can be worth its moves before any lag has built up. What the members keep in reserve
+is the same share for all, and at most half of what the group as a whole has to spare.
 """
 
 from __future__ import annotations
@@ -28,9 +29,6 @@ SHORTEST_HORIZON_SECONDS = 60.0
 
 LONGEST_HORIZON_SECONDS = 600.0
 """Longest horizon: what arrives later is not foreseen."""
-
-USABLE_SHARE = TARGET_UTILISATION
-"""Share of its capacity that a member can use without lag, since records do not arrive evenly."""
 
 RETURN_ON_COST = 2.0
 """Times its cost that a plan must save: the hysteresis that keeps plans from following noise."""
@@ -77,6 +75,17 @@ class WaitingFigures:
         }
 
 
+def usable_share(arrivals: float, capacity: float) -> float:
+    """Return the share of their capacity that members are counted to use.
+
+    Args:
+        arrivals: records that arrive per second, of all partitions together.
+        capacity: records per second that all members together can read.
+    """
+    utilisation = arrivals / capacity if capacity else 1.0
+    return min(max(TARGET_UTILISATION, (1 + utilisation) / 2), 1.0)
+
+
 def waiting_figures(
     lag: Floats | Longs,
     rate: Floats,
@@ -97,7 +106,8 @@ def waiting_figures(
         pause: seconds for which nobody reads a partition that moves.
     """
     # Partitions without an owner are those of a further member that reads nothing.
-    usable = np.append(capacity * USABLE_SHARE, 0.0)
+    share = usable_share(float(rate.sum()), float(capacity.sum()))
+    usable = np.append(capacity * share, 0.0)
     nobody = len(capacity)
     now = np.where(present < 0, nobody, present)
     then = np.where(planned < 0, nobody, planned)

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assignors.problem.drain import TARGET_UTILISATION
 from daemon.control.gain.waiting import (
     LONGEST_HORIZON_SECONDS,
     SHORTEST_HORIZON_SECONDS,
-    USABLE_SHARE,
+    usable_share,
     waiting_figures,
 )
 
@@ -42,7 +43,7 @@ def figures(lag, rate, present, planned, capacity, pause=1.0):
         np.array(rate, np.float64),
         np.array(present),
         np.array(planned),
-        np.array(capacity, np.float64) / USABLE_SHARE,
+        np.array(capacity, np.float64) / TARGET_UTILISATION,
         pause=pause,
     )
 
@@ -70,6 +71,24 @@ def test_a_member_that_needs_more_than_it_can_use_waits_before_it_lags():
     assert found.present == pytest.approx(10 * SHORTEST_HORIZON_SECONDS**2 / 2)
     assert found.planned == 0
     assert found.worthwhile
+
+
+def test_a_group_with_little_to_spare_is_worth_levelling_too():
+    # Two members of 100 records/s lag at 144/s each, four of 180 keep pace: 94 % of all capacity.
+    member = np.repeat(np.arange(6), 6)
+    planned = member.copy()
+    planned[[0, 1, 6, 7]] = [2, 3, 4, 5]
+    capacity = np.array([100.0, 100.0, 180.0, 180.0, 180.0, 180.0])
+    found = waiting_figures(np.zeros(36), np.full(36, 24.0), member, planned, capacity, pause=1.0)
+    assert found.worthwhile
+    assert found.share > 0.5
+    assert [usable_share(arrivals, 100.0) for arrivals in (0, 60, 90, 100, 300)] == [
+        0.8,
+        0.8,
+        0.95,
+        1.0,
+        1.0,
+    ]
 
 
 def test_a_plan_whose_handover_takes_longer_than_what_it_saves_is_not_worthwhile():
@@ -119,7 +138,8 @@ def test_figures_are_those_of_small_steps(group, pause):
     members, moving = np.append(np.arange(len(capacity)), -1), present != planned
     steps = 600
     step = found.horizon / steps
-    budget = np.append(capacity * USABLE_SHARE, 0.0) * step
+    usable = capacity * usable_share(rate.sum(), capacity.sum())
+    budget = np.append(usable, 0.0) * step
 
     def sums(figure, of):
         return np.array([figure[of & (planned == member)].sum() for member in members], float)
