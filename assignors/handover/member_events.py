@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import Key, MemberAssignment, MemberRecord
 
-CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
-"""Outcome of the commits of revoked partitions.
-
-Only after "unknown" may a commit still arrive.
-"""
 PartitionSet: TypeAlias = "frozenset[TopicPartition]"
 
 
@@ -72,9 +67,11 @@ class AssignmentRejected:
 
 @dataclass(frozen=True, slots=True)
 class RevokeFinished:
-    """The partitions of the last `Revoke` are unassigned, and their commit has this outcome."""
+    """The partitions of the last `Revoke` are unassigned, and all their commits are decided.
 
-    outcome: CommitOutcome
+    After a commit of unknown outcome the shell waits until it can no longer arrive. It knows by
+    which clocks its client goes.
+    """
 
 
 @dataclass(frozen=True, slots=True)

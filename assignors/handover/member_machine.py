@@ -40,7 +40,6 @@ from assignors.handover.member_events import (
     Tick,
 )
 from assignors.handover.member_state import (
-    AwaitingCommit,
     Granting,
     Losing,
     MemberMachine,
@@ -52,7 +51,7 @@ from assignors.protocol.records import Nack
 
 if TYPE_CHECKING:
     from assignors.handover.lease import Lease
-    from assignors.handover.member_events import CommitOutcome, Effects, PartitionSet
+    from assignors.handover.member_events import Effects, PartitionSet
     from assignors.protocol.records import MemberAssignment, MemberState
 
 
@@ -84,8 +83,8 @@ def step(  # noqa: C901, PLR0912 - one arm for each event
             since = member.unreadable_since if member.unreadable else now
             unreadable = replace(member, nack=nack, unreadable=True, unreadable_since=since)
             return _announce(unreadable, now)
-        case RevokeFinished(outcome):
-            return _revoke_finished(member, outcome, now)
+        case RevokeFinished():
+            return _revoke_finished(member, now)
         case GrantFinished():
             return _grant_finished(member, now)
         case GrantFailed(partitions):
@@ -110,8 +109,6 @@ def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMach
 def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     if member.lease.lapsed(now) or _hopeless(member, now):
         return _lose(member, "lease_over")
-    if isinstance(member.work, AwaitingCommit) and now >= member.work.until:
-        return _after_revocation(member, member.work.partitions, member.work.record, now)
     if member.announced_at is not None and now - member.announced_at >= member.timers.heartbeat:
         return _announce(member, now)
     return member, ()
@@ -180,15 +177,10 @@ def _revoke(
     )
 
 
-def _revoke_finished(
-    member: MemberMachine, outcome: CommitOutcome, now: float
-) -> tuple[MemberMachine, Effects]:
+def _revoke_finished(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:
     work = member.work
     if not isinstance(work, Revoking):
         return member, ()
-    if outcome == "unknown":
-        until = now + member.timers.commit
-        return replace(member, work=AwaitingCommit(work.partitions, work.record, until)), ()
     return _after_revocation(member, work.partitions, work.record, now)
 
 
@@ -239,7 +231,7 @@ def _grant_failed(
 
 
 def _lose(member: MemberMachine, reason: str) -> tuple[MemberMachine, Effects]:
-    losing = Losing(commit_undecided=isinstance(member.work, Revoking | AwaitingCommit))
+    losing = Losing(commit_undecided=isinstance(member.work, Revoking))
     return replace(member, phase=Phase.LOST, work=losing, waiting=None), (
         Lose(member.owned, reason),
     )

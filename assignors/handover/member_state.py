@@ -50,15 +50,6 @@ class Revoking:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitingCommit:
-    """The member waits until a commit of unknown outcome can no longer arrive."""
-
-    partitions: PartitionSet
-    record: MemberAssignment | None
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
 class Granting:
     """The member waits for `GrantFinished` or `GrantFailed`."""
 
@@ -73,7 +64,7 @@ class Losing:
     """Whether a commit of the interrupted revocation may still arrive."""
 
 
-Work: TypeAlias = Revoking | AwaitingCommit | Granting | Losing
+Work: TypeAlias = Revoking | Granting | Losing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class AssignmentFollower(Thread):
         """
         # A loss in between makes another incarnation, which has no part in this revocation.
         until = Deadline.after(self._machine.timers.commit)
-        self._mailbox.put(_Held(ev.RevokeFinished("refused"), self.incarnation, until))
+        self._mailbox.put(_Held(ev.RevokeFinished(), self.incarnation, until))
 
     def leave(self) -> None:
         """Ask the member to leave; the thread ends once it has left."""

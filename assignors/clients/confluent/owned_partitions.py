@@ -276,7 +276,7 @@ class OwnedPartitions:
             if outcome == "unknown":
                 self._follower.post_undecided()
             else:
-                self._follower.post(ev.RevokeFinished(outcome))
+                self._follower.post(ev.RevokeFinished())
             took = round(boot_seconds() - started, 3)
             self._log(
                 logging.INFO,

@@ -48,6 +48,8 @@ class MemberProcess:
     position: int
     using: set = field(default_factory=set)
     orders: list = field(default_factory=list)  # (time, order)
+    undecided: tuple | None = None
+    """When a commit of unknown outcome can no longer arrive, and the incarnation concerned."""
 
 
 @dataclass
@@ -118,6 +120,10 @@ class SimulatedGroup:
             )
 
     def perform(self, process):
+        if process.undecided is not None and self.now >= process.undecided[0]:
+            (_, incarnation), process.undecided = process.undecided, None
+            if incarnation == process.member.incarnation:
+                self.send(process, ev.RevokeFinished())
         if not process.orders:
             return
         _, order = process.orders.pop(0)
@@ -129,13 +135,15 @@ class SimulatedGroup:
             case ev.Revoke(partitions):
                 assert partitions <= process.using
                 process.using -= partitions
-                outcome = self.random.choice(["committed", "committed", "refused", "unknown"])
-                if outcome == "unknown":
+                if self.random.random() < 0.25:
+                    # The outcome of the commit is unknown.
                     arrives = self.now + self.random.uniform(0, TIMERS.commit)
                     self.commits.append((arrives, process.member.profile.instance, partitions))
-                    if self.hasty_commit:
-                        outcome = "committed"
-                self.send(process, ev.RevokeFinished(outcome))
+                    if not self.hasty_commit:
+                        incarnation = process.member.incarnation
+                        process.undecided = (self.now + TIMERS.commit, incarnation)
+                        return
+                self.send(process, ev.RevokeFinished())
             case ev.Lose():
                 process.using.clear()
                 process.orders.clear()
@@ -155,7 +163,7 @@ class SimulatedGroup:
         ledger = self.rebuilt(assignments, members)
         for process in self.processes.values():
             for partition in process.using:
-                assert ledger.owners()[partition] == _incarnation_of(process.member), (
+                assert ledger.owners().get(partition) == _incarnation_of(process.member), (
                     "a planner that starts knows every owner"
                 )
         last_record_at = {Incarnation(r.instance, r.incarnation): self.now for r in members}

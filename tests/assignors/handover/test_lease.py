@@ -130,7 +130,7 @@ def test_a_suspended_member_starts_nothing_and_gives_up_what_it_must(owner):
     owner.now += TIMERS.hold - TIMERS.guard
     assert owner.member.phase_at(owner.now) is Phase.SUSPENDED
     assert owner.assign(6, 1, 2) == [ev.Revoke(frozenset({P0}))]
-    (announced,) = owner(ev.RevokeFinished("committed"))
+    (announced,) = owner(ev.RevokeFinished())
     assert announced.record.owned == {"t": (1,)}
     assert owner.renew() == [ev.Grant(frozenset({P2}))]
     assert owner.member.phase_at(owner.now) is Phase.ACTIVE

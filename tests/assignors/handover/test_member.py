@@ -103,26 +103,10 @@ def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_
     assert announced_state(heartbeat) == ("active", 5, (0, 1)), (
         "the partition is announced as owned until it has stopped"
     )
-    announced, grant = owner(ev.RevokeFinished("committed"))
+    announced, grant = owner(ev.RevokeFinished())
     assert announced_state(announced) == ("active", 6, (1,))
     assert grant == ev.Grant(frozenset({P2}))
     assert owner.member.phase is Phase.ACTIVE
-
-
-def test_a_commit_that_was_refused_is_decided_too(owner):
-    owner.assign(6, 1)
-    (announced,) = owner(ev.RevokeFinished("refused"))
-    assert announced_state(announced) == ("active", 6, (1,))
-
-
-def test_a_commit_of_unknown_outcome_is_waited_out_before_the_acknowledgement(owner):
-    owner.assign(6, 1)
-    assert owner(ev.RevokeFinished("unknown")) == []
-    for _ in range(3):
-        (heartbeat,) = owner(ev.Tick(), after=TIMERS.commit / 4)
-        assert announced_state(heartbeat) == ("active", 5, (0, 1))
-    (announced,) = owner(ev.Tick(), after=TIMERS.commit / 4)
-    assert announced_state(announced) == ("active", 6, (1,))
 
 
 @pytest.mark.parametrize("epochs", [{"epoch": 5}, {"epoch": 4}, {"epoch": 9, "planner": 0}])
@@ -144,10 +128,10 @@ def test_records_that_come_while_one_is_applied_wait_and_only_the_newest_counts(
     owner.assign(6, 1)
     assert owner.assign(7, 0, 1, 2) == []
     assert owner.assign(8, 2) == []
-    announced, revoke = owner(ev.RevokeFinished("committed"))
+    announced, revoke = owner(ev.RevokeFinished())
     assert announced_state(announced) == ("active", 6, (1,))
     assert revoke == ev.Revoke(frozenset({P1}))
-    announced, grant = owner(ev.RevokeFinished("committed"))
+    announced, grant = owner(ev.RevokeFinished())
     assert announced_state(announced) == ("active", 8, ())
     assert grant == ev.Grant(frozenset({P2}))
 
@@ -202,33 +186,24 @@ def test_a_member_lost_with_a_commit_in_flight_announces_no_release(owner):
     assert hello.record.incarnation == "two"
 
 
-@pytest.mark.parametrize("outcome", [None, "unknown", "committed"])
-def test_a_member_lost_during_a_revocation_announces_no_release(owner, outcome):
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_member_lost_during_a_revocation_announces_no_release(owner, finished):
     owner.assign(6, 1)
-    if outcome == "unknown":
-        owner(ev.RevokeFinished(outcome))
     owner(ev.AssignmentDeleted())
-    if outcome == "committed":
-        assert owner(ev.RevokeFinished(outcome)) == [], "the outcome comes too late"
+    if finished:
+        assert owner(ev.RevokeFinished()) == [], "it comes too late"
     (hello,) = owner(ev.LoseFinished("two", no_commit_in_flight=True))
     assert hello.record.incarnation == "two"
 
 
 def test_a_leaving_member_gives_up_everything_then_announces_it(owner):
     assert owner(ev.LeaveRequested()) == [ev.Revoke(frozenset({P0, P1}))]
-    announced, retire = owner(ev.RevokeFinished("committed"))
+    announced, retire = owner(ev.RevokeFinished())
     assert announced_state(announced) == ("left", 5, ())
     assert retire == ev.Retire(("m", "g", "i", "one"))
     assert owner.member.phase is Phase.LEFT
     assert owner.assign(6, 0) == []
     assert owner(ev.Tick(), after=100.0) == []
-
-
-def test_a_leaving_member_waits_out_a_commit_of_unknown_outcome(owner):
-    owner(ev.LeaveRequested())
-    assert owner(ev.RevokeFinished("unknown")) == []
-    announced, _ = owner(ev.Tick(), after=TIMERS.commit)
-    assert announced_state(announced) == ("left", 5, ())
 
 
 def test_a_leaving_member_finishes_a_grant_first(transcript):
@@ -242,7 +217,7 @@ def test_a_leaving_member_finishes_a_grant_first(transcript):
 def test_a_leaving_member_applies_no_other_record(owner):
     owner(ev.LeaveRequested())
     assert owner.assign(6, 2) == []
-    announced, _ = owner(ev.RevokeFinished("committed"))
+    announced, _ = owner(ev.RevokeFinished())
     assert announced_state(announced) == ("left", 5, ())
 
 
@@ -270,7 +245,7 @@ def test_a_record_that_cannot_be_read_is_refused_and_the_last_good_one_kept(owne
 @pytest.mark.parametrize(
     "event",
     [
-        ev.RevokeFinished("committed"),
+        ev.RevokeFinished(),
         ev.GrantFinished(),
         ev.LoseFinished("two", no_commit_in_flight=True),
     ],

@@ -8,7 +8,7 @@ announce that it released the partition.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from assignors.clients.confluent.committing.transactions import TransactionalCommits
     from assignors.clients.confluent.follower import AssignmentFollower
     from assignors.clients.confluent.settings import ClientSettings
-    from assignors.handover.member_events import CommitOutcome
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition as Pair
+
+CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
+"""Outcome of the commits of revoked partitions. Only after "unknown" may a commit still arrive."""
 
 SUBSCRIBER_ERRORS = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}

@@ -69,7 +69,7 @@ def test_a_revocation_with_an_unknown_commit_is_reported_once_both_clocks_have_g
     assert follower.handled == []
     clocks.still += TIMERS.commit
     take_what_is_due(follower)
-    assert follower.handled == [ev.RevokeFinished("refused")]
+    assert follower.handled == [ev.RevokeFinished()]
     take_what_is_due(follower)
     assert len(follower.handled) == 1
 

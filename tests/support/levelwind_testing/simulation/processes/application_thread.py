@@ -178,7 +178,10 @@ class ApplicationThread:
     def _revoke(self, partitions):
         outcome = yield from self._commit_finally(partitions)
         self._release(partitions)
-        self.process.handle(ev.RevokeFinished(outcome))
+        if outcome == "unknown":
+            self.process.post_undecided()
+        else:
+            self.process.handle(ev.RevokeFinished())
 
     def _lose(self):
         process = self.process

@@ -44,6 +44,8 @@ class MemberProcess(Process):
         self.transactional_epoch = 0
         self.unreadable_until = 0.0
         """True time until which evictions cannot be decoded."""
+        self._undecided = None
+        """When a commit of unknown outcome can no longer arrive, and the incarnation concerned."""
         self._sent = {}
         """Incarnation and time of sending of announcements that are not acknowledged, by number."""
         self._number = 0
@@ -120,6 +122,7 @@ class MemberProcess(Process):
                 # After a stop the threads go on in any order.
                 yield 0.5 * self.random.random()
             self._check_poll_interval()
+            self._take_undecided()
             self.handle(ev.Tick())
             now = self.now()
             if now - asked_at >= self.timers.heartbeat:
@@ -164,6 +167,17 @@ class MemberProcess(Process):
             and self.now() - left_at > self.profile.max_poll_interval
         ):
             self.handle(ev.PollOverdue())
+
+    def post_undecided(self):
+        """Let a revocation end once its commit, of unknown outcome, can no longer arrive."""
+        due = self.now() + self.timers.commit
+        self._undecided = (due, self.machine_state.incarnation)
+
+    def _take_undecided(self):
+        if self._undecided is not None and self.now() >= self._undecided[0]:
+            (_, incarnation), self._undecided = self._undecided, None
+            if incarnation == self.machine_state.incarnation:
+                self.handle(ev.RevokeFinished())
 
     def handle(self, event):
         """Let the machine take a step, and carry out what it orders."""
