@@ -31,11 +31,11 @@ class Cause(StrEnum):
 class CooldownSettings:
     """The cooldown after a plan, and budgets of moves."""
 
-    duration: Seconds = 60.0
+    duration: Seconds = 10.0
     """Seconds after a plan for `racks` or `skew` before the same cause gets the next one; other
     plans hold back none. The pause doubles each time a plan for `skew` achieves less than half of
     its expected gain."""
-    max_duration: Seconds = 1800.0
+    max_duration: Seconds = 300.0
     """The longest pause, in seconds."""
     moves_per_hour: Mapping[Cause, Count] = field(default_factory=dict)
     """The most moves an hour by cause: `membership`, `topics`, `operator`, `racks` or `skew`. A
