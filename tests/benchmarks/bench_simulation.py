@@ -5,7 +5,8 @@
 
 The scenario `day` runs in full, the others in part. `levelwind simulate` prints the same figures;
 all but `plan ms` are the same on every machine. Below each table are the baselines that beat
-`optimal` in a figure, with their values: the price of what `optimal` wins.
+`optimal` in a figure, with their values: the price of what `optimal` wins. The last table has the
+mean wait of every scenario and seed.
 """
 
 import argparse
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--strategies", default=",".join((SUBJECT, *BASELINES)))
     arguments = parser.parse_args()
     settings = load()
+    waits: dict[tuple[str, int], Sequence[StrategyFigures]] = {}
     for scenario in arguments.scenarios.split(","):
         for seed in map(int, arguments.seeds.split(",")):
             begun = perf_counter()
@@ -57,9 +59,29 @@ def main() -> None:
                 size=size,
             )
             simulated = run(asked, settings, lambda _: None)
+            waits[scenario, seed] = simulated.rows
             print(simulated.as_text(), end="")
             print(comparison(simulated.rows))
             print(f"({perf_counter() - begun:.0f} s)\n", flush=True)
+    print(mean_waits(waits))
+
+
+def mean_waits(waits: Mapping[tuple[str, int], Sequence[StrategyFigures]]) -> str:
+    """The mean wait in seconds of every run, and where that of `optimal` is not the least.
+
+    Waits are compared to the hundredth of a second.
+    """
+    lines, lost = [], []
+    for (scenario, seed), rows in waits.items():
+        shown = {row.strategy: round(row.wait, 2) for row in rows}
+        lines.append(
+            f"{scenario:8} {seed:4}  "
+            + "  ".join(f"{strategy} {wait:,.2f}" for strategy, wait in shown.items())
+        )
+        if SUBJECT in shown and shown[SUBJECT] > min(shown.values()):
+            lost.append(f"{scenario} {seed}")
+    lines.append(f"less than {SUBJECT} in: {', '.join(lost) or 'none'}")
+    return "\n".join(lines)
 
 
 def comparison(rows: Sequence[StrategyFigures]) -> str:

@@ -4,11 +4,12 @@ import math
 
 import pytest
 
+from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberSpeed, SpeedRecord
 from daemon.control.gain.demand import group_demand, learned_speeds
 from daemon.control.gain.overload import DemandWatch
 from levelwind_testing.control.play import Play
-from levelwind_testing.records import lag, member, topic
+from levelwind_testing.records import lag, member, skew_trigger, topic
 
 TWO = {"a": 1.0, "b": 1.0}
 LEARNED = {"a": 300.0, "b": 100.0}
@@ -116,3 +117,22 @@ def test_learned_speeds_are_planned_by_also_after_a_restart():
     play = overloaded()
     play.restart()
     assert learned_speeds(play.state.groups["g"].speeds) == LEARNED
+
+
+def test_members_that_keep_pace_beside_slow_ones_get_more_and_the_group_is_not_overloaded():
+    play = Play(strategy="optimal")
+    play.start()
+    play.receive("metadata", topic(racks=((),) * 12))
+    play.join(*(member(name) for name in "abc"))
+    play.wait(3)
+    play.receive("lag", speeds(a=(100.0, 0.9)))
+    for _ in range(4):
+        owned = set(ranges.parse(play.owned()["a"]))
+        behind = (2_000 if number in owned else 0 for number in range(12))
+        figures = lag(*behind, rate=(36.0,) * 12, at=round(play.now * 1000))
+        play.receive("lag", figures)
+        play.receive("triggers", skew_trigger(at=figures.at, since=figures.at))
+        play.wait(5)
+    assert play.logged("group.overloaded") == []
+    shares = {name: len(list(ranges.parse(text))) for name, text in play.owned().items()}
+    assert shares["a"] < min(shares["b"], shares["c"])
