@@ -139,3 +139,16 @@ def test_the_moves_of_an_hour_are_written_by_minute_and_cause():
     assert sum(spent.moves for spent in plan.cooldown.spent) == sum(
         plan["moved"] for plan in play.plans
     )
+
+
+def test_the_length_of_hand_overs_that_was_learned_is_kept_over_a_restart():
+    play = started(replace(COOLDOWN, duration=1.0))
+    for _ in range(2):  # the second plan's record says what was learned from the first hand-over
+        skew_of_one_member(play)
+        play.wait(20)
+    plans = [record for record in play.log if isinstance(record, GroupRecord)]
+    learned = [record.cooldown.handover_ms for record in plans]
+    assert learned[0] == 1000
+    assert learned[-1] < 1000  # these members hand over at once
+    play.restart()
+    assert play.state.groups["g"].policy.handover == learned[-1] / 1000
