@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assignors.problem.drain import DrainFigures
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
-    from daemon.simulation.traffic import RecentArrivals
+    from daemon.simulation.traffic import Reader, RecentArrivals
 
 
 EVEN = 1.0
@@ -79,9 +79,26 @@ class StrategyRun:
     """A strategy at work; its state changes from tick to tick."""
 
     def __init__(
-        self, world: World, strategy: Strategy, rules: Rules, hand_over: HandOver, target: float
+        self,
+        world: World,
+        strategy: Strategy,
+        rules: Rules,
+        hand_over: HandOver,
+        target: float,
+        reader: Reader = read,
     ) -> None:
+        """Begin a run.
+
+        Args:
+            world: fleet and events.
+            strategy: what plans.
+            rules: the rules of the control.
+            hand_over: conditions of a hand-over.
+            target: seconds that a record may wait.
+            reader: how consumers divide their speed among their partitions.
+        """
         fleet = world.fleet
+        self._reader = reader
         self._world, self._fleet, self._strategy = world, fleet, strategy
         self._hand_over, self._target = hand_over, target
         self.lag = fleet.backlog.copy()  # P: records left
@@ -136,7 +153,7 @@ class StrategyRun:
         running = np.append(self.running_members, False)[
             self.owner
         ]  # owner -1 takes the last, False
-        done = read(self.lag, self.owner, self._budget, running & (self.free_at <= now))
+        done = self._reader(self.lag, self.owner, self._budget, running & (self.free_at <= now))
         self.lag -= done
         self._count(number, done, recent)
         return done

@@ -11,7 +11,7 @@ Ties: partitions by number.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -55,6 +55,14 @@ class RecentArrivals:
         now = self._ends[self.ticks % len(self._ends)]
         then = self._ends[(self.ticks - back) % len(self._ends)]
         return np.asarray((now - then) / max(back * self._tick, self._tick))
+
+
+class Reader(Protocol):
+    """How consumers divide their speed among their partitions."""
+
+    def __call__(self, lag: Longs, owner: Ints, budget: Longs, readable: Bools, /) -> Longs:
+        """Records read in one tick, by partition; the arguments are those of `read`."""
+        ...
 
 
 def read(lag: Longs, owner: Ints, budget: Longs, readable: Bools) -> Longs:

@@ -39,6 +39,7 @@ from levelwind_testing.drain.drain_scenarios import (
     rates_after_burst,
     replica_racks,
 )
+from levelwind_testing.drain.prefetching_reader import PrefetchingReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,10 @@ def replay(
         rules = replace(rules, skew=never, dead_after=STATIC_SESSION_SECONDS, grant=0.0)
     world = replay_world(scenario, candidate)
     hand_over = HandOver(pause=PAUSE_SECONDS, eager=candidate.name == "range")
-    run = StrategyRun(world, planning_candidate(candidate.strategy).plan, rules, hand_over, 60.0)
+    reader = PrefetchingReader(world.ticks, PARTITIONS)
+    run = StrategyRun(
+        world, planning_candidate(candidate.strategy).plan, rules, hand_over, 60.0, reader
+    )
     recent = RecentArrivals(PARTITIONS, world.tick, MINUTE_SECONDS)
     begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS
     rates = partition_rates(scenario, seed)
@@ -96,6 +100,7 @@ def replay(
             arrived[number] += burst_sizes(scenario, burst)
         owner = run.owner.copy()
         recent.arrive(arrived[number])
+        reader.arrive(arrived[number])
         done[number] = run.tick(number, arrived[number], recent)
         moved = int(np.count_nonzero((run.owner != owner) & (owner >= 0)))
         if moved and number >= begin:
