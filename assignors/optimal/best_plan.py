@@ -65,7 +65,7 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     """
     chosen = Options.from_mapping(options)
     budget = WorkBudget.of_seconds(chosen.time_budget)
-    choice = choose_slack(build_model(group, chosen), budget.half())
+    choice = choose_slack(build_model(group, chosen), budget)
     model, target = choice.repair_model, choice.target
     every_plan = exact_problem(model) if choice.exact else None
     cheapest = every_plan.cheapest(target_limits(model, target)[0]) if every_plan else None

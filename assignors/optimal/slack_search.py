@@ -1,8 +1,9 @@
 """The least slack that load needs: how far counts depart from the most even ones.
 
-Slacks 0, 1, 2, 4, ... up to the bound are tried, the smallest first, until the largest load is
-within tolerance of what no plan within the bound can be below. If none comes so close, the least
-slack counts whose largest load is within tolerance of the best one found.
+Slacks 0, 1, 2, 4, ... up to the bound are tried (0 and the bound in large groups), the smallest
+first, until the largest load is within tolerance of what no plan within the bound can be below. If
+none comes so close, the least slack counts whose largest load is within tolerance of the best one
+found.
 
 Guarantees: the slack depends on no current owner, so it is the same before and after a plan is
 carried out. Where load is nothing, or all of it is below the floor, the slack is 0: counts are even
@@ -11,14 +12,14 @@ where nothing is known of load.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from assignors.optimal.bounds import Bound, load_bound
 from assignors.optimal.model.model import Model
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.exact import ExactProblem, exact_problem
 from assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target, find_target
-
-FEW_STEPS_GROWTH = 8
-"""Growth from one slack to the next in groups of more than `MAX_SEEDED_PARTITIONS`."""
+from assignors.problem.assignment import NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,11 @@ class SlackChoice:
     @property
     def repair_model(self) -> Model:
         """The problem that a plan which keeps current owners has to solve."""
-        idle = self.target.drain_time <= self.model.options.load_floor
-        bound_is_met = self.model.slack >= self.model.limits.largest_slack
+        idle = not self.model.slack and (self.target.drain_time <= self.model.options.load_floor)
         # Below the floor nothing is known of load: counts stay even, whatever moves for that.
-        return (
-            self.model
-            if bound_is_met or (idle and not self.model.slack)
-            else (self.model.for_repair())
-        )
+        if idle or not self.model.limits.largest_slack:
+            return self.model
+        return self.model.for_repair(self.target.owner)
 
 
 def choose_slack(model: Model, budget: WorkBudget) -> SlackChoice:
@@ -65,12 +63,10 @@ def choose_slack(model: Model, budget: WorkBudget) -> SlackChoice:
 def _slacks(model: Model) -> list[int]:
     """The slacks to try, ascending."""
     largest = model.limits.largest_slack
+    # Each slack is a search of its own: in a large group only the bound itself is worth one.
     few = len(model.reader_set) > MAX_SEEDED_PARTITIONS
-    slacks, slack = [0], 4 if few else 1
-    while slack < largest:
-        slacks.append(slack)
-        slack *= FEW_STEPS_GROWTH if few else 2
-    return [*slacks, largest] if largest else slacks
+    steps = [] if few else [2**step for step in range(largest.bit_length())]
+    return sorted({0, largest, *(step for step in steps if step < largest)})
 
 
 def _choose_exactly(model: Model, every_plan: ExactProblem, bound: Bound) -> SlackChoice:
@@ -80,7 +76,8 @@ def _choose_exactly(model: Model, every_plan: ExactProblem, bound: Bound) -> Sla
         problem = exact_problem(model.with_slack(slack)) or every_plan
         if problem.min_drain_time() <= limit:
             break
-    owner = problem.cheapest(limit)
+    nobody = np.full_like(model.keepable_owner, NOBODY)
+    owner = replace(problem, model=replace(problem.model, keepable_owner=nobody)).cheapest(limit)
     target = Target(owner, best, problem.model.total_cross_rack_cost(owner))
     return SlackChoice(problem.model, target, bound, exact=True)
 

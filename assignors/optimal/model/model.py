@@ -126,16 +126,22 @@ class Model:
         )
         return replace(model, keepable_owner=_keepable(model))
 
-    def for_repair(self) -> "Model":
+    def for_repair(self, planned: Ints) -> "Model":
         """The same problem with the count limits of a plan that keeps what members own.
 
-        Counts may depart from the even ones up to twice as far as load needs, since a partition
-        that stays is worth more than an even count. A member that owns nothing is new: it gets as
-        many as in a plan from scratch.
+        Counts may depart from the even ones up to twice as far as load needs and by one more, since
+        a partition that stays is worth more than an even count. A member that owns nothing is new:
+        it gets as many as in the plan from scratch, up to the even count, however little load needs
+        it; and nobody is left without any who would then look new.
+
+        Args:
+            planned: owners of the plan from scratch (P).
         """
         model = self.with_slack(min(2 * self.slack + 1, self.limits.largest_slack))
-        owned = model.member_count(model.current_owner)
-        return replace(model, min_count=np.where(owned > 0, model.min_count, self.min_count))
+        share = np.minimum(self.member_count(planned), self.limits.even_min)
+        owned = self.member_count(self.current_owner)
+        least = np.where(owned > 0, np.minimum(share, 1), share)
+        return replace(model, min_count=np.maximum(model.min_count, least))
 
     def may_own(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
         """Return whether each member may own its partition; the arguments broadcast."""

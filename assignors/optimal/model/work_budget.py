@@ -47,8 +47,10 @@ class WorkBudget:
         self.remaining_pairs -= pairs + CALL_PAIRS
         if self.parent is not None:
             more = self.parent.spend(pairs) and more
-            self.parent.exhausted |= not more
-        self.exhausted |= not more
+        whole: WorkBudget | None = self
+        while whole is not None and not more:
+            whole.exhausted = True
+            whole = whole.parent
         return more
 
     def half(self) -> "WorkBudget":

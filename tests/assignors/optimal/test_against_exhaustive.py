@@ -12,7 +12,9 @@ from assignors.optimal import optimal_plan
 from assignors.optimal.bounds import count_moves_bound, load_bound, load_moves_bound
 from assignors.optimal.model.model import build_model
 from assignors.optimal.model.plan_options import Options
+from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.search.class_flow import cross_rack_bound
+from assignors.optimal.slack_search import choose_slack
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
 from assignors.problem.validity import violations
@@ -74,12 +76,15 @@ def check_order(seed):
     racks = every.cross_rack_cost[possible[slack] & light].min()
     assert achieved.cross_rack_cost <= racks * ROUNDING, seed
     # Moves: the fewest of those as good in racks, within the limits of a plan that keeps owners.
-    idle = slack == 0 and every.drain_time[possible[0]].min() <= chosen.load_floor
-    repaired = model.with_slack(slack)
-    if slack < largest and not idle:
-        repaired = repaired.for_repair()
-    wide = possible[slack] | every.within(repaired.min_count, repaired.max_count)
-    wide = possible[slack] if repaired.slack == 0 else wide
+    choice = choose_slack(model, WorkBudget.of_seconds(1))
+    assert choice.model.slack == slack, seed
+    repaired = choice.repair_model
+    joined = model.member_count(model.current_owner) == 0
+    share = np.minimum(model.member_count(choice.target.owner), model.limits.even_min)
+    assert np.all(choice.model.member_count(plan.assignment.owner)[joined] >= share[joined]), seed
+    wide = every.within(repaired.min_count, repaired.max_count)
+    if repaired.slack == 0:
+        wide = possible[slack]
     least_racks = every.cross_rack_cost[wide & light].min()
     best_racks = wide & light & (every.cross_rack_cost <= least_racks * ROUNDING)
     fewest = every.moves[best_racks].min()
