@@ -73,6 +73,7 @@ class ChaosReport:
         members = sum(group.members for group in plan.groups)
         lines = [
             f"chaos: seed {plan.seed}, {plan.seconds:g} s, {members} members, x {plan.scale:g}",
+            *([f"  MUTANT: {plan.mutant}"] if plan.mutant else []),
             f"  faults ({self.faults.total()}): {_shown(self.faults)}",
             *([f"  none of: {', '.join(self.missing)}"] if self.missing else []),
             f"  the daemon: {_shown(self.events)}",
@@ -166,6 +167,7 @@ class Scene:
     def let_faults_happen(self, report: ChaosReport) -> None:
         """Let faults happen for the time of the plan, then end them all."""
         plan = self.plan
+        (self.directory / CALM_FILE).unlink()
         weather = Weather(plan.seed, self.cluster, self.members, self.planner, self.timers)
         if plan.faults:
             weather.blow(plan.seconds, plan.pause, plan.only)
@@ -309,6 +311,7 @@ def _running(plan: ChaosPlan, directory: Path, cluster: ProxiedCluster) -> Itera
     ]
     producer = SteadyProducer(bootstrap, topics, plan.partitions, plan.rate)
     create_topics(bootstrap, topics, plan.partitions)
+    (directory / CALM_FILE).touch()  # handlers are short until faults happen
     try:
         planner.start()
         planner.wait_for("lead", lambda: planner.count("daemon.leading"), 90)
@@ -329,7 +332,7 @@ def planner_command(
     bootstrap: str, directory: Path, timers: Timers, mutant: str | None = None
 ) -> list[str]:
     """Command line of the daemon of a run, or of a mutant of it."""
-    settings = {
+    settings: dict[str, object] = {
         "prefix": PREFIX,
         "kafka.client.id": PlannerProcess.name,
         "state_dir": str(directory / "state"),
@@ -337,6 +340,9 @@ def planner_command(
         "control.strategy": "sticky",
         **{f"timers.{timer.name}": getattr(timers, timer.name) for timer in fields(timers)},
     }
+    if mutant is not None:
+        # As hasty as it may be: else an eviction comes so late that hardly a handler is left.
+        settings["timers.dead_after"] = 3 * timers.heartbeat
     command = daemon_command(bootstrap, *(f"{key}={value}" for key, value in settings.items()))
     if mutant is None:
         return command

@@ -2,9 +2,9 @@
 
 A program: `python -m levelwind_testing.chaos.chaos_worker SETTINGS` (a JSON object, see `Orders`).
 SIGTERM ends it in order; SIGUSR1 makes it write into its log where its threads are. Every handler
-is short from the time on at which the file `calm` exists beside the journal. A handler works in
-short slices and looks at its lease after each of them, as an application does that checks its
-fencing token downstream: the contract covers handlers that end within `guard`, or check.
+is short while the file `calm` exists beside the journal. A handler works in short slices and looks
+at its lease after each of them, as an application does that checks its fencing token downstream:
+the contract covers handlers that end within `guard`, or check.
 """
 
 import faulthandler

@@ -20,6 +20,8 @@ log = logging.getLogger("chaos.weather")
 
 MAX_BROKEN_LINKS = 2
 """Link faults at a time."""
+SHORT_LINK_FAULTS = 2 / 3
+"""Share of the drops and black holes that end before the partitions have other owners."""
 LEAST_RUNNING = 0.5
 """Share of the members that run at any time."""
 
@@ -212,10 +214,15 @@ class Weather:
             up=seconds if up else 0.0,
             down=seconds if down else 0.0,
         )
-        self._begin_link(fault, 2 * self._timers.hold)
+        if delay or self._random.random() < SHORT_LINK_FAULTS:
+            self._begin_link(fault, 2 * self._timers.hold)
+        else:  # until others own the partitions of a member that is cut off
+            self._begin_link(
+                fault, self._timers.hold, least=self._timers.dead_after + self._timers.grant
+            )
         return True
 
-    def _begin_link(self, fault: LinkFault, longest: float) -> None:
+    def _begin_link(self, fault: LinkFault, longest: float, least: float = 0.0) -> None:
         self._links += 1
         numbers = self._proxy.begin(fault)
 
@@ -223,7 +230,7 @@ class Weather:
             self._links -= 1
             self._proxy.end(numbers)
 
-        self._later("link healed", longest, end)
+        self._later("link healed", longest, end, least=least)
 
     def _reset(self) -> bool:
         self._proxy.reset(self._random.choice(([self._client()], [])), self._some_brokers())
