@@ -52,7 +52,7 @@ bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machi
 	@for bench in $(filter-out %/bench_drain.py,$(wildcard tests/benchmarks/bench_*.py)); do echo "== $$bench"; $(BIN)/python $$bench || exit; done
 
 bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at scale
-	@for bench in assignors against_kafka scale; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
+	@for bench in assignors against_kafka scale load; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
 bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka, at rest, and from a reassignment to the plan
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep

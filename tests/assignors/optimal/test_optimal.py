@@ -166,6 +166,31 @@ def test_the_horizon_is_the_groups_own_time_to_drain():
     assert certificate.objectives[0].bound_kind == "every plan was compared"
 
 
+@pytest.mark.parametrize("scale", [1 / 64, 8, 1024])
+def test_a_plan_does_not_change_when_all_records_are_scaled(scale):
+    draw = Random(3)
+    lags = [draw.randrange(100) * 64 for _ in range(60)]
+    rates = [draw.uniform(0, 20) for _ in range(60)]
+    speeds = [draw.uniform(90, 110) for _ in range(7)]
+
+    def answer(factor):
+        topics = {
+            "t": Topic(
+                partitions=60,
+                lags=[round(lag * factor) for lag in lags],
+                rates=[rate * factor for rate in rates],
+            )
+        }
+        members = [
+            Member(id=f"m{n}", topics="*", speed=speed * factor) for n, speed in enumerate(speeds)
+        ]
+        return optimal_plan(Group.build(topics, members))
+
+    plain, scaled = answer(1), answer(scale)
+    assert scaled.assignment.owner.tolist() == plain.assignment.owner.tolist()
+    assert scaled.certificate.load.value == plain.certificate.load.value
+
+
 def test_slow_members_get_less_without_anybodys_configuration():
     topics = {"t": Topic(partitions=36, rates=[27.0] * 36)}
     members = [Member(id=f"m{n}", topics="*", speed=100.0 if n < 2 else 300.0) for n in range(6)]
