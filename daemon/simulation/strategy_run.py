@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assignors.problem.drain import DrainFigures
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
-    from daemon.simulation.traffic import Reader, RecentArrivals
+    from daemon.simulation.traffic import ReadOrder, RecentArrivals
 
 
 EVEN = 1.0
@@ -85,7 +85,7 @@ class StrategyRun:
         rules: Rules,
         hand_over: HandOver,
         target: float,
-        reader: Reader = read,
+        reader: ReadOrder = read,
     ) -> None:
         """Begin a run.
 

@@ -57,7 +57,7 @@ class RecentArrivals:
         return np.asarray((now - then) / max(back * self._tick, self._tick))
 
 
-class Reader(Protocol):
+class ReadOrder(Protocol):
     """How consumers divide their speed among their partitions."""
 
     def __call__(self, lag: Longs, owner: Ints, budget: Longs, readable: Bools, /) -> Longs:
