@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from assignors.protocol.records import (
     DeadLetter,
     Tombstone,
-    TriggerRecord,
     encode,
     encode_key,
     partitions_for,
@@ -26,6 +25,7 @@ from streaming.messages.rows import REMEMBERED_GROUPS, Kind, Raw, SinkRow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from assignors.protocol.records import Record
     from assignors.protocol.topics import Topics
     from streaming.bucket.update import BucketResult
     from streaming.group.state import PartitionOwners
@@ -69,8 +69,10 @@ def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> li
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_partition)
         for topic in result.ended_topics
     ]
+    if result.speeds is not None:
+        records.append(SinkRow(topics.lag, *_key_value(result.speeds), lag_partition))
     records += [
-        SinkRow(topics.triggers, *_trigger_key_value(trigger), triggers_partition)
+        SinkRow(topics.triggers, *_key_value(trigger), triggers_partition)
         for trigger in result.triggers
     ]
     records += [_dead_letter_tombstone(raw, outputs) for raw in result.finished_replays]
@@ -91,8 +93,8 @@ def _dead_letter_tombstone(raw: Raw, outputs: OutputTopics) -> SinkRow:
     return SinkRow(outputs.topics.dead_letters, encode_key(key), None, partition)
 
 
-def _trigger_key_value(trigger: TriggerRecord | Tombstone) -> tuple[bytes, bytes | None]:
-    return (encode_key(trigger.key), None) if isinstance(trigger, Tombstone) else encode(trigger)
+def _key_value(record: Record | Tombstone) -> tuple[bytes, bytes | None]:
+    return (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
 
 
 _group_partition = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)

@@ -66,10 +66,10 @@ state_dir = "/var/lib/levelwind"
 "security.protocol" = "SSL"
 
 [pipeline]
-skew_threshold = 1.5
-skew_floor = 10000
-skew_floor_seconds = 30.0
-skew_duration = 30.0
+skew_threshold = 1.25
+skew_floor_seconds = 3.0
+skew_utilisation = 0.85
+skew_duration = 2.0
 kafka = { "security.protocol" = "SSL" }
 spark = { "spark.driver.memory" = "2g" }
 

@@ -71,14 +71,15 @@ class PipelineSection:
     reach) or `high` (the high watermark)."""
     reset_policy: Literal["latest", "earliest"] = "earliest"
     """Lag of a group without a commit: `earliest` counts the whole log, `latest` nothing."""
-    skew_threshold: Annotated[float, Field(ge=1)] = 1.5
-    """Skew at which the skew rule begins to count; at least 1."""
-    skew_floor: Count = 10_000
-    """The skew rule counts while the group is at least this many records behind, or while
-    `skew_floor_seconds` holds."""
-    skew_floor_seconds: Seconds = 30.0
-    """The skew rule also counts while a record has waited for this many seconds."""
-    skew_duration: Seconds = 30.0
+    skew_threshold: Annotated[float, Field(ge=1)] = 1.25
+    """The skew rule counts while the largest time to drain of a member is at least this many times
+    the best that a plan could reach; at least 1."""
+    skew_floor_seconds: Seconds = 3.0
+    """It does so while the two also differ by at least this many seconds."""
+    skew_utilisation: Annotated[float, Field(gt=0)] = 0.85
+    """The skew rule also counts while a member needs at least this share of its learned speed for
+    what arrives, and a plan could lower that by 0.1."""
+    skew_duration: Seconds = 2.0
     """Seconds of event time for which the skew rule must count without a break before the trigger
     is raised."""
     trigger_interval: Seconds = 0.0
@@ -173,8 +174,8 @@ class Settings(BaseModel):
             end_kind=section.end_kind,
             reset_policy=section.reset_policy,
             skew_threshold=section.skew_threshold,
-            skew_floor=section.skew_floor,
             skew_floor_seconds=section.skew_floor_seconds,
+            skew_utilisation=section.skew_utilisation,
             skew_duration=round(section.skew_duration * 1000),
             trigger_interval=round(section.trigger_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,

@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from daemon.demo.demo_workers import GroupWorker
     from daemon.kafka.topic_reader import ConsumedRecord
 
-DEMO_SETTINGS = (
-    "pipeline.skew_duration=10",
-    "pipeline.skew_floor=3000",
-    "control.cooldown.duration=20",
-)
+DEMO_SETTINGS = ("control.cooldown.duration=20",)
 """Shorter waits than in production, because people watch a demo for minutes only."""
 
 LEAVE_SECONDS = 2.5

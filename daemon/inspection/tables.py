@@ -34,10 +34,24 @@ def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
     if "skew" not in evidence:
         count = evidence["partitions"]
         return f"the replica racks of {count:,} partition{'' if count == 1 else 's'} changed"
-    behind = f"{evidence['lag']:,} records behind"
-    if evidence["lag"] < evidence["floor"]:  # the oldest unread record raised it
-        behind += f", the oldest for {evidence['seconds']:.0f} s"
-    return f"skew {evidence['skew']:.2f} ≥ {evidence['threshold']:g} for {seconds:.0f} s, {behind}"
+    behind = f"{evidence['backlog']:,} records behind"
+    assumed = ", speeds not known yet" if evidence["assumed"] else ""
+    if _drains_unevenly(evidence):
+        return (
+            f"the heaviest member would drain in {evidence['heaviest']:.1f} s,"
+            f" {evidence['best']:.1f} s could be reached, for {seconds:.0f} s, {behind}{assumed}"
+        )
+    return (
+        f"a member needs {evidence['utilisation']:.0%} of its capacity for what arrives,"
+        f" {evidence['best_utilisation']:.0%} could be reached, for {seconds:.0f} s, {behind}"
+    )
+
+
+def _drains_unevenly(evidence: Mapping[str, Any]) -> bool:
+    """Whether the members' times to drain raised a trigger; otherwise a utilisation did."""
+    more: float = evidence["heaviest"] - evidence["best"]
+    share: float = evidence["best"] * (evidence["threshold"] - 1)
+    return bool(more >= max(evidence["floor_seconds"], share))
 
 
 def load_lines(drain: DrainFigures | None) -> Iterator[str]:

@@ -9,6 +9,7 @@ from daemon.simulation.candidates import candidate
 from daemon.simulation.results import StrategyFigures, figures
 from daemon.simulation.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
+from streaming.rules.skew import WAITING_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ def simulate(
         )
         for chosen in map(candidate, strategies)
     ]
-    longest = max(conditions.target, conditions.rules.skew.floor_seconds)
+    longest = max(conditions.target, WAITING_SECONDS)
     recent = RecentArrivals(world.fleet.partitions, world.tick, longest)
     arrived = int(world.fleet.backlog.sum())
     for first in range(0, world.ticks, BLOCK_TICKS):

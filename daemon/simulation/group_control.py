@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from daemon.control.policy import Proposal
     from daemon.control.settings import ControlSettings
     from daemon.simulation.fleet import Racks
+    from streaming.rules.skew import SkewFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +68,15 @@ class Control:
         self.racks = racks
         self.racks_changed = rack_aware and bool(changes(self.planned_racks, racks))
 
-    def sampled(self, now: float, *, skew: float, lag: int, seconds: float, excess: float) -> None:
+    def sampled(self, now: float, figures: SkewFigures, *, excess: float) -> None:
         """Take in a sample of lag, and evaluate the last plan once its cooldown is over.
 
         Args:
             now: time of the sample.
-            skew: the largest load over the mean load.
-            lag: records behind.
-            seconds: age of the oldest unread record.
+            figures: the group's loads.
             excess: seconds by which the largest load exceeds the least that a plan could reach.
         """
-        self.run = next_run(
-            self.rules.skew, self.run, at=round(now * 1000), skew=skew, lag=lag, seconds=seconds
-        )
+        self.run = next_run(self.rules.skew, self.run, figures, at=round(now * 1000))
         if self.policy.evaluation_due(now):
             self.policy = self.policy.evaluated(excess, now, self.rules.control)
 

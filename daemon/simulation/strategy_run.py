@@ -26,6 +26,7 @@ from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.group_control import Control, Rules
 from daemon.simulation.traffic import read
+from streaming.rules.skew import WAITING_SECONDS, SkewFigures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import ReadOrder, RecentArrivals
-
-
-EVEN = 1.0
-"""The skew of a group without load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,13 +231,19 @@ class StrategyRun:
     # -- lag and plans
 
     def _sample(self, now: float, recent: RecentArrivals) -> None:
-        lag = int(self.lag.sum())
-        rule, seconds = self._rules.skew, 0.0
-        if lag < rule.floor and (younger := recent.younger(rule.floor_seconds)) is not None:
-            seconds = rule.floor_seconds if bool((self.lag > younger).any()) else 0.0
         figures = self._drain_figures(recent)
+        younger = recent.younger(WAITING_SECONDS)
         self.control.sampled(
-            now, skew=figures.skew or EVEN, lag=lag, seconds=seconds, excess=excess(figures)
+            now,
+            SkewFigures(
+                heaviest=figures.heaviest,
+                best=figures.best,
+                utilisation=figures.utilisation,
+                best_utilisation=figures.arrivals / figures.capacity if figures.capacity else 0.0,
+                assumed=figures.assumed,
+                waiting=younger is not None and bool((self.lag > younger).any()),
+            ),
+            excess=excess(figures),
         )
 
     def _drain_figures(self, recent: RecentArrivals) -> DrainFigures:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streaming.bucket import speed_columns
 from streaming.bucket.state import AXES, BucketState
-from streaming.group import codec
+from streaming.group import codec, member_speeds
 from streaming.group.ownership import owners_of, partition_owners
 from streaming.group.state import GroupState, TopicLag
 from streaming.messages.lag_json import owner_fields, owner_racks
@@ -18,7 +19,7 @@ from streaming.rules.skew import SkewRun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streaming.group.state import Owner
+    from streaming.group.state import LearnedSpeed, Owner
 
 
 def to_columns(
@@ -56,9 +57,11 @@ def from_columns(bucket: BucketState, number: int, packed: bytes) -> GroupState:
             for kind in _SOURCES
             if bucket[f"{kind}_log"][entry] >= 0
         }
+        rate = bucket["rate"][bucket.first_cell[entry] : bucket.first_cell[entry + 1]]
         lags[topic] = TopicLag(
             at=int(bucket["at"][entry]),
             lag=lag,
+            rate=rate.astype(np.int64),
             seconds=float(bucket["seconds"][entry]),
             committed_at=int(bucket["committed_at"][entry]),
             source=source,
@@ -71,7 +74,31 @@ def from_columns(bucket: BucketState, number: int, packed: bytes) -> GroupState:
         evaluated_at=int(bucket["evaluated_at"][number]),
         active=bool(bucket["active"][number]),
     )
-    return replace(state, lags=lags, sampled_at=int(bucket["sampled_at"][number]), skew_run=run)
+    return replace(
+        state,
+        lags=lags,
+        sampled_at=int(bucket["sampled_at"][number]),
+        skew_run=run,
+        speeds=_speeds(bucket, number, owners, state.speeds),
+    )
+
+
+def _speeds(
+    bucket: BucketState,
+    number: int,
+    owners: Sequence[Owner],
+    others: Mapping[str, LearnedSpeed],
+) -> dict[str, LearnedSpeed]:
+    """The speeds of a group: those of its owners are in the columns."""
+    columns = speed_columns.columns_of(
+        bucket, np.arange(*bucket.first_owner[number : number + 2].tolist())
+    )
+    speeds = dict(others)
+    for index, owner in enumerate(owners):
+        learns = bucket["learns"][bucket.first_owner[number] + index]
+        if learns and (known := member_speeds.learned(columns, index)) != member_speeds.NOTHING:
+            speeds[owner.name] = known
+    return speeds
 
 
 _SOURCES = ("commit", "sample")
@@ -86,6 +113,7 @@ class _Builder:
         self._logs = {log: index for index, log in enumerate(logs)}
         self._columns: dict[str, list[Any]] = {name: [] for axis in AXES for name in axis}
         self._lags: list[Any] = []
+        self._rates: list[Any] = []
         self._owner_fields: list[str] = []
         self._owner_racks: list[str] = []
 
@@ -104,13 +132,32 @@ class _Builder:
             active=state.skew_run.active,
         )
         self._columns["capacity"] += [owner.capacity for owner in owners]
+        learning = self._add_speeds(state, owners)
         outdated = {
-            topic: replace(lag, lag=lag.lag[:0], source={})
+            topic: replace(lag, lag=lag.lag[:0], rate=lag.rate[:0], source={})
             for topic, lag in state.lags.items()
             if not self._add_entry(state, owners, topic, lag)
         }
-        rest = replace(state, lags=outdated, sampled_at=UNKNOWN, skew_run=SkewRun())
+        rest = replace(
+            state,
+            lags=outdated,
+            sampled_at=UNKNOWN,
+            skew_run=SkewRun(),
+            speeds={name: known for name, known in state.speeds.items() if name not in learning},
+        )
         return codec.pack(rest)
+
+    def _add_speeds(self, state: GroupState, owners: tuple[Owner, ...]) -> set[str]:
+        """Add what is known of the owners' speeds; return the names that the columns hold."""
+        learns = member_speeds.learning_members(owners)
+        names = [owner.name for owner in owners]
+        columns = member_speeds.columns_of(state.speeds, names)
+        for name, column in speed_columns.PARTS.items():
+            self._columns[column] += getattr(columns, name).tolist()
+        for number, column in enumerate(speed_columns.WINDOW_COLUMNS):
+            self._columns[column] += columns.windows[:, number].tolist()
+        self._columns["learns"] += learns
+        return {name for name, learning in zip(names, learns, strict=True) if learning}
 
     def _add_entry(
         self, state: GroupState, owners: tuple[Owner, ...], topic: str, lag: TopicLag
@@ -148,6 +195,7 @@ class _Builder:
         self._columns["owner"] += [index for index, _ in claims]
         self._columns["cell"] += [partition for _, partition in claims]
         self._lags.append(lag.lag)
+        self._rates.append(lag.rate)
         self._owner_fields.append(owner_fields(today.members, today.owner))
         self._owner_racks.append(owner_racks(today.members))
         return valid
@@ -163,11 +211,16 @@ class _Builder:
             for axis in AXES
             for name, dtype in axis.items()
         }
+        none = np.zeros(0, np.int64)
+        cells = {
+            "lag": np.concatenate([none, *self._lags]),
+            "rate": np.concatenate([none, *self._rates]).astype(np.int32),
+        }
         return BucketState(
             groups=tuple(self._groups),
             topics=tuple(self._topics),
             logs=tuple(self._logs),
-            columns=columns | {"lag": np.concatenate([np.zeros(0, np.int64), *self._lags])},
+            columns=columns | cells,
             owner_fields=tuple(self._owner_fields),
             owner_racks=tuple(self._owner_racks),
         )

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assignors.problem.drain import skew_of, sum_by_member
+from assignors.problem.drain import sum_by_member
+from streaming.bucket import skew_columns, speed_columns
 from streaming.bucket.state import BucketState, ranges
-from streaming.group.skew_trigger import EVEN
 from streaming.group.update import TTL_MS
 from streaming.messages.lag_json import local_field, record_text
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
+from streaming.rules.skew import longest_silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from streaming.messages.lag_columns import LagRows, LagSamples
     from streaming.rules.event_time import Floats, Int64, Mask
     from streaming.rules.skew import SkewRule
-
-ROUNDING = 1e-9
-"""Relative difference between a skew and the threshold below which the skew is computed for the
-group alone: a sum of columns may be rounded in another order."""
 
 
 class PublishedLag(NamedTuple):
@@ -76,8 +73,10 @@ class ColumnUpdate:
         self._published: list[tuple[LagRows, _Rows]] = []
         self._member_lag: Floats | None = None
         """Lag by owner; None until a group with owners is evaluated."""
-        self._lag: Int64 = np.zeros(0, np.int64)
-        """Lag by group, valid where `_member_lag` is."""
+        self._member_rate: Floats = np.zeros(0)
+        """Rate by owner, valid where `_member_lag` is."""
+        self._learning = speed_columns.learning_groups(state)
+        """By group, whether a member has been behind, and is not forgotten yet."""
 
     def single_out(self, group: str) -> None:
         """Leave a group to `group.update`."""
@@ -173,7 +172,8 @@ class ColumnUpdate:
         if not row.size:
             return
         self.changed = True
-        self._replace_lag(samples.lag[row], group, entry)
+        self._take_in_commits(samples, row, group, entry)
+        self._replace_lag(samples.lag[row], samples.rate, group, entry)
         logs = self._log_numbers(samples)
         commit_log = samples.commit_log[row]
         state["at"][entry] = samples.at
@@ -197,20 +197,36 @@ class ColumnUpdate:
         sample_log = self._logs.setdefault(samples.position[0], len(self._logs))
         return np.array([*numbers, sample_log, UNKNOWN])
 
-    def _replace_lag(self, lag: Int64, group: Int64, entry: Int64) -> None:
-        """Replace the lag of some entries, all of the same number of partitions."""
+    def _take_in_commits(self, samples: LagSamples, row: Int64, group: Int64, entry: Int64) -> None:
+        """Count commits for the speeds of members, where one is behind or a window is open."""
+        if not samples.stepped.size:
+            return
+        step = np.minimum(np.searchsorted(samples.stepped, row), samples.stepped.size - 1)
+        is_behind = (samples.behind_at != UNKNOWN).any(axis=1)[step]
+        learns = (is_behind | self._learning[group]) & (self.state["owners"][group] > 0)
+        learns &= samples.stepped[step] == row
+        if learns.any():
+            group, entry, step = group[learns], entry[learns], step[learns]
+            self._learning[group] = True
+            advance, behind_at = samples.advance[step], samples.behind_at[step]
+            speed_columns.take_in_commits(self.state, group, entry, advance, behind_at)
+
+    def _replace_lag(self, lag: Int64, rate: Int64, group: Int64, entry: Int64) -> None:
+        """Replace lag and rate of some entries, all of the same number of partitions."""
         state = self.state
         cells = state.first_cell[entry][:, None] + np.arange(lag.shape[1])
         if self._member_lag is not None:
-            former = state["lag"][cells]
-            self._lag[group] += lag.sum(axis=1) - former.sum(axis=1)
+            owners = self._member_lag.size
             claims = ranges(state.first_claim[entry], state["claims"][entry])
             row = np.repeat(np.arange(entry.size), state["claims"][entry])
             partition = state["cell"][claims]
             owner = state.first_owner[group[row]] + state["owner"][claims]
-            more = (lag - former)[row, partition]
-            self._member_lag += sum_by_member(more, owner, self._member_lag.size)
+            more = (lag - state["lag"][cells])[row, partition]
+            faster = (rate - state["rate"][cells])[row, partition]
+            self._member_lag += sum_by_member(more, owner, owners)
+            self._member_rate += sum_by_member(faster, owner, owners)
         state["lag"][cells] = lag
+        state["rate"][cells] = rate
 
     # -- skew
 
@@ -224,60 +240,40 @@ class ColumnUpdate:
         if not groups.size:
             return
         self.changed = True
-        counts = np.zeros(groups.size, np.bool_)
+        learning = groups[self._learning[groups]]
+        if learning.size:
+            self.singled_out[speed_columns.evaluate(state, learning)] = True
+        counts, ready = np.zeros((2, groups.size), np.bool_)
         assigned = state["assigned"][groups]
         if assigned.any():
-            counts[assigned] = self._skew_counts(groups[assigned])
+            counts[assigned], ready[assigned] = skew_columns.judge(
+                state, groups[assigned], *self._work_by_owner(), self._rule
+            )
         at_sample = state["sampled_at"][groups]
         before, since, active = (
             state[name][groups] for name in ("evaluated_at", "since", "active")
         )
         silence = at_sample - before
-        silent = (before != UNKNOWN) & ((silence < 0) | (silence > self._rule.duration_ms))
+        longest = longest_silence(self._rule)
+        silent = (before != UNKNOWN) & ((silence < 0) | (silence > longest))
         begun = np.where((since == UNKNOWN) | (silent & ~active), at_sample, since)
-        after = counts & (active | (at_sample - begun >= self._rule.duration_ms))
+        lasted = ready & (at_sample - begun >= self._rule.duration_ms)
+        after = counts & (active | lasted)
         self.singled_out[groups[after != active]] = True  # a trigger is raised or cleared
         state["since"][groups] = np.where(counts, begun, UNKNOWN)
         state["evaluated_at"][groups] = at_sample
 
-    def _skew_counts(self, groups: Int64) -> Mask:
-        """Whether the skew of groups with owners counts at their newest samples."""
-        state, rule = self.state, self._rule
-        member_lag = self._lag_by_owner()
-        owners = state["owners"][groups].astype(np.int64)
-        owner = ranges(state.first_owner[groups], owners)
-        load = member_lag[owner] / state["capacity"][owner]
-        first = np.cumsum(owners) - owners
-        mean = np.add.reduceat(load, first) / owners
-        largest = np.maximum.reduceat(load, first)
-        skew = np.divide(largest, mean, out=np.full(groups.size, EVEN), where=mean > 0)
-        close = np.abs(skew - rule.threshold) <= ROUNDING * abs(rule.threshold)
-        for index in np.flatnonzero(close).tolist():
-            of_group = slice(first[index], first[index] + owners[index])
-            skew[index] = skew_of(load[of_group]) or EVEN
-        entries = state["entries"][groups].astype(np.int64)
-        seconds = np.maximum.reduceat(
-            state["seconds"][ranges(state.first_entry[groups], entries)],
-            np.cumsum(entries) - entries,
-        )
-        large = (self._lag[groups] >= rule.floor) | (seconds >= rule.floor_seconds)
-        counts: Mask = (skew >= rule.threshold) & large
-        return counts
-
-    def _lag_by_owner(self) -> Floats:
-        """The lag of each owner of the bucket, whole numbers; `_lag` is that of each group."""
+    def _work_by_owner(self) -> tuple[Floats, Floats]:
+        """Records that wait, and the rate, of each owner of the bucket: whole numbers."""
         if self._member_lag is None:
             state = self.state
-            claims, _cells = state["claims"], state["cells"]
+            claims = state["claims"]
             cell = np.repeat(state.first_cell[:-1], claims) + state["cell"]
             owner = np.repeat(state.first_owner[state.group], claims) + state["owner"]
-            lag = state["lag"]
-            self._member_lag = sum_by_member(lag[cell], owner, int(state.first_owner[-1]))
-            sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(lag)])
-            by_entry = sums[state.first_cell[1:]] - sums[state.first_cell[:-1]]
-            totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(by_entry)])
-            self._lag = totals[state.first_entry[1:]] - totals[state.first_entry[:-1]]
-        return self._member_lag
+            owners = int(state.first_owner[-1])
+            self._member_lag = sum_by_member(state["lag"][cell], owner, owners)
+            self._member_rate = sum_by_member(state["rate"][cell], owner, owners)
+        return self._member_lag, self._member_rate
 
     # -- groups that end
 

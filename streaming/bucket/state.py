@@ -11,11 +11,11 @@ The columns are indexed by group, by entry (a topic that a group has lag in), by
 of an entry), by owner (a member of a group), or by claim (a partition that a member owns). Entries
 and owners are in the order of their groups, cells and claims in that of their entries.
 
-Size, packed: a kilobyte a bucket, half a kilobyte a group, 100 bytes a member, and for each
-partition of a topic that a group reads 8 bytes for its lag and 2 for each layout of racks since the
-plan, of which `rack_changes` keeps a few. A partition with an owner takes 8 bytes for the claim, 3
-for the owner as text of a lag record, and up to 5 in the member's assignment. Measured: 10.2 bytes
-a partition without owners, 25 with ten.
+Size, packed: two kilobytes a bucket, 550 bytes a group, 170 bytes a member, and for each
+partition of a topic that a group reads 8 bytes for its lag, 4 for its rate and 2 for each layout of
+racks since the plan, of which `rack_changes` keeps a few. A partition with an owner takes 8 bytes
+for the claim, 3 for the owner as text of a lag record, and up to 5 in the member's assignment.
+Measured: 14.2 bytes a partition without owners, 29 with ten.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 
 from streaming.messages import packing
 from streaming.messages.packing import PackingError
+from streaming.rules.speed import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from streaming.rules.event_time import Int64
 
-VERSION = 1
+VERSION = 2
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -62,7 +63,17 @@ ENTRY_SAMPLES = {
 
 `owners_valid` is whether the owners at the sample are those of today. Otherwise the group's packed
 state has them."""
-CELL_SAMPLES = {"lag": "<i8"}
+CELL_SAMPLES = {"lag": "<i8", "rate": "<i4"}
+OWNER_SAMPLES = {
+    "speed_since": "<i8",
+    "speed_latest": "<i8",
+    "speed_records": "<i8",
+    "speed_behind": "<i8",
+    "speed_shown": "<i4",
+    "speed_published": "<f4",
+    "speed_published_windows": "<i4",
+} | dict.fromkeys((f"window{number}" for number in range(WINDOWS)), "<f4")
+"""Those by owner: the fields of `LearnedSpeed`."""
 GROUP_MEMBERS = {"entries": "<i4", "owners": "<i4", "assigned": "|b1", "last_record_at": "<i8"}
 """Types of the columns by group that other events change.
 
@@ -76,17 +87,18 @@ ENTRY_MEMBERS = {
 }
 """Those by entry: an index of `topics`, numbers of cells and claims, and whether the group reads
 the topic by a commit, or by its plan."""
-OWNER_MEMBERS = {"capacity": "<f8"}
+OWNER_MEMBERS = {"capacity": "<f8", "learns": "|b1"}
+"""Those by owner: `learns` is whether no other owner of the group has its name."""
 CLAIM_MEMBERS = {"owner": "<i4", "cell": "<i4"}
 """By claim: the owner among those of the group, and the partition."""
 AXES = (
     (GROUP_SAMPLES | GROUP_MEMBERS),
     (ENTRY_SAMPLES | ENTRY_MEMBERS),
     CELL_SAMPLES,
-    OWNER_MEMBERS,
+    (OWNER_SAMPLES | OWNER_MEMBERS),
     CLAIM_MEMBERS,
 )
-SAMPLE_COLUMNS = GROUP_SAMPLES | ENTRY_SAMPLES | CELL_SAMPLES
+SAMPLE_COLUMNS = GROUP_SAMPLES | ENTRY_SAMPLES | CELL_SAMPLES | OWNER_SAMPLES
 MEMBER_COLUMNS = GROUP_MEMBERS | ENTRY_MEMBERS | OWNER_MEMBERS | CLAIM_MEMBERS
 
 

@@ -15,6 +15,7 @@ from streaming.group.state import (
     ConsumerMember,
     GroupState,
     Layout,
+    LearnedSpeed,
     Owner,
     PartitionOwners,
     Racks,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-VERSION = 7
+VERSION = 8
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 
@@ -64,6 +65,8 @@ def pack(state: GroupState) -> bytes:
         "record_at": state.last_record_at,
         "offsets": dict(state.newest_offsets),
         "sampled_at": state.sampled_at,
+        "speeds": [_pack_speed(name, known) for name, known in sorted(state.speeds.items())],
+        "speeds_at": state.speeds_at,
         "skew_run": [state.skew_run.since, state.skew_run.evaluated_at, state.skew_run.active],
         "racks": _pack_racks_trigger(state.racks_trigger),
     }
@@ -72,7 +75,11 @@ def pack(state: GroupState) -> bytes:
         f"owner{index}": state.lags[topic].owners.owner.astype(np.int32)
         for index, topic in enumerate(topics)
     }
-    return packing.pack(meta, {**lags, **owners})
+    rates = {
+        f"rate{index}": state.lags[topic].rate.astype(np.int32)
+        for index, topic in enumerate(topics)
+    }
+    return packing.pack(meta, {**lags, **rates, **owners})
 
 
 def unpack(value: bytes) -> GroupState:
@@ -88,7 +95,9 @@ def unpack(value: bytes) -> GroupState:
     rack_sets = [tuple(racks) for racks in meta["rack_sets"]]
     return GroupState(
         lags={
-            packed[0]: _unpack_lag(packed, arrays[f"lag{index}"], arrays[f"owner{index}"])
+            packed[0]: _unpack_lag(
+                packed, *(arrays[f"{name}{index}"] for name in ("lag", "rate", "owner"))
+            )
             for index, packed in enumerate(meta["lags"])
         },
         committed_topics=frozenset(meta["committed"]),
@@ -110,6 +119,8 @@ def unpack(value: bytes) -> GroupState:
         last_record_at=meta["record_at"],
         newest_offsets=meta["offsets"],
         sampled_at=meta["sampled_at"],
+        speeds=dict(map(_unpack_speed, meta["speeds"])),
+        speeds_at=meta["speeds_at"],
         skew_run=SkewRun(since=since, evaluated_at=evaluated_at, active=active),
         racks_trigger=_unpack_racks_trigger(meta["racks"]),
     )
@@ -130,7 +141,9 @@ def _pack_lag(topic: str, lag: TopicLag) -> list[object]:
     return [topic, lag.at, lag.seconds, lag.committed_at, dict(lag.source), lag.owners.members]
 
 
-def _unpack_lag(packed: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any]) -> TopicLag:
+def _unpack_lag(
+    packed: list[Any], lag: npt.NDArray[Any], rate: npt.NDArray[Any], owner: npt.NDArray[Any]
+) -> TopicLag:
     _, at, seconds, committed_at, source, members = packed
     owners = PartitionOwners(
         members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64)
@@ -138,10 +151,39 @@ def _unpack_lag(packed: list[Any], lag: npt.NDArray[Any], owner: npt.NDArray[Any
     return TopicLag(
         at=at,
         lag=lag,
+        rate=rate.astype(np.int64),
         seconds=seconds,
         committed_at=committed_at,
         source=source,
         owners=owners,
+    )
+
+
+def _pack_speed(name: str, known: LearnedSpeed) -> list[object]:
+    values = (
+        known.since,
+        known.latest,
+        known.records,
+        known.behind,
+        known.shown,
+        known.windows,
+        known.published,
+        known.published_windows,
+    )
+    return [name, *values]
+
+
+def _unpack_speed(packed: list[Any]) -> tuple[str, LearnedSpeed]:
+    name, since, latest, records, behind, shown, windows, published, published_windows = packed
+    return name, LearnedSpeed(
+        since=since,
+        latest=latest,
+        records=records,
+        behind=behind,
+        shown=shown,
+        windows=tuple(windows),
+        published=published,
+        published_windows=published_windows,
     )
 
 

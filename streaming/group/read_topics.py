@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streaming.group import member_speeds
 from streaming.group.ownership import partition_owners
 from streaming.group.state import GroupState, Owner, PartitionOwners, TopicLag
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
@@ -32,11 +33,13 @@ def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...])
     lag = TopicLag(
         at=sample.at,
         lag=sample.lag,
+        rate=sample.rate,
         seconds=sample.seconds,
         committed_at=sample.committed_at,
         source=sample.source,
         owners=partition_owners(owners, sample.topic, sample.lag.size),
     )
+    state = member_speeds.with_commits(state, sample, owners)
     clock_set_back = state.sampled_at - sample.at >= JUMP_MS
     return replace(
         state,

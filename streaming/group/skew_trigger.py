@@ -1,7 +1,7 @@
-"""Skew of a group's lag over its members at its newest sample, evaluated by the rule of `skew`.
+"""Skew of a group's work over its members at its newest sample, evaluated by the rule of `skew`.
 
-The lag of a partition counts for its owner, and a member's lag is that of all its topics together.
-A group without known owners has no skew. All functions are pure.
+What waits in a partition and arrives there counts for its owner, that of all its topics together. A
+group without known owners has no skew. All functions are pure.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import skew_of, sum_by_member
-from assignors.protocol.records import SkewEvidence
+from assignors.problem.drain import skew_of
+from assignors.protocol.records import MemberLoad, SkewEvidence
+from streaming.group.member_speeds import is_behind, speeds_of
 from streaming.rules.event_time import UNKNOWN
-from streaming.rules.skew import SkewRule, SkewRun, next_run
+from streaming.rules.member_loads import MemberLoads
+from streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streaming.group.state import GroupState, Owner, TopicLag
     from streaming.rules.event_time import Int64
+    from streaming.rules.skew import SkewFigures
 
 EVEN = 1.0
-"""The skew of a group without lag."""
+"""The skew of a group without load."""
+NO_LOAD = MemberLoad(seconds=0.0, backlog=0, arrivals=0.0, capacity=0.0)
 
 
 def evaluate_skew(
@@ -40,26 +44,19 @@ def evaluate_skew(
     """
     if not any(owner.assigned for owner in owners):
         return SkewRun(evaluated_at=state.sampled_at), None
-    behind, owner_index = _owned_lag(owners, state.lags)
-    member_lag = sum_by_member(behind, owner_index, len(owners))
-    skew = skew_of(member_lag / np.array([owner.capacity for owner in owners])) or EVEN
-    lag = sum(int(topic_lag.lag.sum()) for topic_lag in state.lags.values())
-    seconds = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)
-    members: dict[str, int] = {}
-    for owner, owned_lag in zip(owners, member_lag, strict=True):
-        members[owner.name] = members.get(owner.name, 0) + int(owned_lag)
-    evidence = SkewEvidence(
-        skew=round(skew, 6),
-        threshold=rule.threshold,
+    lag, rate, owner_index = _owned_work(owners, state.lags)
+    loads = MemberLoads.of(
         lag=lag,
-        floor=rule.floor,
-        members=members,
-        seconds=seconds,
-        floor_seconds=rule.floor_seconds,
+        rate=rate,
+        owner=owner_index,
+        announced=np.array([owner.capacity for owner in owners]),
+        speed=speeds_of(state, owners),
     )
-    return next_run(
-        rule, state.skew_run, at=state.sampled_at, skew=skew, lag=lag, seconds=seconds
-    ), evidence
+    oldest = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)
+    figures = loads.figures(waiting=oldest >= WAITING_SECONDS or is_behind(state, owners))
+    run = next_run(rule, state.skew_run, figures, at=state.sampled_at)
+    raised = run.active and not state.skew_run.active
+    return run, _evidence(owners, loads, figures, rule) if raised else None
 
 
 def lag_source(state: GroupState) -> dict[str, int]:
@@ -71,8 +68,40 @@ def lag_source(state: GroupState) -> dict[str, int]:
     return newest
 
 
-def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple[Int64, Int64]:
-    """Records behind, and the owner's index in `owners`, by owned partition that has a sample.
+def _evidence(
+    owners: tuple[Owner, ...], loads: MemberLoads, figures: SkewFigures, rule: SkewRule
+) -> SkewEvidence:
+    members: dict[str, MemberLoad] = {}
+    for index, owner in enumerate(owners):
+        former = members.get(owner.name, NO_LOAD)  # two incarnations of an instance add up
+        members[owner.name] = MemberLoad(
+            seconds=round(former.seconds + float(loads.load[index]), 3),
+            backlog=former.backlog + int(loads.lag[index]),
+            arrivals=round(former.arrivals + float(loads.rate[index]), 3),
+            capacity=round(float(loads.capacity[index]), 3),
+        )
+    return SkewEvidence(
+        heaviest=round(figures.heaviest, 3),
+        best=round(figures.best, 3),
+        threshold=float(rule.threshold),
+        floor_seconds=float(rule.floor_seconds),
+        utilisation=round(figures.utilisation, 6),
+        best_utilisation=round(figures.best_utilisation, 6),
+        utilisation_limit=rule.utilisation,
+        backlog=int(loads.lag.sum()),
+        arrivals=round(float(loads.rate.sum()), 3),
+        capacity=round(float(loads.capacity.sum()), 3),
+        assumed=figures.assumed,
+        horizon=round(loads.horizon, 3),
+        skew=round(skew_of(loads.load) or EVEN, 6),
+        members=members,
+    )
+
+
+def _owned_work(
+    owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]
+) -> tuple[Int64, Int64, Int64]:
+    """Records, rate, and the owner's index in `owners`, by owned partition that has a sample.
 
     Partitions are collected by topic first: a NumPy call for each topic is cheaper than one for
     each topic of each member.
@@ -84,10 +113,16 @@ def _owned_lag(owners: tuple[Owner, ...], lags: Mapping[str, TopicLag]) -> tuple
             if topic in lags:
                 partitions[topic] += owned
                 indices[topic] += [index] * len(owned)
-    columns, owner_columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    none = np.zeros(0, np.int64)
+    lag_columns, rate_columns, owner_columns = [none], [none], [none]
     for topic, topic_lag in lags.items():
         number = np.array(partitions[topic], np.int64)
         sampled = number < topic_lag.lag.size
-        columns.append(topic_lag.lag[number[sampled]])
+        lag_columns.append(topic_lag.lag[number[sampled]])
+        rate_columns.append(topic_lag.rate[number[sampled]])
         owner_columns.append(np.array(indices[topic], np.int64)[sampled])
-    return np.concatenate(columns), np.concatenate(owner_columns)
+    return (
+        np.concatenate(lag_columns),
+        np.concatenate(rate_columns),
+        np.concatenate(owner_columns),
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
+from streaming.rules.speed import NO_COMMIT, WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +81,9 @@ class TopicLag:
     at: int
     """Milliseconds since the epoch at which the end offsets were sampled."""
     lag: Int64
-    """Records, by partition."""
+    """Records that wait for the group, by partition; see `LagSample`."""
+    rate: Int64
+    """Records that arrive in `RATE_SCALE` seconds, by partition."""
     seconds: float
     """Age of the oldest unread record of the topic; 0 without lag."""
     committed_at: int
@@ -88,6 +91,20 @@ class TopicLag:
     source: Mapping[str, int]
     """Offset up to which the input was read for this sample, by "topic/partition"."""
     owners: PartitionOwners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedSpeed:
+    """What is known of a member's speed; the fields are those of `SpeedColumns`."""
+
+    since: int = UNKNOWN
+    latest: int = UNKNOWN
+    records: int = 0
+    behind: int = 0
+    shown: int = NO_COMMIT
+    windows: tuple[float, ...] = (0.0,) * WINDOWS
+    published: float = 0.0
+    published_windows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +155,10 @@ class GroupState:
     """Offset of the newest such record, by "topic/partition"; a replay must not be behind it."""
     sampled_at: int = UNKNOWN
     """The time of the newest sample. It is evaluated for skew once something later is read."""
+    speeds: Mapping[str, LearnedSpeed] = field(default_factory=dict)
+    """By instance, what is known of the speeds of members, also of some that have left."""
+    speeds_at: int = UNKNOWN
+    """The time of the published speeds; `UNKNOWN`: none are."""
     skew_run: SkewRun = field(default_factory=SkewRun)
     """For how long the group's lag has been skewed, and whether its trigger is active."""
     racks_trigger: RacksTrigger | None = None

@@ -24,11 +24,19 @@ from assignors.protocol.records import (
     GroupShard,
     MemberAssignment,
     MemberShard,
+    SpeedRecord,
     Tombstone,
     TriggerRecord,
     decode,
 )
-from streaming.group import ownership, rack_changes, read_topics, record_shards, skew_trigger
+from streaming.group import (
+    member_speeds,
+    ownership,
+    rack_changes,
+    read_topics,
+    record_shards,
+    skew_trigger,
+)
 from streaming.group.state import GroupState, PartitionOwners, RacksTrigger
 from streaming.messages.lag_columns import LagSample
 from streaming.messages.rows import Detached, RacksRow, Raw
@@ -62,6 +70,8 @@ class UpdateResult:
     """Raised and cleared triggers, in the order of their events."""
     lags: tuple[tuple[LagRow, PartitionOwners], ...]
     """Lag to publish, by topic in order, with the owners at its sample."""
+    speeds: SpeedRecord | Tombstone | None
+    """The newest speeds to publish; None: those that are published are good."""
     ended_topics: tuple[str, ...]
     """Topics whose lag records end with a tombstone, in order."""
     finished_replays: tuple[Raw, ...]
@@ -111,6 +121,7 @@ class GroupUpdate:
         self._committed_before = state.committed_topics
         """Topics with commits before the batch."""
         self._triggers: list[TriggerRecord | Tombstone] = []
+        self._speeds: SpeedRecord | Tombstone | None = None
         self._ended_topics: set[str] = set()
         self._owners: tuple[Owner, ...] | None = None
         """The group's members, cached; None after an event that may have changed them."""
@@ -118,10 +129,11 @@ class GroupUpdate:
     def apply(self, at: int, event: Event) -> None:
         """Apply the next event, in the order of their times."""
         self._evaluate_sample_before(at)
+        if isinstance(event, LagSample):
+            self._state = read_topics.with_sample(self._state, event, self.owners)
+            return
+        before = self.owners
         match event:
-            case LagSample():
-                self._state = read_topics.with_sample(self._state, event, self.owners)
-                return
             case RacksRow(committed=committed, topic=topic):
                 if committed or topic in self._state.planned_topics:
                     self._state = rack_changes.with_layout(self._state, event)
@@ -130,6 +142,10 @@ class GroupUpdate:
             case Raw():
                 self._apply_record(at, event)
         self._owners = None
+        published = member_speeds.published_names(self._state)
+        self._state = member_speeds.with_owners(self._state, before, self.owners, at)
+        if published - self._state.speeds.keys():  # some are forgotten
+            self._publish_speeds(max(at, self._state.sampled_at))
         self._compare_racks(at)
 
     def apply_replay(self, raw: Raw) -> bool:
@@ -167,11 +183,14 @@ class GroupUpdate:
         }
         if self._expired(read):
             self._ended_topics |= self._lags_before
-            self._state, read = GroupState(), {}
+            self._state, read = GroupState(speeds_at=self._state.speeds_at), {}
+        if self._state.blank and self._state.speeds_at != UNKNOWN:
+            self._speeds = Tombstone(("speed", self._group))
         self._end_unconfirmed(keys_to_verify, read)
         return UpdateResult(
             state=None if self._state.blank else self._state,
             triggers=tuple(self._triggers),
+            speeds=self._speeds,
             lags=tuple(
                 (row, read_topics.owners_at_sample(self._state, row))
                 for _, row in sorted(read.items())
@@ -180,7 +199,7 @@ class GroupUpdate:
             finished_replays=tuple(finished_replays),
         )
 
-    # -- skew
+    # -- members: their speeds and the skew of their loads
 
     @property
     def owners(self) -> tuple[Owner, ...]:
@@ -190,10 +209,18 @@ class GroupUpdate:
         return self._owners
 
     def _evaluate_sample_before(self, at: int) -> None:
-        """Evaluate the newest sample for skew, if all that belongs to it was applied by `at`."""
+        """Evaluate the newest sample for speeds and skew, if all that belongs to it was applied."""
         state = self._state
         if at > state.sampled_at != UNKNOWN and state.skew_run.evaluated_at != state.sampled_at:
-            self._set_skew_run(*skew_trigger.evaluate_skew(state, self.owners, self._rule))
+            self._state = member_speeds.evaluated(state, self.owners)
+            if member_speeds.worth_publishing(self._state, self.owners):
+                self._publish_speeds(state.sampled_at)
+            self._set_skew_run(*skew_trigger.evaluate_skew(self._state, self.owners, self._rule))
+
+    def _publish_speeds(self, at: int) -> None:
+        self._state, self._speeds = member_speeds.published(
+            self._group, self._state, self.owners, at
+        )
 
     def _set_skew_run(self, run: SkewRun, evidence: SkewEvidence | None = None) -> None:
         """Set the run of skew; raise or clear the trigger where the run became active or ended."""
@@ -323,6 +350,8 @@ class GroupUpdate:
             match kind:
                 case "lag" if topic[0] not in topics_with_lag:
                     self._ended_topics.add(topic[0])
+                case "speed" if state.blank or state.speeds_at == UNKNOWN:
+                    self._speeds = Tombstone(("speed", self._group))
                 case "racks" if state.racks_trigger is None:
                     self._clear_trigger(kind)
                 case "skew" if not state.skew_run.active:

@@ -13,6 +13,7 @@ import numpy as np
 from streaming.messages.lag_json import OwnFields, SharedFields
 from streaming.messages.packing import pack, unpack
 from streaming.rules.event_time import UNKNOWN
+from streaming.rules.member_loads import RATE_SCALE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 InputPosition: TypeAlias = tuple[str, int]
 """The "topic/partition" of a record of the input, and its offset there."""
+
+MAX_INT32 = 2**31 - 1
+
+
+def scaled_rate(rate: Floats) -> Int64:
+    """Rates in records a second as whole numbers of `RATE_SCALE`; one that is not known as 0."""
+    return np.minimum(np.rint(np.nan_to_num(rate) * RATE_SCALE), MAX_INT32).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +39,15 @@ class LagSample:
     at: int
     """The time of the sample, in milliseconds since the epoch."""
     lag: Int64
-    """The lag in records, by partition."""
+    """The records that wait for the group, by partition: its lag, but for what a reader that keeps
+    pace has read since its last commit."""
+    rate: Int64
+    """The records that arrive in `RATE_SCALE` seconds, by partition."""
+    advance: Int64 | None
+    """The offsets by which the group's commits advanced since the sample before, by partition;
+    None: by none."""
+    behind_at: Int64 | None
+    """By partition, the time of its newest such commit if that one was behind; otherwise -1."""
     seconds: float
     """The age of the oldest record that the group has not read, in seconds; 0: there is no lag."""
     committed_at: int
@@ -50,6 +66,14 @@ class LagSamples:
     groups: tuple[str, ...]
     lag: Int64
     """A matrix, groups by partitions."""
+    rate: Int64
+    """By partition."""
+    stepped: Int64
+    """Indices of the groups with commits since the sample before, ascending."""
+    advance: Int64
+    """A matrix, these groups by partitions."""
+    behind_at: Int64
+    """A matrix, these groups by partitions."""
     seconds: Floats
     committed_at: Int64
     commit_logs: tuple[str, ...]
@@ -72,21 +96,27 @@ class LagSamples:
             "partitions": self.lag.shape[1],
         }
         columns = {name: getattr(self, name) for name in _SAMPLE_COLUMNS}
-        return pack(meta, {**columns, "lag": self.lag.reshape(-1)})
+        matrices = {name: getattr(self, name).reshape(-1) for name in _SAMPLE_MATRICES}
+        return pack(meta, columns | matrices)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagSamples:
         """The row of a payload."""
         meta, arrays = unpack(payload)
         groups, position = tuple(meta["groups"]), meta["position"]
+        rows = {"lag": len(groups), "advance": arrays["stepped"].size}
+        rows["behind_at"] = rows["advance"]
         return cls(
             topic=meta["topic"],
             at=meta["at"],
             groups=groups,
-            lag=arrays["lag"].reshape(len(groups), meta["partitions"]),
             commit_logs=tuple(meta["commit_logs"]),
             position=None if position is None else (position[0], position[1]),
             **{name: arrays[name] for name in _SAMPLE_COLUMNS},
+            **{
+                name: arrays[name].reshape(count, meta["partitions"])
+                for name, count in rows.items()
+            },
         )
 
     def sample(self, index: int) -> LagSample:
@@ -96,17 +126,23 @@ class LagSamples:
             source[self.commit_logs[log]] = int(self.commit_position[index])
         if self.position is not None:
             source[self.position[0]] = self.position[1]
+        step = int(np.searchsorted(self.stepped, index))
+        has_step = step < self.stepped.size and self.stepped[step] == index
         return LagSample(
             topic=self.topic,
             at=self.at,
             lag=self.lag[index],
+            rate=self.rate,
+            advance=self.advance[step] if has_step else None,
+            behind_at=self.behind_at[step] if has_step else None,
             seconds=float(self.seconds[index]),
             committed_at=int(self.committed_at[index]),
             source=source,
         )
 
 
-_SAMPLE_COLUMNS = ("seconds", "committed_at", "commit_log", "commit_position")
+_SAMPLE_COLUMNS = ("seconds", "committed_at", "commit_log", "commit_position", "rate", "stepped")
+_SAMPLE_MATRICES = ("lag", "advance", "behind_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

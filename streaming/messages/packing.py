@@ -28,7 +28,7 @@ Shape: TypeAlias = tuple[str, np.dtype[Any], int]
 
 VERSION = 2
 HEAD = struct.Struct(">BII")
-TYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f8")}
+TYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")}
 SHAPES = 4096
 """The number of second heads that are remembered."""
 

@@ -1,32 +1,88 @@
-"""Lasting skew: lag that has been uneven between a group's members for long enough to be a trigger.
+"""Lasting skew: work that is uneven between a group's members for long enough to be a trigger.
 
-Skew is the largest lag per capacity of a member, over the mean of all members, idle ones included.
-It counts while it is at least the threshold and the group's lag is at least the floor: a number of
-records, or an age of the oldest unread record. It is a trigger once it has counted for
-`duration_ms` without a break. All times are event times, those of the samples; a clock that was set
-back is a break.
+Load is time to drain, as `assignors.problem.drain` defines it. Skew counts while the members differ
+from what a plan could reach, in one of two ways:
+
+- *drain*: the heaviest load is above the best reachable one, by the ratio `threshold` and by
+  `floor_seconds`.
+- *utilisation*: a member needs `utilisation` or more of its capacity for what arrives, and a plan
+  could lower that by `UTILISATION_GAIN`. So a member beyond its capacity counts before its lag has
+  grown. A capacity that is only assumed says nothing of utilisation.
+
+A partition that no plan can split is in the best load, so it raises no trigger by itself. Skew is a
+trigger once it has counted for `duration_ms` without a break. While the trigger is active, half of
+each distance is enough to keep it so, and it ends as soon as that is missing. While no speed of a
+member is known, seconds are guesses: then skew becomes no trigger before records have shown to
+wait. All times are event times, those of the samples; a clock that was set back is a break.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from streaming.rules.event_time import UNKNOWN
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Floats, Mask
+
+    Number: TypeAlias = float | Floats
+    Flag: TypeAlias = bool | Mask
+
+UTILISATION_GAIN = 0.1
+"""Least share of a member's capacity by which a plan could lower the largest utilisation."""
+RELEASE = 0.5
+"""Share of each distance that keeps an active trigger."""
+WAITING_SECONDS = 10.0
+"""Age of the oldest unread record from which records wait, however often the group commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkewRule:
     """Settings of the rule."""
 
-    threshold: float = 1.5
-    """Least skew that counts."""
-    floor: int = 10_000
-    """Least lag of the group, in records, with which skew counts."""
-    floor_seconds: float = 30.0
-    """Least age of the oldest unread record with which skew counts whatever the lag in records."""
-    duration_ms: int = 30_000
-    """Time for which skew must count to be a trigger. A longer silence between two samples is a
-    break as well: the skew in between is unknown."""
+    threshold: float = 1.25
+    """Least ratio of the heaviest load to the best reachable one that counts."""
+    floor_seconds: float = 3.0
+    """Least difference of these loads that counts."""
+    utilisation: float = 0.85
+    """Least utilisation of a member that counts."""
+    duration_ms: int = 2_000
+    """Time for which skew must count to be a trigger. A silence between two samples that is longer
+    than that and `SILENCE_MS` is a break as well: the skew in between is unknown."""
+
+
+SILENCE_MS = 15_000
+"""Silence between two samples that is no break, however short the duration is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewFigures:
+    """Loads of a group at one sample, and the best that a plan could reach."""
+
+    heaviest: float
+    """Largest load of a member, in seconds."""
+    best: float
+    """Largest load in seconds that no assignment is below."""
+    utilisation: float
+    """Largest share of its capacity that the arrivals of a member need."""
+    best_utilisation: float
+    """Largest such share that no assignment is below."""
+    assumed: bool
+    """Whether no member's speed is known."""
+    waiting: bool
+    """Whether records have shown to wait: a member is behind, or its oldest record is old."""
+
+
+EVEN = SkewFigures(
+    heaviest=0.0,
+    best=0.0,
+    utilisation=0.0,
+    best_utilisation=0.0,
+    assumed=True,
+    waiting=False,
+)
+"""The figures of a group without any work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +97,64 @@ class SkewRun:
     """Whether the run has become a trigger. Invariant: never without `since`."""
 
 
-def next_run(
-    rule: SkewRule, run: SkewRun, *, at: int, skew: float, lag: int, seconds: float = 0.0
-) -> SkewRun:
+def drain_counts(rule: SkewRule, heaviest: Number, best: Number, share: Number) -> Flag:
+    """Whether the members' loads differ enough from the best ones.
+
+    Args:
+        rule: settings of the rule.
+        heaviest: largest load of a member, in seconds, of one group or of several.
+        best: largest load in seconds that no assignment is below.
+        share: share of the distances that is enough: 1, or `RELEASE` for an active trigger.
+    """
+    more = heaviest - best
+    return (more >= rule.floor_seconds * share) & (more >= best * (rule.threshold - 1) * share)
+
+
+def utilisation_counts(
+    rule: SkewRule, largest: Number, best: Number, assumed: Flag, share: Number
+) -> Flag:
+    """Whether the utilisations of the members differ enough from the best ones.
+
+    Args:
+        rule: settings of the rule.
+        largest: largest utilisation of a member, of one group or of several.
+        best: largest utilisation that no assignment is below.
+        assumed: whether the capacities are only assumed.
+        share: share of the distances that is enough: 1, or `RELEASE` for an active trigger.
+    """
+    reaches = largest >= rule.utilisation - UTILISATION_GAIN * (1 - share)
+    known = assumed == False  # noqa: E712 - of one group or, as an array, of several
+    return reaches & (largest - best >= UTILISATION_GAIN * share) & known
+
+
+def skew_counts(rule: SkewRule, figures: SkewFigures, *, active: bool) -> bool:
+    """Whether a group's skew counts; `active`: its trigger is active."""
+    share = RELEASE if active else 1.0
+    drain = drain_counts(rule, figures.heaviest, figures.best, share)
+    utilisation = utilisation_counts(
+        rule, figures.utilisation, figures.best_utilisation, figures.assumed, share
+    )
+    return bool(drain | utilisation)
+
+
+def longest_silence(rule: SkewRule) -> int:
+    """Milliseconds between two samples beyond which a run breaks off."""
+    return max(rule.duration_ms, SILENCE_MS)
+
+
+def next_run(rule: SkewRule, run: SkewRun, figures: SkewFigures, *, at: int) -> SkewRun:
     """The run after one more sample.
 
     Args:
         rule: settings of the rule.
         run: the run up to the sample before.
+        figures: the group's loads at the sample.
         at: time of the sample.
-        skew: skew of the group's members at the sample.
-        lag: the group's lag, in records.
-        seconds: age of the oldest unread record.
     """
-    if skew < rule.threshold or (lag < rule.floor and seconds < rule.floor_seconds):
+    if not skew_counts(rule, figures, active=run.active):
         return SkewRun(evaluated_at=at)
-    silent = run.evaluated_at != UNKNOWN and not 0 <= at - run.evaluated_at <= rule.duration_ms
+    silence = 0 if run.evaluated_at == UNKNOWN else at - run.evaluated_at
+    silent = not 0 <= silence <= longest_silence(rule)
     since = at if run.since == UNKNOWN or (silent and not run.active) else run.since
-    return replace(
-        run, since=since, evaluated_at=at, active=run.active or at - since >= rule.duration_ms
-    )
+    lasted = at - since >= rule.duration_ms and (figures.waiting or not figures.assumed)
+    return replace(run, since=since, evaluated_at=at, active=run.active or lasted)

@@ -30,10 +30,10 @@ class PipelineSettings:
     """Log end that lag is counted to: `stable`, which a read_committed consumer can reach, or
     `high`, the high watermark."""
     reset_policy: ResetPolicy = "earliest"
-    skew_threshold: float = 1.5
-    skew_floor: int = 10_000
-    skew_floor_seconds: float = 30.0
-    skew_duration: int = 30_000
+    skew_threshold: float = 1.25
+    skew_floor_seconds: float = 3.0
+    skew_utilisation: float = 0.85
+    skew_duration: int = 2_000
     trigger_interval: int = 0
     """Time between the starts of two batches; 0: the next batch begins when one ends."""
     max_offsets_per_trigger: int = 1_000_000
@@ -56,7 +56,7 @@ class PipelineSettings:
         """The rule of when skew is a trigger."""
         return SkewRule(
             threshold=self.skew_threshold,
-            floor=self.skew_floor,
             floor_seconds=self.skew_floor_seconds,
+            utilisation=self.skew_utilisation,
             duration_ms=self.skew_duration,
         )

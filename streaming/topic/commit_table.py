@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streaming.rules.event_time import Int64
 
 
-BASELINES = ("old_baseline", "new_baseline")
+BASELINES = ("old_baseline", "new_baseline", "sampled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,8 @@ class CommitTable(CommitColumns):
     commit then."""
     new_baseline: Int64
     """The committed offset at the second baseline; `UNKNOWN`: there was no commit then."""
+    sampled: Int64
+    """The committed offset that the last sample counts; `UNKNOWN`: it counts none."""
 
     @classmethod
     def empty(cls) -> CommitTable:
@@ -68,6 +70,10 @@ class CommitTable(CommitColumns):
     def with_new_baseline(self) -> CommitTable:
         """This table with its offsets as the new baseline; the former one is the old baseline."""
         return replace(self, old_baseline=self.new_baseline, new_baseline=self.offset)
+
+    def with_sample(self) -> CommitTable:
+        """This table with its offsets as those that the last sample counts."""
+        return replace(self, sampled=self.offset)
 
     def with_groups(self, groups: Iterable[str]) -> CommitTable:
         """This table with numbers for some groups, which may have no commit."""

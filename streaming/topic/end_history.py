@@ -67,8 +67,10 @@ class EndOffsetHistory:
             times, ends = np.delete(times, gone), np.delete(ends, gone, axis=0)
         return EndOffsetHistory(at=times, end=ends)
 
-    def arrived(self, offset: Int64) -> tuple[Floats, Mask]:
-        """When the records at some offsets arrived, and for which that is only an upper bound.
+    def arrived(self, offset: Int64) -> tuple[Floats, Int64, Mask]:
+        """When the records at some offsets arrived, and the first samples that show them.
+
+        The mask tells for which records the time is only an upper bound.
 
         Args:
             offset: offsets below the newest end; the last axis is the partition.
@@ -85,7 +87,7 @@ class EndOffsetHistory:
         # An end that was not known yet bounds nothing.
         unbounded = (later == 0) | (low == UNKNOWN)
         share = np.where(high > low, (offset - low) / np.maximum(high - low, 1), 0.0)
-        return np.where(unbounded, until, since + share * (until - since)), unbounded
+        return np.where(unbounded, until, since + share * (until - since)), until, unbounded
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The columns to be packed, by name."""

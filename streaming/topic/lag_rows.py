@@ -17,11 +17,13 @@ import numpy as np
 from assignors.protocol.records import LagRecord
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.messages import lag_json
-from streaming.messages.lag_columns import LagRows, LagSamples
+from streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
 from streaming.messages.lag_json import OwnFields, SharedFields
 from streaming.messages.rows import Kind, Row, group_key
+from streaming.rules.arrival_rate import arrival_rate
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import Lag, lag_of
+from streaming.topic.commit_steps import GroupCells, commit_steps, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,6 +85,10 @@ class Lags:
     """The age of the next record to read, in seconds; NaN: the partition's end is not known."""
     lower_bound: Mask
     """Whether `seconds` is only a lower bound of that age."""
+    present_at: Int64
+    """The time of the first sample that shows the next record to read, where there is one."""
+    rate: Floats
+    """The records that usually arrive per second, by partition; NaN: not known."""
     newest: Int64
     """The entry of each group's newest commit; -1: it has no commit."""
 
@@ -99,7 +105,7 @@ class Lags:
             reset=rule.reset,
             data_end=state.data_end if rule.end_kind == "stable" else None,
         )
-        seconds, lower_bound = _seconds(state, rule, committed, lag.lag)
+        seconds, present_at, lower_bound = _seconds(state, rule, committed, lag.lag)
         return cls(
             state=state,
             numbers=list(numbers),
@@ -109,6 +115,8 @@ class Lags:
             lag=lag,
             seconds=seconds,
             lower_bound=lower_bound,
+            present_at=present_at,
+            rate=arrival_rate(state.history.at, state.history.end),
             newest=_newest_entries(state, groups),
         )
 
@@ -126,24 +134,48 @@ class Lags:
         return replace(self, state=state) if same and self.numbers == list(numbers) else None
 
 
-def lag_samples(topic: str, lags: Lags, names: Mapping[int, str]) -> Iterator[Row]:
+def lag_samples(
+    topic: str, lags: Lags, names: Mapping[int, str], sampled: Int64, previous_at: int
+) -> Iterator[Row]:
     """The groups' lag at the state's sample: the input of the skew rule.
 
     Args:
         topic: the topic's name.
         lags: the groups' lag.
         names: the groups' names by number.
+        sampled: see `commit_steps`.
+        previous_at: see `commit_steps`.
     """
     state = lags.state
+    cells = GroupCells(
+        entry=lags.cells.entry,
+        cell=lags.cells.cell,
+        lag=lags.lag.lag,
+        committed_at=lags.committed_at,
+        present_at=lags.present_at,
+    )
+    records, steps = (
+        waiting(cells, state.at, lags.rate),
+        commit_steps(state, cells, sampled, previous_at),
+    )
+    step_of_row = np.full(len(lags.numbers), UNKNOWN, np.int64)
+    step_of_row[steps.row] = np.arange(steps.row.size)
+    rate = scaled_rate(lags.rate)
     longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
     logs, log, position = _newest_commits(lags)
     for state_key, rows, groups in _by_bucket(lags.numbers, names):
+        stepped = np.flatnonzero(step_of_row[rows] >= 0)
+        step = step_of_row[rows][stepped]
         samples = LagSamples(
             topic=topic,
             at=state.at,
             groups=groups,
-            lag=lags.lag.lag[rows],
+            lag=records[rows],
+            rate=rate,
+            stepped=stepped,
+            advance=steps.advance[step],
+            behind_at=steps.behind_at[step],
             seconds=longest[rows],
             committed_at=committed_at[rows],
             commit_logs=logs,
@@ -169,8 +201,8 @@ def lag_rows(
     """
     state, numbers = lags.state, np.array(lags.numbers, np.int64)
     cells = lags.cells if sampled.commits is state.commits else Cells.of(sampled, numbers)
-    rate, velocity = _speeds(sampled, rule, cells)
-    shared = _shared_fields(state, sampled, rule, rate)
+    velocity = _velocity(sampled, cells)
+    shared = _shared_fields(state, sampled, rule, lags.rate)
     own = _own_fields(lags, velocity)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
     for state_key, rows, groups in _by_bucket(lags.numbers, names):
@@ -257,34 +289,28 @@ def sampled_end(state: TopicState, rule: LagRule) -> Int64:
     return state.stable if rule.end_kind == "stable" else state.high
 
 
-def _seconds(state: TopicState, rule: LagRule, committed: Int64, lag: Int64) -> tuple[Floats, Mask]:
+def _seconds(
+    state: TopicState, rule: LagRule, committed: Int64, lag: Int64
+) -> tuple[Floats, Int64, Mask]:
     following = np.where(committed == UNKNOWN, state.begin, np.maximum(committed, state.begin))
-    arrived, unbounded = state.history.arrived(following)
+    arrived, present_at, unbounded = state.history.arrived(following)
     behind = lag > 0
     seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
-    return np.where(sampled_end(state, rule) < 0, np.nan, seconds), unbounded & behind
+    seconds = np.where(sampled_end(state, rule) < 0, np.nan, seconds)
+    return seconds, present_at, unbounded & behind
 
 
-def _speeds(state: TopicState, rule: LagRule, cells: Cells) -> tuple[Floats, Floats]:
-    """The rate of each partition, and the velocity of each group there; NaN: not known.
-
-    The rate is in records a second that arrive, the velocity in offsets a second that are
-    committed.
-    """
-    end = sampled_end(state, rule)
+def _velocity(state: TopicState, cells: Cells) -> Floats:
+    """The offsets a second that each group commits in each partition; NaN: not known."""
     if not state.baselines or state.baselines[0].at >= state.at:
-        return np.full(end.size, np.nan), np.full(cells.shape, np.nan)
-    baseline = state.baselines[0]
-    seconds = (state.at - baseline.at) / 1000
-    then = np.full(end.size, UNKNOWN, np.int64)
-    then[: baseline.end.size] = baseline.end[: end.size]
-    rate: Floats = np.where((then < 0) | (end < 0), np.nan, np.maximum(end - then, 0) / seconds)
+        return np.full(cells.shape, np.nan)
+    seconds = (state.at - state.baselines[0].at) / 1000
     commits = state.commits
     committed = cells.fill(commits.offset)
     before = cells.fill(commits.old_baseline if len(state.baselines) == 2 else commits.new_baseline)
     known = (committed != UNKNOWN) & (before != UNKNOWN)
     velocity: Floats = np.where(known, np.maximum(committed - before, 0) / seconds, np.nan)
-    return rate.round(2), velocity.round(2)
+    return velocity.round(2)
 
 
 def _newest_entries(state: TopicState, numbers: Int64) -> Int64:

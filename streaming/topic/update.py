@@ -220,11 +220,14 @@ class TopicUpdate:
         rows = sampling.before_sample(self._state.uncounted_commits, record)
         self._count(rows, None if record.offsets_topic_ends is None else record.at)
         self._observed = True
+        previous_at = self._state.at if self._state.exact_cut else UNKNOWN
         self._state = sampling.sampled(self._state, record, position, self._rule)
         before = self.readers
         self._state = sampling.without_expired_readers(self._state, record.at)
         self._announce_changes(before, self._at_all_groups(record.at))
-        self._publish_samples()
+        sampled, commits = self._state.commits.sampled, self._state.commits.with_sample()
+        self._state = replace(self._state, commits=commits)
+        self._publish_samples(sampled, previous_at)
 
     def _apply_topic_id(self, topic_id: str, at: int) -> None:
         """Forget the former topic of this name if a record has another topic id."""
@@ -272,13 +275,13 @@ class TopicUpdate:
         for number in sorted(self.readers.names.keys() | uncounted):
             self._detach(number, self._state.commits.groups[number], at)
 
-    def _publish_samples(self) -> None:
-        """Send each reader its lag at the sample that was just applied."""
+    def _publish_samples(self, sampled: Int64, previous_at: int) -> None:
+        """Send each reader its lag at the sample that was just applied, and its steps before."""
         names = self.readers.names
         if not names:
             return
         self._sample_lags = Lags.of(self._state, self._rule, list(names))
-        self._rows += lag_samples(self._topic, self._sample_lags, names)
+        self._rows += lag_samples(self._topic, self._sample_lags, names, sampled, previous_at)
 
     def _publish_lag(self) -> None:
         """Send the lag, with all commits read, to the readers that the batch concerns.

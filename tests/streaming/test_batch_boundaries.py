@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,8 @@ from levelwind_testing.pipeline.scripted_log import (
 )
 from streaming.messages.lag_columns import LagSamples
 from streaming.messages.rows import Kind, SinkRow
+from streaming.rules.arrival_rate import arrival_rate
+from streaming.topic.end_history import EndOffsetHistory
 
 GROUPS = ("g", "h")
 PARTITIONS = 3
@@ -49,11 +52,14 @@ class History(Story):
 
     ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     id: bytes = ID
-    committed: dict[tuple[str, int], tuple[int, bytes | None]] = field(default_factory=dict)
+    committed: dict[tuple[str, int], tuple[int, bytes | None, int]] = field(default_factory=dict)
+    """Offset, topic id and time of the newest commit, by group and partition."""
+    sampled_ends: dict[bytes, EndOffsetHistory] = field(default_factory=dict)
+    """By topic id; a topic that comes back under its id begins anew."""
     lag_samples: dict[str, list[tuple[int, list[int]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """Time and lag of each sample, by group."""
+    """Time, and records that wait for the group, of each sample, by group."""
 
     def write(self, group: str, partition: int, value: bytes | None, at: int) -> None:
         source = SOURCES[group]
@@ -72,7 +78,7 @@ class History(Story):
 
     def commit_offset(self, group: str, partition: int, offset: int, at: int) -> None:
         self.write(group, partition, commit_value(offset, at, tags=((0, self.id),)), at)
-        self.committed[group, partition] = offset, self.id
+        self.committed[group, partition] = offset, self.id, at
 
     def delete_commit(self, group: str, partition: int, at: int) -> None:
         self.write(group, partition, None, at)
@@ -89,17 +95,27 @@ class History(Story):
             offsets_topic_ends=tuple(self.ends.values()),
         )
         self.add_record(TOPICS.metadata, at, record)
+        known = self.sampled_ends.get(self.id, EndOffsetHistory.empty())
+        self.sampled_ends = {self.id: known.with_sample(at, np.array(end, np.int64))}
         for group in GROUPS:
-            if lag := self.lag(group, end):
+            if lag := self.waiting(group, at, end):
                 self.lag_samples[group].append((at, lag))
 
-    def lag(self, group: str, end: list[int]) -> list[int]:
+    def waiting(self, group: str, at: int, end: list[int]) -> list[int]:
+        """Lag, but for what usually arrives since a commit, in ten seconds at most."""
         committed = {
-            p: offset
-            for (name, p), (offset, id_) in self.committed.items()
+            p: (offset, time)
+            for (name, p), (offset, id_, time) in self.committed.items()
             if (name, id_) == (group, self.id)
         }
-        return [max(e - committed.get(p, 0), 0) for p, e in enumerate(end)] if committed else []
+        sampled = self.sampled_ends[self.id]
+        rates = np.nan_to_num(arrival_rate(sampled.at, sampled.end)).tolist()
+        records = []
+        for p, e in enumerate(end):
+            offset, time = committed.get(p, (0, at))
+            usual = round(rates[p] * min(max(at - time, 0), 10_000) / 1000)
+            records.append(max(max(e - offset, 0) - usual, 0))
+        return records if committed else []
 
 
 def initial_history() -> History:

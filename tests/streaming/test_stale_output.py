@@ -55,13 +55,13 @@ def test_unknown_keys_are_tombstoned_and_leave_no_state() -> None:
 @pytest.mark.parametrize("batches", [[], [100]], ids=["while it is built", "once it is"])
 def test_records_that_the_rebuilt_state_confirms_stay(batches: list[int]) -> None:
     story = Story()
-    story.layout(0, "t", [["a"], ["b"]])
-    story.member(0, "g", "m0", {"t": (0,)}, rack="a")
-    story.member(0, "g", "m1", {"t": (1,)})
-    story.commits(1, "g", "t", {0: 0, 1: 0})
-    for second in range(2, 9):
-        story.sample(second, "t", [900, 0])
-    story.layout(9, "t", [["a"], ["c"]])
+    story.layout(0, "t", [["a"], ["b"], ["b"]])
+    story.member(0, "g", "m0", {"t": (0, 1)}, rack="a")
+    story.member(0, "g", "m1", {"t": (2,)})
+    story.commits(1, "g", "t", {0: 0, 1: 0, 2: 0})
+    for second in range(2, 15):
+        story.sample(second, "t", [900, 900, 0])
+    story.layout(15, "t", [["a"], ["c"], ["b"]])
     batches = [len(story.messages)] if batches else []
     request_checks(story, 1000)
     assert tombstoned(run(story, batches=batches)) == []

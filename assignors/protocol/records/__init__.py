@@ -44,6 +44,7 @@ from assignors.protocol.records.planner import (
 from assignors.protocol.records.replay import ReplayRecord
 from assignors.protocol.records.shards import GroupShard, MemberShard
 from assignors.protocol.records.trigger import (
+    MemberLoad,
     RackChange,
     RacksEvidence,
     SkewEvidence,
@@ -71,6 +72,7 @@ __all__ = [
     "Key",
     "LagRecord",
     "MemberAssignment",
+    "MemberLoad",
     "MemberRecord",
     "MemberShard",
     "MemberSpeed",

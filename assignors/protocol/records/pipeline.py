@@ -63,12 +63,12 @@ class LagRecord:
     source: Mapping[str, int]
     """Offset up to which each input partition was read, by "topic/partition"."""
     rate: OptionalFloats | None = None
-    """Records that arrive per second, over the last minute.
+    """Records that usually arrive per second, over the last minute: a burst counts little.
 
     None for a partition, or for all, as long as there is no earlier sample to compare with.
     """
     velocity: OptionalFloats | None = None
-    """Offsets per second by which the group's commits advance, over the same minute."""
+    """Offsets per second by which the group's commits advance, over one to two minutes."""
     seconds: OptionalFloats | None = None
     """Seconds for which the next record to be read has been waiting at `at`; 0 without lag."""
     seconds_lower_bound: tuple[int, ...] = ()

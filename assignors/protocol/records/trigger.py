@@ -72,47 +72,110 @@ def _number(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkewEvidence:
-    """Uneven distribution of a group's lag over its members."""
+class MemberLoad:
+    """Load of a member, with its parts."""
 
-    skew: float
-    """Largest load of a member, relative to the mean."""
-    threshold: float
-    """Skew from which the trigger is raised."""
-    lag: int
-    """Lag of the whole group, in offsets."""
-    floor: int
-    """Lag of the group below which skew does not count."""
-    members: Mapping[str, int]
-    """Lag by instance, in offsets."""
-    seconds: float | None = None
-    """Seconds for which the record that has waited longest has been there; None if unknown."""
-    floor_seconds: float | None = None
-    """Wait in seconds from which skew counts, however small the lag is; None if there is none."""
+    seconds: float
+    """The load: backlog and the horizon's arrivals, over the capacity."""
+    backlog: int
+    """Records that wait for the member."""
+    arrivals: float
+    """Records that arrive for it per second."""
+    capacity: float
+    """Records per second that it can read."""
 
     def value(self) -> dict[str, object]:
-        optional = {"seconds": self.seconds, "floor_seconds": self.floor_seconds}
         return {
-            name: short_number(figure) for name, figure in optional.items() if figure is not None
-        } | {
-            "skew": self.skew,
-            "threshold": self.threshold,
-            "lag": self.lag,
-            "floor": self.floor,
-            "members": dict(self.members),
+            "seconds": short_number(self.seconds),
+            "backlog": self.backlog,
+            "arrivals": short_number(self.arrivals),
+            "capacity": short_number(self.capacity),
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> MemberLoad:
+        return cls(
+            seconds=fields.number("seconds"),
+            backlog=fields.integer("backlog"),
+            arrivals=fields.number("arrivals"),
+            capacity=fields.number("capacity"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewEvidence:
+    """Uneven distribution of a group's work over its members.
+
+    Loads are seconds, as `assignors.problem.drain` defines them; rates and capacities are records a
+    second.
+    """
+
+    heaviest: float
+    """Largest load of a member."""
+    best: float
+    """Largest load that no assignment is below."""
+    threshold: float
+    """Ratio of the two from which skew counts."""
+    floor_seconds: float
+    """Difference of the two from which skew counts."""
+    utilisation: float
+    """Largest share of its capacity that the arrivals of a member need."""
+    best_utilisation: float
+    """Largest such share that no assignment is below."""
+    utilisation_limit: float
+    """Utilisation from which it counts as skew, if a plan could lower it."""
+    backlog: int
+    """Records that wait for the whole group."""
+    arrivals: float
+    """Records that arrive for the whole group."""
+    capacity: float
+    """Records that all members together can read."""
+    assumed: bool
+    """Whether no member's speed is known, so that capacities and seconds are assumed."""
+    horizon: float
+    """Seconds of arrivals that count: the group's own time to drain, within its bounds."""
+    skew: float
+    """Largest load of a member, relative to the mean; 1 without any load."""
+    members: Mapping[str, MemberLoad]
+    """Load by instance."""
+
+    @property
+    def drains_unevenly(self) -> bool:
+        """Whether the loads alone make it skew; otherwise the utilisation does."""
+        more = self.heaviest - self.best
+        return more >= self.floor_seconds and more >= self.best * (self.threshold - 1)
+
+    def value(self) -> dict[str, object]:
+        figures = {name: short_number(getattr(self, name)) for name in _SKEW_FIGURES}
+        return figures | {
+            "backlog": self.backlog,
+            "assumed": self.assumed,
+            "members": {instance: load.value() for instance, load in self.members.items()},
         }
 
     @classmethod
     def read(cls, fields: Fields) -> SkewEvidence:
         return cls(
-            skew=fields.number("skew"),
-            threshold=fields.number("threshold"),
-            lag=fields.integer("lag"),
-            floor=fields.integer("floor"),
-            members=fields.counts("members"),
-            seconds=fields.number("seconds") if fields.has("seconds") else None,
-            floor_seconds=fields.number("floor_seconds") if fields.has("floor_seconds") else None,
+            backlog=fields.integer("backlog"),
+            assumed=fields.flag("assumed"),
+            members=fields.by_name("members", MemberLoad.read),
+            **{name: fields.number(name) for name in _SKEW_FIGURES},
         )
+
+
+_SKEW_FIGURES = (
+    "heaviest",
+    "best",
+    "threshold",
+    "floor_seconds",
+    "utilisation",
+    "best_utilisation",
+    "utilisation_limit",
+    "arrivals",
+    "capacity",
+    "horizon",
+    "skew",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +183,7 @@ class TriggerRecord:
     """A cause to plan a group again: active until a tombstone clears it."""
 
     KIND: ClassVar = "trigger"
-    V: ClassVar = 1
+    V: ClassVar = 2
 
     group: str
     at: int

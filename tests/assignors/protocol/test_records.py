@@ -123,13 +123,29 @@ evidence = st.builds(
     ),
 ) | st.builds(
     r.SkewEvidence,
-    skew=number,
-    threshold=number,
-    lag=whole,
-    floor=whole,
-    members=st.dictionaries(name, whole, max_size=2),
-    seconds=figure,
-    floor_seconds=figure,
+    backlog=whole,
+    assumed=st.booleans(),
+    members=st.dictionaries(
+        name,
+        st.builds(r.MemberLoad, seconds=number, backlog=whole, arrivals=number, capacity=number),
+        max_size=2,
+    ),
+    **dict.fromkeys(
+        (
+            "heaviest",
+            "best",
+            "threshold",
+            "floor_seconds",
+            "utilisation",
+            "best_utilisation",
+            "utilisation_limit",
+            "arrivals",
+            "capacity",
+            "horizon",
+            "skew",
+        ),
+        number,
+    ),
 )
 
 planned_topics = st.dictionaries(

@@ -8,7 +8,6 @@ from assignors.protocol.records import (
     MemberSpeed,
     RackChange,
     RacksEvidence,
-    SkewEvidence,
     SpeedRecord,
     Tombstone,
     TriggerRecord,
@@ -35,14 +34,7 @@ def owned(group, instance, numbers, *, capacity=1.0):
 
 
 def skew(**more):
-    figures = {
-        "skew": 2.5,
-        "threshold": 1.5,
-        "lag": 20_000,
-        "floor": 10_000,
-        "members": {"A": 20_000},
-    } | more
-    return SkewEvidence(**figures)
+    return records.skew_evidence(**({"backlog": 20_000} | more))
 
 
 def views(*records):
@@ -70,10 +62,26 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
 @pytest.mark.parametrize(
     ("evidence", "words"),
     [
-        (skew(), "skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"),
         (
-            skew(lag=400, seconds=45.5, floor_seconds=30.0),
-            "skew 2.50 ≥ 1.5 for 30 s, 400 records behind, the oldest for 46 s",
+            skew(),
+            (
+                "the heaviest member would drain in 40.0 s, 20.0 s could be reached, for 30 s,"
+                " 20,000 records behind"
+            ),
+        ),
+        (
+            skew(assumed=True),
+            (
+                "the heaviest member would drain in 40.0 s, 20.0 s could be reached, for 30 s,"
+                " 20,000 records behind, speeds not known yet"
+            ),
+        ),
+        (
+            skew(heaviest=9.5, best=7.0, utilisation=0.95, best_utilisation=0.7, backlog=0),
+            (
+                "a member needs 95% of its capacity for what arrives, 70% could be reached,"
+                " for 30 s, 0 records behind"
+            ),
         ),
         (
             RacksEvidence(topics={"t": {0: RackChange(before=("a",), after=("b",))}}),
@@ -90,7 +98,7 @@ def test_an_active_trigger_is_shown_with_its_age(capsys):
     (group,) = views(("lag", lag("g")), ("triggers", record)).values()
     print_group(group, now=91_000)
     assert (
-        "trigger skew, active for 1 min: skew 2.50 ≥ 1.5 for 30 s, 20,000 records behind"
+        "trigger skew, active for 1 min: the heaviest member would drain in 40.0 s"
         in capsys.readouterr().out
     )
 

@@ -4,13 +4,14 @@ import threading
 
 import pytest
 
-from assignors.protocol.records import SkewEvidence, Tombstone, TriggerRecord
+from assignors.protocol.records import Tombstone, TriggerRecord
 from assignors.protocol.topics import Topics
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_reader import ConsumedRecord
 from daemon.pipeline import process as pipeline_process
 from daemon.pipeline.process import verify_stale_output
 from daemon.pipeline.stale_output import unconfirmed_keys
+from levelwind_testing import records
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import CheckpointShape
 
@@ -25,7 +26,7 @@ def entry(offset, record, partition=0):
 
 
 def skewed(group):
-    evidence = SkewEvidence(skew=2.0, threshold=1.5, lag=1, floor=1, members={})
+    evidence = records.skew_evidence()
     return TriggerRecord(group=group, at=1, since=1, evidence=evidence, source={})
 
 

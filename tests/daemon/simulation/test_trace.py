@@ -275,13 +275,15 @@ def test_what_cannot_be_simulated_ends_with_2_and_says_what_to_do(arguments, err
 
 def test_the_day_is_ruled_by_the_daemons_own_settings(tmp_path):
     (tmp_path / "levelwind.toml").write_text(
-        "[control]\nmin_gain = 0.4\n[pipeline]\nskew_threshold = 3.5\nskew_floor = 7\n"
-        "skew_floor_seconds = 90\nskew_duration = 12\n"
+        "[control]\nmin_gain = 0.4\n[pipeline]\nskew_threshold = 3.5\n"
+        "skew_floor_seconds = 90\nskew_utilisation = 0.7\nskew_duration = 12\n"
         "[timers]\ndead_after = 33\n"
     )
     rules = rules_of(load(tmp_path / "levelwind.toml"))
     assert rules.control.min_gain == 0.4
-    assert rules.skew == SkewRule(threshold=3.5, floor=7, floor_seconds=90.0, duration_ms=12_000)
+    assert rules.skew == SkewRule(
+        threshold=3.5, floor_seconds=90.0, utilisation=0.7, duration_ms=12_000
+    )
     assert rules.dead_after == 33
 
 

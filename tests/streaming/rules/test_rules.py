@@ -7,7 +7,6 @@ from assignors.protocol.records import RackChange
 from streaming.rules import racks
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import lag_of
-from streaming.rules.skew import SkewRule, SkewRun, next_run
 
 
 @pytest.mark.parametrize(
@@ -89,37 +88,3 @@ def test_a_change_of_racks_has_both_sets() -> None:
     assert racks.changes([["b", "a", "a"]], [["c", "b"]]) == {
         0: RackChange(before=("a", "b"), after=("b", "c"))
     }
-
-
-RULE = SkewRule(threshold=1.5, floor=1000, duration_ms=30_000)
-HIGH, LOW = (1.5, 1000), (1.49, 5000)
-SMALL = (9.0, 999)
-
-
-@pytest.mark.parametrize(
-    ("case", "samples", "since", "active"),
-    [
-        ("first seen", [(0, HIGH)], 0, False),
-        ("not yet long enough", [(0, HIGH), (10, HIGH), (29, HIGH)], 0, False),
-        ("long enough", [(0, HIGH), (15, HIGH), (30, HIGH)], 0, True),
-        ("below the threshold breaks it", [(0, HIGH), (15, LOW), (30, HIGH)], 30, False),
-        ("below the floor breaks it", [(0, HIGH), (15, SMALL), (30, HIGH)], 30, False),
-        ("it ends", [(0, HIGH), (15, HIGH), (30, HIGH), (31, LOW)], UNKNOWN, False),
-        ("silence breaks it", [(0, HIGH), (31, HIGH)], 31, False),
-        (
-            "silence does not clear an active trigger",
-            [(0, HIGH), (30, HIGH), (90, HIGH)],
-            0,
-            True,
-        ),
-    ],
-)
-def test_skew_becomes_a_trigger(
-    case: str, samples: list[tuple[int, tuple[float, int]]], since: int, active: bool
-) -> None:
-    run = SkewRun()
-    for second, (skew, lag) in samples:
-        run = next_run(RULE, run, at=second * 1000, skew=skew, lag=lag)
-    assert run.since == (since if since == UNKNOWN else since * 1000)
-    assert run.active is active
-    assert run.evaluated_at == samples[-1][0] * 1000

@@ -67,7 +67,6 @@ def settings(lw: Installation, state: Path) -> Settings:
         prefix=lw.prefix,
         state_dir=state,
         pipeline=PipelineSection(
-            skew_floor=10,
             skew_duration=5.0,
             max_offsets_per_trigger=60,
             restart_window=600.0,
@@ -345,7 +344,7 @@ def write_input(lw: Installation) -> None:
     for instance, partitions, rack in (("m0", (0, 1), "a"), ("m1", (2,), None)):
         lw.publish(assigned(GROUPS[0], instance, partitions, rack), at=begin)
     for second in range(1, 120):
-        stable = (1000, 1000, 1000) if second < 20 else (1000, 4000, 141)
+        stable = (1000, 1000, 1000) if second < 20 else (2500, 4000, 141)
         at = begin + second * 1000
         lw.publish(records.offsets(TOPIC, stable, at=at, topic_id=topic_id), at=at)
         if second == 60:

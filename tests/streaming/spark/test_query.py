@@ -61,7 +61,6 @@ def running(
         bootstrap=lw.bootstrap,
         checkpoint=tmp_path_factory.mktemp("checkpoint"),
         prefix=lw.prefix,
-        skew_floor=100,
         skew_duration=1000,
     )
     running = Running(spark, settings)
@@ -167,12 +166,12 @@ def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
     lw: Installation, running: Running, fresh: Callable[[str], str]
 ) -> None:
     topic, group = fresh("skewed"), fresh("readers")
-    lw.create(topic, 2)
-    lw.fill(topic, [500, 0])
+    lw.create(topic, 4)
+    lw.fill(topic, [500, 500, 0, 0])
     lw.observe(topic)
-    lw.publish(assigned(group, "m0", {topic: (0,)}))
-    lw.publish(assigned(group, "m1", {topic: (1,)}))
-    lw.commit(group, topic, {0: 1, 1: 0})
+    lw.publish(assigned(group, "m0", {topic: (0, 1)}))
+    lw.publish(assigned(group, "m1", {topic: (2, 3)}))
+    lw.commit(group, topic, {0: 1, 1: 1, 2: 0, 3: 0})
 
     def trigger() -> object:
         lw.sample(topic)
@@ -180,7 +179,8 @@ def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
         return lw.latest("triggers").get(("skew", group))
 
     found = lw.eventually(trigger)
-    assert found["evidence"]["members"] == {"m0": 499, "m1": 0}
+    members = found["evidence"]["members"]
+    assert {name: load["backlog"] for name, load in members.items()} == {"m0": 998, "m1": 0}
     assert found["at"] - found["since"] >= 1000
     for word in ("topic", "offsets"):
         lw.publish(Tombstone((word, topic)))
@@ -261,7 +261,6 @@ def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does
             bootstrap=lw.bootstrap,
             checkpoint=tmp_path / lw.prefix,
             prefix=lw.prefix,
-            skew_floor=10,
             skew_duration=5000,
             max_offsets_per_trigger=20,
         )
@@ -309,7 +308,7 @@ def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
     lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"), at=begin)
     lw.publish(assigned(group, "m1", {topic: (2,)}), at=begin)
     for second in range(1, 40):
-        ends = (1000, 1000, 1000) if second < 6 else (1000, 4000, 41)
+        ends = (1000, 1000, 1000) if second < 6 else (2500, 4000, 41)
         at = begin + second * 1000
         lw.publish(records.offsets(topic, ends, at=at, topic_id=topic_id), at=at)
     # Last, so that its batch finds the group known: the first layout of a group is its baseline.

@@ -19,7 +19,7 @@ def history(*samples: tuple[int, list[int]]) -> EndOffsetHistory:
 
 
 def arrived(ends: EndOffsetHistory, *offsets: int) -> tuple[list[float], list[bool]]:
-    times, unbounded = ends.arrived(np.array([offsets], np.int64))
+    times, _, unbounded = ends.arrived(np.array([offsets], np.int64))
     return (times[0] / SECOND).tolist(), unbounded[0].tolist()
 
 

@@ -157,10 +157,30 @@ def trigger(evidence, *, group="g", at=1, since=None):
     return TriggerRecord(group=group, at=at, since=since, evidence=evidence, source={})
 
 
+def skew_evidence(**more):
+    """A member of load 40 s where 20 s could be reached."""
+    figures = {
+        "heaviest": 40.0,
+        "best": 20.0,
+        "threshold": 1.25,
+        "floor_seconds": 3.0,
+        "utilisation": 0.5,
+        "best_utilisation": 0.5,
+        "utilisation_limit": 0.85,
+        "backlog": 100_000,
+        "arrivals": 1000.0,
+        "capacity": 6000.0,
+        "assumed": False,
+        "horizon": 20.0,
+        "skew": 2.0,
+        "members": {},
+    }
+    return SkewEvidence(**(figures | more))
+
+
 def skew_trigger(at=3000, since=2000):
     """A skew of 2."""
-    evidence = SkewEvidence(skew=2.0, threshold=1.5, lag=100_000, floor=10_000, members={})
-    return trigger(evidence, at=at, since=since)
+    return trigger(skew_evidence(), at=at, since=since)
 
 
 def racks_trigger(at=3000):

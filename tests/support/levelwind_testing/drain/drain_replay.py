@@ -7,6 +7,7 @@ delay, the control samples lag in every tick, and a partition that moves pauses 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def replay(
     """Simulate a scenario for a candidate."""
     rules = rules_of(settings)
     if not candidate.managed:
-        never = replace(rules.skew, threshold=float("inf"))
+        never = replace(rules.skew, floor_seconds=math.inf, utilisation=math.inf)
         rules = replace(rules, skew=never, dead_after=STATIC_SESSION_SECONDS, grant=0.0)
     world = replay_world(scenario, candidate)
     hand_over = HandOver(pause=PAUSE_SECONDS, eager=candidate.name == "range")

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from assignors.protocol.records import LagRecord, Record, Tombstone, decode, encode, encode_key
+from assignors.protocol.records import (
+    LagRecord,
+    Record,
+    SpeedRecord,
+    Tombstone,
+    decode,
+    encode,
+    encode_key,
+)
 from assignors.protocol.topics import Topics
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 from streaming import output
@@ -163,7 +171,7 @@ class LocalPipeline:
         ):  # lag is written in pieces: together they are what the record's own class writes
             if row.topic == TOPICS.lag and row.value is not None:
                 record = decode("lag", row.key, row.value)
-                assert isinstance(record, LagRecord), record
+                assert isinstance(record, LagRecord | SpeedRecord), record
                 assert encode(record) == (row.key, row.value)
         return published
 

@@ -23,7 +23,7 @@ from streaming.messages.rows import SinkRow
 from streaming.rules.skew import SkewRule
 
 SECOND = 1000
-RULE = SkewRule(threshold=1.5, floor=100, duration_ms=3 * SECOND)
+RULE = SkewRule(threshold=1.5, floor_seconds=3, duration_ms=3 * SECOND)
 
 
 def name_of(raw: bytes) -> str:

@@ -1,0 +1,75 @@
+"""Records that usually arrive in a topic, from the end offsets of its samples.
+
+The last `RATE_MS` are cut into intervals of at least `INTERVAL_MS`, and the rate of a partition is
+the mean over them. An interval counts at most `BURST` times the median interval: what arrives all
+at once is a backlog, which lag shows, and no rate at which more will arrive. A rate that has
+changed for good counts as soon as half of the time has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Floats, Int64
+
+RATE_MS = 60_000
+INTERVAL_MS = 5_000
+BURST = 3.0
+"""Rate of an interval that counts, over the median."""
+SINGLE_RECORDS = 1.0
+"""Records a second that an interval may have beyond that: the median of a quiet partition is 0."""
+
+
+def arrival_rate(at: Int64, end: Int64) -> Floats:
+    """Records that arrive per second, by partition; NaN where there is nothing to compare with.
+
+    Args:
+        at: times of samples, oldest first.
+        end: their end offsets, samples by partitions; negative: not known.
+    """
+    if not at.size:
+        return np.full(end.shape[1], np.nan)
+    points = interval_bounds(at)
+    times, ends = at[points], end[points]
+    length = np.diff(times) / 1000.0
+    known = (ends[:-1] >= 0) & (ends[1:] >= 0)
+    seconds = np.where(known, length[:, None], 0.0)
+    if not seconds.any():
+        return np.full(end.shape[1], np.nan)
+    records = np.maximum(np.diff(ends, axis=0), 0)
+    rates = np.where(known, records / length[:, None], 0.0)
+    usual = np.minimum(rates, BURST * _median(rates, seconds) + SINGLE_RECORDS)
+    total = seconds.sum(axis=0)
+    rate = np.full(total.size, np.nan)
+    np.divide((usual * seconds).sum(axis=0), total, out=rate, where=total > 0)
+    return rate.round(2)
+
+
+def interval_bounds(at: Int64) -> Int64:
+    """The points that bound the intervals, oldest first; of few points the oldest and the newest.
+
+    Args:
+        at: times of the points, oldest first.
+    """
+    chosen = [at.size - 1]
+    for point in range(at.size - 2, -1, -1):
+        if at[-1] - at[point] > RATE_MS and len(chosen) > 1:
+            break
+        if at[chosen[-1]] - at[point] >= INTERVAL_MS:
+            chosen.append(point)
+    if len(chosen) == 1 and at.size > 1:
+        chosen.append(0)
+    return np.array(chosen[::-1], np.int64)
+
+
+def _median(rates: Floats, seconds: Floats) -> Floats:
+    """The median of each column, in which a row counts for its seconds."""
+    order = np.argsort(rates, axis=0, kind="stable")
+    weight = np.cumsum(np.take_along_axis(seconds, order, axis=0), axis=0)
+    middle = (weight >= weight[-1] / 2).argmax(axis=0)
+    columns = np.arange(rates.shape[1])
+    median: Floats = rates[order[middle, columns], columns]
+    return median

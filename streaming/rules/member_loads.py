@@ -1,0 +1,88 @@
+"""Loads of a group's members in seconds, and the best that an assignment could reach.
+
+`assignors.problem.drain` defines them. All arguments are columns of one group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors.problem.drain import (
+    best_load,
+    horizon_seconds,
+    load_seconds,
+    resolve_capacities,
+    sum_by_member,
+)
+from streaming.rules.skew import SkewFigures
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Floats, Int64
+
+RATE_SCALE = 1000
+"""Rates are whole numbers of records in so many seconds: a sum of them is the same in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLoads:
+    """Loads of a group's members; columns are indexed by member."""
+
+    lag: Floats
+    """Records that wait."""
+    rate: Floats
+    """Records that arrive per second."""
+    capacity: Floats
+    """Records per second that the member can read."""
+    assumed: bool
+    """Whether no member's speed is known."""
+    horizon: float
+    """Seconds of arrivals that count: the group's own time to drain, within its bounds."""
+    load: Floats
+    """Seconds."""
+    best: float
+    """Largest load in seconds that no assignment is below."""
+    best_utilisation: float
+    """Largest utilisation that no assignment is below."""
+
+    @classmethod
+    def of(
+        cls, *, lag: Int64, rate: Int64, owner: Int64, announced: Floats, speed: Floats
+    ) -> MemberLoads:
+        """The loads of a group.
+
+        Args:
+            lag: records that wait, by owned partition.
+            rate: records that arrive in `RATE_SCALE` seconds, by owned partition.
+            owner: index of the member, by owned partition.
+            announced: relative capacity, by member.
+            speed: learned records a second, by member; NaN where none is known.
+        """
+        members = announced.size
+        member_lag = sum_by_member(lag, owner, members)
+        member_rate = sum_by_member(rate, owner, members) / RATE_SCALE
+        backlog, arrivals = float(member_lag.sum()), float(member_rate.sum())
+        capacity, assumed = resolve_capacities(announced, speed, backlog, arrivals)
+        horizon = horizon_seconds(backlog, arrivals, float(capacity.sum()))
+        partition_rate = rate / RATE_SCALE
+        return cls(
+            lag=member_lag,
+            rate=member_rate,
+            capacity=capacity,
+            assumed=assumed,
+            horizon=horizon,
+            load=load_seconds(member_lag, member_rate, capacity, horizon),
+            best=best_load(lag + partition_rate * horizon, capacity),
+            best_utilisation=best_load(partition_rate, capacity),
+        )
+
+    def figures(self, *, waiting: bool) -> SkewFigures:
+        """The figures that the rule of skew judges; `waiting`: records have shown to wait."""
+        return SkewFigures(
+            heaviest=float(self.load.max(initial=0.0)),
+            best=self.best,
+            utilisation=float((self.rate / self.capacity).max(initial=0.0)),
+            best_utilisation=self.best_utilisation,
+            assumed=self.assumed,
+            waiting=waiting,
+        )
