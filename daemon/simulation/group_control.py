@@ -68,16 +68,11 @@ class Control:
         self.racks = racks
         self.racks_changed = rack_aware and bool(changes(self.planned_racks, racks))
 
-    def sampled(self, now: float, figures: SkewFigures, *, excess: float) -> None:
-        """Take in a sample of lag, and evaluate the last plan once its cooldown is over.
-
-        Args:
-            now: time of the sample.
-            figures: the group's loads.
-            excess: seconds by which the largest load exceeds the least that a plan could reach.
-        """
+    def sampled(self, now: float, figures: SkewFigures) -> None:
+        """Take in a sample of load, and evaluate the last plan once its cooldown is over."""
         self.run = next_run(self.rules.skew, self.run, figures, at=round(now * 1000))
         if self.policy.evaluation_due(now):
+            excess = max(figures.heaviest - figures.best, 0.0)
             self.policy = self.policy.evaluated(excess, now, self.rules.control)
 
     def due(self, now: float) -> Cause | None:

@@ -15,24 +15,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.problem.assignment import Assignment
-from assignors.problem.drain import drain_figures, resolve_capacities, sum_by_member
+from assignors.problem.drain import resolve_capacities, sum_by_member
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
 from assignors.problem.score import score
 from assignors.problem.validity import violations
 from daemon.control.gain.waiting import waiting_figures
-from daemon.control.policy import Proposal, excess
+from daemon.control.policy import Proposal
 from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.group_control import Control, Rules
 from daemon.simulation.traffic import read
-from streaming.rules.skew import WAITING_SECONDS, SkewFigures
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.member_loads import RATE_SCALE, MemberLoads
+from streaming.rules.skew import WAITING_SECONDS
+from streaming.rules.speed import SpeedColumns, count_commits, end_windows, evaluate, speeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.problem.columns import Bools, Floats, Ints, Longs
-    from assignors.problem.drain import DrainFigures
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import ReadOrder, RecentArrivals
@@ -131,6 +133,7 @@ class StrategyRun:
         self.tally = Tally(
             lag=np.zeros(ticks, np.int64), drain=np.zeros(ticks), above=np.zeros(ticks, np.int32)
         )
+        self._learned = SpeedColumns.unknown(len(fleet.consumers))  # M
         self._upcoming = list(world.events)
         self._update_speeds()
         self._cross: Bools | None = None  # P; None after a change of owners or racks
@@ -147,11 +150,13 @@ class StrategyRun:
             self._plan(Cause.MEMBERSHIP, now, recent, first=True)
         elif (cause := self.control.due(now)) is not None:
             self._plan(cause, now, recent)
+        behind = self.lag > arrived
         running = np.append(self.running_members, False)[
             self.owner
         ]  # owner -1 takes the last, False
         done = self._reader(self.lag, self.owner, self._budget, running & (self.free_at <= now))
         self.lag -= done
+        self._learn_speeds(done, behind, now)
         self._count(number, done, recent)
         return done
 
@@ -231,39 +236,42 @@ class StrategyRun:
     # -- lag and plans
 
     def _sample(self, now: float, recent: RecentArrivals) -> None:
-        figures = self._drain_figures(recent)
-        younger = recent.younger(WAITING_SECONDS)
-        self.control.sampled(
-            now,
-            SkewFigures(
-                heaviest=figures.heaviest,
-                best=figures.best,
-                utilisation=figures.utilisation,
-                best_utilisation=figures.arrivals / figures.capacity if figures.capacity else 0.0,
-                assumed=figures.assumed,
-                waiting=younger is not None and bool((self.lag > younger).any()),
-            ),
-            excess=excess(figures),
+        """Judge the load of the live members, with the capacities that the control knows."""
+        live = np.flatnonzero(self.live_members)
+        index = np.full(len(self._capacity) + 1, -1)  # owner -1 takes the last
+        index[live] = np.arange(len(live))
+        owner = index[self.owner]
+        owned = np.flatnonzero(owner >= 0)
+        loads = MemberLoads.of(
+            lag=self.lag[owned],
+            rate=np.rint(recent.rates()[owned] * RATE_SCALE).astype(np.int64),
+            owner=owner[owned],
+            announced=self._capacity[live],
+            speed=speeds(self._learned)[live],
         )
+        old = recent.younger(WAITING_SECONDS)
+        waiting = bool((self._learned.since[live] != UNKNOWN).any()) or (
+            old is not None and bool((self.lag > old).any())
+        )
+        self.control.sampled(now, loads.figures(waiting=waiting))
 
-    def _drain_figures(self, recent: RecentArrivals) -> DrainFigures:
-        """Load of the live members, with the capacities that the control knows."""
-        live, rate = self.live_members, recent.rates()
-        known = resolve_capacities(
-            self._capacity,
-            np.full(len(live), np.nan),
-            float(self.lag.sum()),
-            float(rate.sum()),
-            reading=live,
+    def _learn_speeds(self, done: Longs, behind: Bools, now: float) -> None:
+        """Take in what was read as the pipeline takes in commits.
+
+        Args:
+            done: P: records read in this tick.
+            behind: P: whether records were left by the tick before.
+            now: time of the tick.
+        """
+        at, members = round(now * 1000), len(self._capacity)
+        read_behind = sum_by_member(np.where(behind, done, 0), self.owner, members).astype(np.int64)
+        count_commits(
+            self._learned,
+            sum_by_member(done, self.owner, members).astype(np.int64),
+            read_behind,
+            np.where(read_behind > 0, at, UNKNOWN),
         )
-        return drain_figures(
-            self.lag,
-            rate,
-            self.owner,
-            known.records_per_second,
-            assumed=known.assumed,
-            counted=live,
-        )
+        evaluate(self._learned, np.full(members, at))
 
     def _plan(
         self, cause: Cause, now: float, recent: RecentArrivals, *, first: bool = False
@@ -300,6 +308,9 @@ class StrategyRun:
             self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)
         settled = float(self.free_at[taken].max(initial=now))
         self.control.planned(cause, proposal, now, settled)
+        ends = np.zeros(len(self._capacity) + 1, np.bool_)  # owner -1 takes the last
+        ends[self.owner[taken]] = ends[owner[taken]] = True
+        end_windows(self._learned, ends[:-1])
         self.owner, self._cross = owner, None
         self.tally.moves += moves
         if not first:
@@ -323,17 +334,32 @@ class StrategyRun:
                 rates=rates[begin:end].tolist(),
             )
         members = np.flatnonzero(self.live_members)
+        known = self._known_speeds(rates)
         return Group.build(
-            topics, [self._member(member, self._owned(member)) for member in members.tolist()]
+            topics,
+            [self._member(member, self._owned(member), known) for member in members.tolist()],
         ), members
 
-    def _member(self, number: int, owned: dict[str, list[int]]) -> Member:
+    def _known_speeds(self, rates: Floats) -> Floats:
+        """Records per second (M) that a plan takes each member to read; NaN: no speed is known."""
+        live, count = self.live_members, len(self._capacity)
+        known = resolve_capacities(
+            self._capacity,
+            np.where(live, speeds(self._learned), np.nan),
+            float(self.lag.sum()),
+            float(rates.sum()),
+            pace=sum_by_member(rates, self.owner, count),
+        )
+        return np.full(count, np.nan) if known.assumed else known.records_per_second
+
+    def _member(self, number: int, owned: dict[str, list[int]], known: Floats) -> Member:
         consumer = self._fleet.consumers[number]
         return Member(
             id=consumer.id,
             topics=consumer.topics,
             rack=consumer.rack,
             capacity=consumer.capacity,
+            speed=None if np.isnan(known[number]) else float(known[number]),
             priority=consumer.priority,
             owned=owned,
         )

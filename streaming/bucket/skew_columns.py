@@ -14,6 +14,7 @@ from assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
     LEAST_ASSUMED_SPEED,
+    TARGET_UTILISATION,
     horizons,
     load_seconds,
 )
@@ -112,6 +113,7 @@ def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: F
         np.repeat(np.arange(groups.size), owners),
         backlog,
         arrivals,
+        rate,
     )
     total = np.add.reduceat(capacity, first)
     horizon = horizons(backlog, arrivals, total)
@@ -132,7 +134,12 @@ def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: F
 
 
 def _capacities(
-    announced: Floats, speed: Floats, group: Int64, backlog: Floats, arrivals: Floats
+    announced: Floats,
+    speed: Floats,
+    group: Int64,
+    backlog: Floats,
+    arrivals: Floats,
+    pace: Floats,
 ) -> tuple[Floats, Mask]:
     """Resolve the capacities of the members of several groups; see `resolve_capacities`."""
     announced_total = np.bincount(group, weights=announced, minlength=backlog.size)
@@ -147,7 +154,10 @@ def _capacities(
         first = np.cumsum(count[some]) - count[some]
         middle = (first + (count[some] - 1) // 2, first + count[some] // 2)
         unit[some] = (ratio[middle[0]] + ratio[middle[1]]) / 2
-    return np.where(np.isfinite(speed), speed, announced * unit[group]), count == 0
+    expected = announced * unit[group]
+    beside_known = np.maximum(expected, pace / TARGET_UTILISATION)
+    expected = np.where(count[group] > 0, beside_known, expected)
+    return np.where(np.isfinite(speed), speed, expected), count == 0
 
 
 def _counts(

@@ -62,7 +62,9 @@ class MemberLoads:
         member_lag = sum_by_member(lag, owner, members)
         member_rate = sum_by_member(rate, owner, members) / RATE_SCALE
         backlog, arrivals = float(member_lag.sum()), float(member_rate.sum())
-        capacity, assumed = resolve_capacities(announced, speed, backlog, arrivals)
+        capacity, assumed = resolve_capacities(
+            announced, speed, backlog, arrivals, pace=member_rate
+        )
         horizon = horizon_seconds(backlog, arrivals, float(capacity.sum()))
         partition_rate = rate / RATE_SCALE
         return cls(

@@ -218,11 +218,11 @@ def skewed(ticks=60):
 def test_skew_that_stands_for_long_enough_is_planned_for_and_the_cool_down_holds():
     run, done = played(skewed(), "optimal")
     assert run.tally.plans == {Cause.SKEW: 1}
-    # A gets 5,000 a tick of 5 s and reads 4,000. No speed is known, so the trigger is active only
-    # once records have waited for 10 s; the plan of that tick gives one of A's two partitions
-    # to B, and it pauses for that.
+    # A gets 5,000 a tick from tick 2 on and reads 4,000, so it is behind from tick 3 on; by tick 4
+    # the skew has stood for long enough. The plan of that tick gives one of A's two partitions to
+    # B, and it pauses for that.
     resting = [number for number, tick in enumerate(done) if 0 in tick]
-    assert resting == [8]
+    assert resting == [4]
     assert run.tally.moves == 1
     assert run.lag.sum() == 0
 
