@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from streaming.rules.arrival_rate import arrival_rate
+
 if TYPE_CHECKING:
     from assignors.problem.columns import Bools, Floats, Ints, Longs
 
@@ -34,6 +36,7 @@ class RecentArrivals:
             (max(ceil(longest / tick), ceil(MINUTE_SECONDS / tick)) + 1, partitions), np.int64
         )
         self.ticks = 0
+        self._rates, self._rates_at = np.zeros(partitions), 0
 
     def arrive(self, records: Longs) -> None:
         """Add the records (P) of one tick."""
@@ -50,11 +53,14 @@ class RecentArrivals:
         return np.asarray(now - self._ends[(self.ticks - back) % len(self._ends)])
 
     def rates(self) -> Floats:
-        """Records per second (P) over the last minute, or since the start."""
-        back = min(ceil(MINUTE_SECONDS / self._tick), self.ticks)
-        now = self._ends[self.ticks % len(self._ends)]
-        then = self._ends[(self.ticks - back) % len(self._ends)]
-        return np.asarray((now - then) / max(back * self._tick, self._tick))
+        """Records that usually arrive per second (P), by the rule of the pipeline."""
+        if self._rates_at != self.ticks:
+            back = min(ceil(MINUTE_SECONDS / self._tick), self.ticks)
+            ticks = np.arange(self.ticks - back, self.ticks + 1)
+            at = np.rint(ticks * self._tick * 1000).astype(np.int64)
+            rates = arrival_rate(at, self._ends[ticks % len(self._ends)])
+            self._rates, self._rates_at = np.nan_to_num(rates), self.ticks
+        return self._rates
 
 
 class ReadOrder(Protocol):

@@ -339,3 +339,15 @@ def test_progress_is_told_block_by_block():
     long = world(1, [consumer("A")], Steady(1), ticks=BLOCK_TICKS + 5)
     simulation.simulate(long, ["range"], COURSE, progress=announced.append)
     assert announced == [BLOCK_TICKS / (BLOCK_TICKS + 5), 1.0]
+
+
+def test_a_burst_is_no_rate_at_which_more_will_arrive():
+    recent = RecentArrivals(2, 1.0, 60.0)
+    for _ in range(30):
+        recent.arrive(np.array([10, 10]))
+    recent.arrive(np.array([9_000, 10]))
+    for _ in range(10):
+        recent.arrive(np.array([10, 10]))
+    burst, even = recent.rates()
+    assert even == pytest.approx(10, abs=0.1)
+    assert burst < 15  # the mean of these seconds is 229
