@@ -40,7 +40,7 @@ quick: check ## the checks, the unit and the property tests; no brokers, few exa
 .PHONY: test
 test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
 	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not soak' -n logical
-	@echo '== integration tests'; $(BIN)/pytest -m integration
+	@echo '== integration tests'; $(BIN)/pytest -m integration -n 2 --no-loadscope-reorder
 
 .PHONY: soak
 soak: $(PACKAGES) ## many seeds of the simulation of the hand-over, and 100,000 poisoned announcements; SEEDS=10000

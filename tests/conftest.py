@@ -1,12 +1,21 @@
-"""Fixtures of all tests: real brokers, one cluster a session, started when a test needs it."""
+"""Fixtures of all tests: real brokers, one cluster for a whole run, also where processes share it.
+
+The integration tests run in parallel processes (`make test`), of which one has the Spark session
+and all tests that use it. The run's own process starts the brokers then, and the others connect.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import count
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
+from deploy.broker_config import Node
 from deploy.cluster import Cluster
 from levelwind_testing.examples import FULL, QUICK
 from levelwind_testing.kafka import reassignment
@@ -28,15 +37,88 @@ PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeou
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
+CLUSTER = pytest.StashKey[Cluster]()
+BROKERS = "brokers"
+"""Key of the shared brokers in what the run's own process gives to each of its others."""
+
+SPARK = "spark"
+"""The group of all tests that use the pipeline: they stay in one process, with one session."""
+SPARK_TESTS = ("tests/streaming/", "tests/daemon/pipeline/")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBrokers:
+    """Brokers that another process started and will stop."""
+
+    nodes: tuple[Node, ...]
+    directory: Path
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers` of the cluster."""
+        return ",".join(node.address for node in self.nodes)
+
+    def log(self, broker: int) -> Path:
+        """Log file of a broker."""
+        return self.directory / f"broker-{broker}" / "broker.log"
+
+
+def process_group(nodeid: str) -> str:
+    """The name of the tests that stay in one process with this one: its file, or the pipeline."""
+    return SPARK if nodeid.startswith(SPARK_TESTS) else nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of the pipeline begin: they take the longest."""
+    items.sort(key=lambda item: process_group(item.nodeid) != SPARK)
+
+
+class OneProcessForSpark(LoadScopeScheduling):
+    """Gives each process the next file, and all tests of the pipeline to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return process_group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Schedule a parallel integration run; any other one is scheduled as usual."""
+    return OneProcessForSpark(config, log) if is_integration_run(config) else None
+
+
+def is_integration_run(config: pytest.Config) -> bool:
+    """Whether only integration tests run."""
+    return config.option.markexpr == "integration"
+
+
+def pytest_configure_node(node: Any) -> None:
+    """Start the brokers before the first process of a parallel integration run, for all of them."""
+    config = node.config
+    if not is_integration_run(config):
+        return
+    if CLUSTER not in config.stash:
+        cluster = Cluster.start(settings=PATIENT | PROMPT)
+        config.stash[CLUSTER] = cluster
+        config.add_cleanup(cluster.stop)
+    cluster = config.stash[CLUSTER]
+    node.workerinput[BROKERS] = {
+        "nodes": [asdict(broker) for broker in cluster.nodes],
+        "directory": str(cluster.directory),
+    }
+
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """Three brokers in racks a, b and c, for all tests of the session.
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]:
+    """Three brokers in racks a, b and c, for all tests of the run.
 
     Tests leave the brokers as they are and use names of their own.
     """
-    with Cluster.start(settings=PATIENT | PROMPT) as cluster:
-        yield cluster
+    shared = getattr(request.config, "workerinput", {}).get(BROKERS)
+    if shared is None:
+        with Cluster.start(settings=PATIENT | PROMPT) as cluster:
+            yield cluster
+    else:
+        nodes = tuple(Node(**broker) for broker in shared["nodes"])
+        yield SharedBrokers(nodes, Path(shared["directory"]))
 
 
 _numbers = count()
@@ -50,6 +132,8 @@ def fresh() -> Callable[[str], str]:
 
 
 @pytest.fixture
-def reassign(cluster: Cluster) -> Callable[[str, Mapping[int, Sequence[int]]], None]:
+def reassign(
+    cluster: Cluster | SharedBrokers,
+) -> Callable[[str, Mapping[int, Sequence[int]]], None]:
     """Moves partitions to other brokers, and waits for it: `reassign("orders", {0: [2, 3]})`."""
     return lambda topic, placement: reassignment.reassign(cluster.bootstrap, topic, placement)

@@ -1,6 +1,7 @@
 """Kafka's assignors for the tests that compare with them."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,8 @@ from levelwind_testing.kafka.coordinator_oracle import CoordinatorAssignors
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
 SUMMARY_LINES = pytest.StashKey[list[str]]()
+LINES = "summary_lines"
+"""Key of the lines in what a process of a parallel run gives back."""
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +18,18 @@ def note_in_summary(request: pytest.FixtureRequest) -> Callable[[object], None]:
     """Add a line to the summary of the run; output of a test is shown only if the test fails."""
     lines = request.config.stash.setdefault(SUMMARY_LINES, [])
     return lambda line: lines.append(str(line))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Give the lines to the run's own process, where this one is one of several."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output[LINES] = session.config.stash.get(SUMMARY_LINES, [])
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Take the lines of a process that has ended."""
+    lines = node.config.stash.setdefault(SUMMARY_LINES, [])
+    lines += getattr(node, "workeroutput", {}).get(LINES, [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
