@@ -129,14 +129,16 @@ def main() -> int:
                 print(f"{fault}: {run.terms()} terms", flush=True)
             run.settle()
             time.sleep(3 * run.timers.takeover)
+            # Before the stop, which makes a standby the leader for a moment.
+            terms = run.terms()
         finally:
             run.stop()
-        return report(run)
+        return report(run, terms)
 
 
-def report(run: Run) -> int:
+def report(run: Run, terms: int) -> int:
     promise = run.timers.dead_after + run.timers.grant + 5
-    print(f"terms {run.terms()}, kills of the leader {run.leaders_killed}")
+    print(f"terms {terms}, kills of the leader {run.leaders_killed}")
     for name, seconds in (
         ("from a kill to the next term", run.took_over),
         ("from a consumer's death until all is owned", run.owned_again),
@@ -144,7 +146,7 @@ def report(run: Run) -> int:
         if seconds:
             print(f"{name}: {quantiles(seconds)} ({len(seconds)} times)")
     print(f"promised: {promise:.1f} s, take-over {run.timers.takeover:.1f} s")
-    kept = run.terms() == run.leaders_killed + 1 and max(run.owned_again, default=0) <= promise
+    kept = terms == run.leaders_killed + 1 and max(run.owned_again, default=0) <= promise
     print("kept" if kept else "BROKEN")
     return 0 if kept else 1
 
