@@ -125,6 +125,11 @@ class AssignmentFollower(Thread):
 
     # Called by the application's thread.
 
+    def end_life(self) -> None:
+        """End this life, whose commits the brokers refuse; nothing is handed out from now on."""
+        self.lost.set()
+        self.post(ev.CommitsEnded())
+
     def post(self, event: ev.Event) -> None:
         """Put an event into the member's mailbox."""
         self._mailbox.put(event)

@@ -17,7 +17,6 @@ from assignors.clients.confluent.committing.deadline import PASSED, Deadline
 from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
 from assignors.clients.confluent.committing.transactions import RESUME_SECONDS, CommitsEndedError
 from assignors.clients.confluent.event_log import log_event
-from assignors.handover import member_events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -306,7 +305,7 @@ class CommitTracker:
 
     def _end_life(self, error: Exception) -> None:
         log_event(logging.ERROR, "member.fenced", **self._follower.identity(), error=str(error))
-        self._follower.post(ev.CommitsEnded())
+        self._follower.end_life()
 
     def _note_committed(self, partitions: Iterable[Any], grants: Mapping[Pair, int]) -> None:
         for pair, offset in _offsets_of(partitions).items():
