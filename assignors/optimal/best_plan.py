@@ -14,6 +14,7 @@ from assignors.optimal.model.model import Model, build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.optimal.model.work_budget import WorkBudget
 from assignors.optimal.repair import meets_target, repair, target_limits
+from assignors.optimal.search.even_out import even_out
 from assignors.optimal.search.exact import exact_problem
 from assignors.optimal.search.truncate import truncate
 from assignors.optimal.slack_search import choose_slack
@@ -71,8 +72,10 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     cheapest = every_plan.cheapest(target_limits(model, target)[0]) if every_plan else None
     if meets_target(model, model.keepable_owner, target):
         full_plan = model.keepable_owner
+    elif cheapest is not None:
+        full_plan = cheapest
     else:
-        full_plan = repair(model, target, budget) if cheapest is None else cheapest
+        full_plan = even_out(model, repair(model, target, budget), target_limits(model, target)[0])
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)

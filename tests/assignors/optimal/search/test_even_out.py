@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.optimal.model.model import build_model
+from assignors.optimal.model.plan_options import Options
+from assignors.optimal.search.even_out import even_out
+from assignors.problem.group import Group
+from assignors.problem.inputs import Member, Topic
+from levelwind_testing.groups.random_groups import problems
+
+
+def model_of(group, slack=8):
+    return build_model(group, Options()).with_slack(slack)
+
+
+def squares(model, owner):
+    return int((model.member_count(owner).astype(np.int64) ** 2).sum())
+
+
+def test_partitions_of_a_member_that_left_even_out_the_counts():
+    group = Group.build(
+        {"t": Topic(partitions=7, lags=[9, 9, 9, 1, 1, 1, 1])},
+        [
+            Member(id="a", topics=["t"], owned={"t": [0]}),
+            Member(id="b", topics=["t"], owned={"t": [1]}),
+            Member(id="c", topics=["t"], owned={"t": [2]}),
+        ],
+    )
+    owner = even_out(model_of(group), np.array([0, 1, 2, 0, 0, 0, 0], np.int32), 1e9)
+    assert sorted(np.bincount(owner)) == [2, 2, 3]
+    assert owner[:3].tolist() == [0, 1, 2]
+
+
+def test_a_load_at_the_limit_takes_no_more():
+    group = Group.build(
+        {"t": Topic(partitions=4, lags=[9, 1, 1, 1])},
+        [Member(id=name, topics=["t"], owned={}) for name in "ab"],
+    )
+    model, owner = model_of(group), np.array([0, 1, 1, 1], np.int32)
+    assert even_out(model, owner, model.max_drain_time(owner)).tolist() == owner.tolist()
+
+
+@given(random_problem=problems(), seed=st.integers(0, 2**32))
+def test_it_costs_nothing_in_load_racks_and_moves(random_problem, seed):
+    group = random_problem.group
+    model = model_of(group)
+    draw = np.random.default_rng(seed)
+    owner = np.full(len(model.reader_set), -1, np.int32)
+    for partition in np.flatnonzero(model.assignable):
+        readers = np.flatnonzero(
+            [bool(model.may_own(partition, member)) for member in range(len(group.members))]
+        )
+        current = model.current_owner[partition]
+        keeps = current in readers and draw.random() < 0.5
+        owner[partition] = current if keeps else draw.choice(readers)
+    limit = model.max_drain_time(owner)
+    model = replace(model, max_count=np.maximum(model.max_count, model.member_count(owner)))
+    after = even_out(model, owner, limit)
+    assert np.array_equal(after >= 0, owner >= 0)
+    assert model.max_drain_time(after) <= limit * (1 + 1e-9)
+    assert model.total_cross_rack_cost(after) <= model.total_cross_rack_cost(owner)
+    assert model.moved(after).sum() <= model.moved(owner).sum()
+    assert np.all(model.may_own(np.flatnonzero(after >= 0), after[after >= 0]))
+    assert squares(model, after) <= squares(model, owner)
