@@ -24,6 +24,8 @@ from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 SMALL = ProblemShape(topics=3, partitions=4, members=4)
 TINY = ProblemShape(topics=2, partitions=4, members=4)
 TOLERANCE = 0.02
+TIGHTER = TOLERANCE - 1e-8
+"""For the oracle: a plan at the very limit is within it or beyond it as digits are rounded."""
 ROUNDING = 1 + 1e-9
 
 
@@ -120,7 +122,8 @@ def checked_gap(seed):
     group = random_group(seed)
     plan = optimal_plan(group, counts="even")
     assert violations(group, plan.assignment) == ()
-    achieved, best = plan_values(group, plan.assignment.owner.tolist()), best_values(group)
+    achieved = plan_values(group, plan.assignment.owner.tolist())
+    best = best_values(group, TIGHTER)
     certificate = plan.certificate
     assert achieved.counts == best.counts, seed
     assert achieved.drain_time <= best.drain_time * (1 + TOLERANCE) * ROUNDING, seed
