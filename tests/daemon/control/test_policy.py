@@ -9,7 +9,8 @@ from daemon.control.gain.waiting import WaitingFigures
 from daemon.control.policy import Objection, PolicyState, Proposal, Situation
 from daemon.control.settings import Cause, ControlSettings, CooldownSettings
 
-SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, min_gain=0.1)
+COOLDOWN = CooldownSettings(duration=60.0, max_duration=1800.0)
+SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, min_gain=0.1, cooldown=COOLDOWN)
 QUIET = Situation(has_members=True, settled=True, raised=())
 
 
@@ -106,7 +107,7 @@ def test_the_length_of_hand_overs_is_learned_from_those_of_better_plans():
 
 
 def test_moves_beyond_the_hourly_budget_are_refused():
-    cooldown = CooldownSettings(moves_per_hour={Cause.SKEW: 3})
+    cooldown = CooldownSettings(duration=60.0, moves_per_hour={Cause.SKEW: 3})
     settings = replace(SETTINGS, cooldown=cooldown)
     policy = PolicyState().planned(Cause.SKEW, proposal(moves=2), 0, settings)
     assert policy.admit_plan(Cause.SKEW, proposal(moves=1), 70, settings) is None
