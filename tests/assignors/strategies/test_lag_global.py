@@ -99,7 +99,7 @@ def test_from_scratch_the_deal_follows_the_rule_step_by_step(problem, skew):
         best = min(eligible, key=lambda member: (load[member], count[member], member))
         owner[partition] = best
         count[best] += 1
-        load[best] += group.lag[partition] / group.capacity[best]
+        load[best] += group.lag[partition] / group.relative_capacity[best]
     dealt = lag_global_strategy(group, max_count_skew=skew, stick_within=10**9)
     if group.equal_subscriptions:  # otherwise counts are narrowed afterwards
         assert dealt.owner.tolist() == owner.tolist()
@@ -116,8 +116,8 @@ def test_no_single_move_would_lower_the_most_loaded_of_a_pair_beyond_the_thresho
             for returned in np.flatnonzero(plan.owner == taker) if taker != most else ():
                 gain = float(group.lag[partition] - group.lag[returned])
                 after = max(
-                    load[most] - gain / group.capacity[most],
-                    load[taker] + gain / group.capacity[taker],
+                    load[most] - gain / group.relative_capacity[most],
+                    load[taker] + gain / group.relative_capacity[taker],
                 )
                 assert after >= load[most] * (1 - 1e-6)
 
@@ -144,7 +144,7 @@ def dealt_step_by_step(group, owner, free, skew):
     lag = group.lag.tolist()
     count = [int((owner == member).sum()) for member in range(len(group.members))]
     load = [
-        group.lag[owner == member].sum() / group.capacity[member] for member in range(len(count))
+        group.lag[owner == member].sum() / group.relative_capacity[member] for member in range(len(count))
     ]
     owners = owner.tolist()
     for partition in free:
@@ -154,7 +154,7 @@ def dealt_step_by_step(group, owner, free, skew):
         taker = min(eligible, key=lambda reader: (load[reader], count[reader], reader))
         owners[partition] = taker
         count[taker] += 1
-        load[taker] += lag[partition] / group.capacity[taker]
+        load[taker] += lag[partition] / group.relative_capacity[taker]
     return owners
 
 
