@@ -84,11 +84,24 @@ class Announcer:
 
     def serve(self) -> None:
         """Take in acknowledgements."""
-        self._producer.poll(0)
+        producer = self._producer
+        try:
+            producer.poll(0)
+        except KafkaException as error:
+            # A fatal error is raised here as well, once, if no delivery report came with it.
+            if not error.args[0].fatal():
+                raise
+            if producer is self._producer:
+                self._replace(error.args[0])
 
     def flush(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for all acknowledgements."""
-        self._producer.flush(timeout)
+        """Wait up to `timeout` seconds for all acknowledgements; a failed producer has none."""
+        try:
+            self._producer.flush(timeout)
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self._on_failed(error.args[0].str())
 
     def _write(
         self,
