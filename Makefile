@@ -37,10 +37,14 @@ check: $(PACKAGES) ## format, lint, types, import contracts
 quick: check ## the checks, the unit and the property tests; no brokers, few examples and seeds
 	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation and not soak' -n logical --hypothesis-profile=quick
 
+# What wants the machine for itself, or as much memory as it takes.
+WHOLE_RUNS := tests/end_to_end tests/fuzz
+
 .PHONY: test
 test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
 	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not soak' -n logical
-	@echo '== integration tests'; $(BIN)/pytest -m integration -n 2 --no-loadscope-reorder
+	@echo '== integration tests'; $(BIN)/pytest -m integration -n 2 --no-loadscope-reorder $(WHOLE_RUNS:%=--ignore=%)
+	@echo '== whole runs';        $(BIN)/pytest -m integration $(WHOLE_RUNS)
 
 .PHONY: soak
 soak: $(PACKAGES) ## many seeds of the simulation of the hand-over, and 100,000 poisoned announcements; SEEDS=10000

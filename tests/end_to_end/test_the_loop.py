@@ -158,7 +158,7 @@ def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
     loop.daemon.wait_for(
         "the hot partitions with two followers",
         lambda: (
-            all(len(f.owned) == 2 for f in followers) and not any(hot <= f.owned for f in followers)
+            sum(len(f.owned) for f in followers) == 6 and not any(hot <= f.owned for f in followers)
         ),
     )
     loop.all_is_done("by-lag", "skewed", followers)

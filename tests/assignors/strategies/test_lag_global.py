@@ -144,7 +144,8 @@ def dealt_step_by_step(group, owner, free, skew):
     lag = group.lag.tolist()
     count = [int((owner == member).sum()) for member in range(len(group.members))]
     load = [
-        group.lag[owner == member].sum() / group.relative_capacity[member] for member in range(len(count))
+        group.lag[owner == member].sum() / group.relative_capacity[member]
+        for member in range(len(count))
     ]
     owners = owner.tolist()
     for partition in free:
