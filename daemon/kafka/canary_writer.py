@@ -140,7 +140,16 @@ class CanaryWriter:
             self._write("leading")
             if self._stopping.wait(self._interval):
                 return
+            self._take_in_reports()
+
+    def _take_in_reports(self) -> None:
+        try:
             self._producer.poll(0)
+        except KafkaException as exception:
+            # A fatal error is raised here as well as reported: the next canary has a new producer.
+            if not clients.kafka_error(exception).fatal():
+                raise
+            self._broken = True
 
     def _write(self, state: CanaryState) -> None:
         if self._broken:

@@ -1,6 +1,7 @@
 """Canaries in every partition of the members' topic, on real brokers."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from assignors.boot_clock import boot_seconds
 from assignors.protocol.records import CanaryRecord
@@ -135,3 +136,25 @@ def test_it_goes_on_after_an_outage_and_says_so_once(log, eventually):
         first.follower.stop()
         writer.stop(farewell=False)
     assert log.names.count("canary.unwritten") == log.names.count("canary.resumed") == 1
+
+
+class FailedProducer:
+    """A producer after a fatal error, as librdkafka leaves it."""
+
+    def poll(self, *_arguments, **_options):
+        raise KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True))
+
+    produce = poll
+
+
+def test_canaries_go_on_after_a_fatal_error_that_no_report_tells(
+    client_config, topics, log, follower, eventually
+):
+    writer = writer_of(client_config, topics, log)
+    writer.start()
+    eventually(lambda: all(follower.numbers(partition) for partition in range(PARTITIONS)))
+    writer._producer = failed = FailedProducer()
+    eventually(lambda: writer._producer is not failed)
+    last = writer._number
+    eventually(lambda: all(max(follower.numbers(p)) > last for p in range(PARTITIONS)))
+    writer.stop(farewell=False)
