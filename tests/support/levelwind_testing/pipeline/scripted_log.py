@@ -138,11 +138,12 @@ class Story(Log):
 
 
 def deleted_since_sample(story: Log, group: str, topic: str) -> bool:
-    """Whether a group's last commit to a topic was deleted after the topic's last sample.
+    """Whether a commit of a group to a topic was deleted after the topic's last sample.
 
     Samples of these stories do not carry the end offsets of the offsets topic. Then commits after a
     sample count when their batch ends, so that a group which commits again before the next sample
-    has left in between only if a batch ended there: the one thing that depends on the batches.
+    has left in between, or lost the start of a partition's velocity, only if a batch ended there:
+    the one thing that depends on the batches.
     """
     prefix = commit_key(group, topic, 0)[:-4]
     committed: set[bytes] = set()
@@ -154,7 +155,7 @@ def deleted_since_sample(story: Log, group: str, topic: str) -> bool:
                 committed.add(key)
             elif key in committed:
                 committed.remove(key)
-                deleted = sampled and not committed
+                deleted = deleted or sampled
         elif key == encode_key(("offsets", topic)):
             sampled, deleted = message.value is not None, False
             committed = committed if sampled else set()
