@@ -100,13 +100,14 @@ def test_a_topics_replicas_show_their_racks(cluster, fresh):
     topic = fresh("racks")
     create(cluster, topic, num_partitions=3, replication_factor=3)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (description,) = [
-        future.result() for future in admin.describe_topics(TopicCollection([topic])).values()
-    ]
-    assert all(
-        {node.rack for node in partition.replicas} == {"a", "b", "c"}
-        for partition in description.partitions
-    )
+
+    def racks():
+        # A broker may not have heard of the topic yet: it knows none, or none of its replicas.
+        with contextlib.suppress(KafkaException):
+            (answer,) = admin.describe_topics(TopicCollection([topic])).values()
+            return [{node.rack for node in part.replicas} for part in answer.result().partitions]
+
+    eventually(lambda: racks() == [{"a", "b", "c"}] * 3)
 
 
 def test_no_topic_is_made_by_asking_for_it(cluster, fresh):
