@@ -24,8 +24,7 @@ from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 SMALL = ProblemShape(topics=3, partitions=4, members=4)
 TINY = ProblemShape(topics=2, partitions=4, members=4)
 TOLERANCE = 0.02
-TIGHTER = TOLERANCE - 1e-8
-"""For the oracle: a plan at the very limit is within it or beyond it as digits are rounded."""
+HAIR = 1e-8
 ROUNDING = 1 + 1e-9
 
 
@@ -123,10 +122,13 @@ def checked_gap(seed):
     plan = optimal_plan(group, counts="even")
     assert violations(group, plan.assignment) == ()
     achieved = plan_values(group, plan.assignment.owner.tolist())
-    best = best_values(group, TIGHTER)
+    best = best_values(group, TOLERANCE - HAIR)
     certificate = plan.certificate
     assert achieved.counts == best.counts, seed
     assert achieved.drain_time <= best.drain_time * (1 + TOLERANCE) * ROUNDING, seed
+    if best != best_values(group, TOLERANCE + HAIR):
+        # A plan at the very limit of load is within it or beyond it as the last digit rounds.
+        return achieved.drain_time / best.drain_time - 1 if best.drain_time else 0.0
     assert achieved.cross_rack_cost <= best.cross_rack_cost, seed
     assert achieved.moves <= best.moves, seed
     # The certificate tells the plan's values, and its bounds are never above the best.
