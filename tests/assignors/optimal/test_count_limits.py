@@ -8,6 +8,7 @@ from assignors.optimal.model.model import build_model
 from assignors.optimal.model.plan_options import Options
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
+from levelwind_testing.examples import examples
 from levelwind_testing.groups.random_groups import problems
 
 
@@ -51,7 +52,7 @@ def test_where_capacities_differ_slack_starts_at_the_counts_in_proportion():
 
 
 @given(random_problem=problems())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_limits_of_a_slack_hold_those_of_every_smaller_one(random_problem):
     model = build_model(random_problem.group, Options())
     least, most = model.limits.of_slack(0)

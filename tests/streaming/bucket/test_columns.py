@@ -284,7 +284,7 @@ def busy_logs(draw: st.DrawFn) -> Groups:
     return story
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(busy_logs(), st.integers(1, 30), RULES)
 def test_columns_learn_the_speeds_that_each_group_learns_alone(
     story: Groups, size: int, rule: SkewRule

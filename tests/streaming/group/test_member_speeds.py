@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, LocalPipeline
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
@@ -196,7 +197,7 @@ def shifts(draw: st.DrawFn) -> Workers:
     return story
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(shifts(), CUTS)
 def test_speeds_and_triggers_do_not_depend_on_where_a_batch_ends(
     story: Workers, cuts: list[int]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind_testing.examples import examples
 from streaming.rules.arrival_rate import INTERVAL_MS, interval_bounds
 from streaming.rules.arrival_rate import arrival_rate as arrival_rate_of
 from streaming.rules.event_time import Floats
@@ -34,7 +35,7 @@ def test_a_partition_that_is_new_has_the_rate_of_its_own_time() -> None:
     assert rates.tolist() == [10, 5]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.floats(1, 5000), st.floats(0.5, 3), st.integers(3, 150))
 def test_steady_arrivals_have_their_rate(rate: float, interval: float, samples: int) -> None:
     times = np.arange(samples) * interval
@@ -42,7 +43,7 @@ def test_steady_arrivals_have_their_rate(rate: float, interval: float, samples: 
     assert arrival_rate(known)[0] == pytest.approx(rate, rel=0.01, abs=2 / interval)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.floats(0, 500), st.integers(1000, 1_000_000), st.integers(15, 90))
 def test_a_burst_is_no_rate(rate: float, burst: int, at: int) -> None:
     for samples in range(at + 1, at + 60, 7):

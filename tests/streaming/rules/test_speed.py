@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind_testing.examples import examples
 from streaming.rules import speed
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.speed import FORGET_MS, SpeedColumns
@@ -67,7 +68,7 @@ intervals = st.floats(0.5, 2)
 offsets = st.floats(0, 0.9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps, intervals, offsets)
 def test_a_constant_speed_is_learned_within_five_percent_after_ten_seconds_of_lag(
     rate: float, step: float, interval: float, offset: float
@@ -81,7 +82,7 @@ def test_a_constant_speed_is_learned_within_five_percent_after_ten_seconds_of_la
     assert speed.sureness(speed.window_counts(columns))[0] >= 0.5
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps, offsets, st.floats(12, 30))
 def test_a_stall_of_five_seconds_does_not_lower_a_speed(
     rate: float, step: float, offset: float, stall: float
@@ -96,7 +97,7 @@ def test_a_stall_of_five_seconds_does_not_lower_a_speed(
             assert learned(columns) == pytest.approx(rate, rel=0.1, abs=1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps, offsets, st.floats(0.2, 0.7))
 def test_a_member_that_becomes_slower_is_known_within_thirty_seconds(
     rate: float, step: float, offset: float, share: float
@@ -110,7 +111,7 @@ def test_a_member_that_becomes_slower_is_known_within_thirty_seconds(
     assert learned(columns) == pytest.approx(rate * share, rel=0.05, abs=1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps, offsets, st.floats(1.5, 5))
 def test_a_member_that_becomes_faster_is_known_within_twenty_five_seconds(
     rate: float, step: float, offset: float, factor: float
@@ -124,7 +125,7 @@ def test_a_member_that_becomes_faster_is_known_within_twenty_five_seconds(
     assert learned(columns) == pytest.approx(rate * factor, rel=0.05, abs=1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps, st.floats(0.1, 0.9))
 def test_a_member_that_keeps_pace_shows_no_speed(
     rate: float, step: float, utilisation: float
@@ -138,7 +139,7 @@ def test_a_member_that_keeps_pace_shows_no_speed(
     assert speed.sureness(speed.window_counts(columns))[0] == 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(rates, steps)
 def test_time_at_the_end_of_the_log_counts_for_no_window(rate: float, step: float) -> None:
     def consumed(at: float) -> float:
@@ -205,7 +206,7 @@ def test_a_speed_is_published_when_it_changed_by_five_percent_or_rests_on_more()
     assert speed.worth_publishing(columns)[0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.lists(st.tuples(rates, st.integers(0, 6)), min_size=2, max_size=5))
 def test_members_do_not_depend_on_each_other(members: list[tuple[float, int]]) -> None:
     together = SpeedColumns.unknown(len(members))

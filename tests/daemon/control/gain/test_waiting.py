@@ -12,6 +12,7 @@ from daemon.control.gain.waiting import (
     usable_share,
     waiting_figures,
 )
+from levelwind_testing.examples import examples
 
 RECORDS = st.integers(0, 100_000)
 RATE = st.floats(0, 500)
@@ -129,7 +130,7 @@ def test_no_plan_saves_more_than_everything(group):
     assert found.saved <= found.present
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(groups(), st.sampled_from([0.0, 1.5, 7.0]))
 def test_figures_are_those_of_small_steps(group, pause):
     """The same group step by step, with what waits to be handed over beside each queue."""
