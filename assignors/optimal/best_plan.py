@@ -68,14 +68,15 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
     budget = WorkBudget.of_seconds(chosen.time_budget)
     choice = choose_slack(build_model(group, chosen), budget)
     model, target = choice.repair_model, choice.target
+    max_drain_time, _ = target_limits(model, target)
     every_plan = exact_problem(model) if choice.exact else None
-    cheapest = every_plan.cheapest(target_limits(model, target)[0]) if every_plan else None
+    cheapest = every_plan.cheapest(max_drain_time) if every_plan else None
     if meets_target(model, model.keepable_owner, target):
         full_plan = model.keepable_owner
     elif cheapest is not None:
         full_plan = cheapest
     else:
-        full_plan = even_out(model, repair(model, target, budget), target_limits(model, target)[0])
+        full_plan = even_out(model, repair(model, target, budget), max_drain_time)
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)

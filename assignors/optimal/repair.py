@@ -1,11 +1,10 @@
 """Repair: from the current ownership to a plan that meets the target with few moves.
 
-Guarantees: the current ownership stays if it is feasible and its load and cross-rack cost are
-within tolerance of the target. Otherwise several plans within tolerance compete: the current one
-repaired, the target with its shares relabelled to the members that own most of them, and the plans
-of other strategies. Fewest moves win, then the lowest cross-rack cost, then the shortest time to
-drain. If the work budget runs out before the current plan is repaired, that plan is returned
-although it misses the target; the next plan continues from it.
+Guarantees: several plans within tolerance of the target compete: the current ownership repaired,
+the target with its shares relabelled to the members that own most of them, and the plans of other
+strategies. Fewest moves win, then the lowest cross-rack cost, then the shortest time to drain. If
+the work budget runs out before the current plan is repaired, that plan is returned although it
+misses the target; the next plan continues from it.
 """
 
 from collections.abc import Iterator
@@ -44,9 +43,7 @@ def meets_target(model: Model, owner: Ints, target: Target) -> bool:
 
 
 def repair(model: Model, target: Target, budget: WorkBudget) -> Ints:
-    """Return a plan that meets the target with few moves."""
-    if meets_target(model, model.keepable_owner, target):
-        return model.keepable_owner
+    """Return a plan that meets the target with few moves, where the current ownership does not."""
     if not bool((model.keepable_owner >= 0).any()):
         return _cheapest_plan(model, [target.owner, *_strategy_plans(model, target)])
     max_drain_time, max_cross_rack_cost = target_limits(model, target)

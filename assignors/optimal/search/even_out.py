@@ -29,11 +29,13 @@ def even_out(model: Model, owner: Ints, max_drain_time: float) -> Ints:
     Returns:
         The plan itself where nothing is to be gained.
     """
+    free = (owner >= 0) & (owner != model.current_owner)
+    if not bool(free.any()) or np.ptp(model.member_count(owner)) < 2:
+        return owner
     plan = WorkingPlan.of(model, owner, model.keepable_owner)
     count, capacity = plan.member_count, model.capacity
-    free = (owner >= 0) & (owner != model.current_owner)
-    attempts = MAX_COMPARISONS // max(len(count), 1)
-    fewest = int(count.min(initial=0))
+    attempts = MAX_COMPARISONS // len(count)
+    fewest = int(count.min())
     for giver in np.argsort(-count, kind="stable"):
         if count[giver] - fewest < 2 or attempts <= 0:
             break
