@@ -139,12 +139,6 @@ class SkewEvidence:
     members: Mapping[str, MemberLoad]
     """Load by instance."""
 
-    @property
-    def drains_unevenly(self) -> bool:
-        """Whether the loads alone make it skew; otherwise the utilisation does."""
-        more = self.heaviest - self.best
-        return more >= self.floor_seconds and more >= self.best * (self.threshold - 1)
-
     def value(self) -> dict[str, object]:
         figures = {name: short_number(getattr(self, name)) for name in _SKEW_FIGURES}
         return figures | {
