@@ -1,7 +1,6 @@
 """Canaries in every partition of the members' topic, on real brokers."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from assignors.boot_clock import boot_seconds
 from assignors.protocol.records import CanaryRecord
@@ -11,6 +10,7 @@ from daemon.kafka.topic_follower import TopicFollower
 from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 from deploy.cluster import Cluster
+from levelwind_testing.kafka.failed_producer import FailedProducer
 
 pytestmark = pytest.mark.integration
 
@@ -136,15 +136,6 @@ def test_it_goes_on_after_an_outage_and_says_so_once(log, eventually):
         first.follower.stop()
         writer.stop(farewell=False)
     assert log.names.count("canary.unwritten") == log.names.count("canary.resumed") == 1
-
-
-class FailedProducer:
-    """A producer after a fatal error, as librdkafka leaves it."""
-
-    def poll(self, *_arguments, **_options):
-        raise KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True))
-
-    produce = poll
 
 
 def test_canaries_go_on_after_a_fatal_error_that_no_report_tells(

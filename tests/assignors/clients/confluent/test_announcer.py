@@ -5,23 +5,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from assignors.clients.confluent.announcer import Announcer
+from levelwind_testing.kafka.failed_producer import FailedProducer
 from levelwind_testing.records import member
-
-DESYNCHRONIZED = KafkaError(
-    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "sequence desynchronization", fatal=True
-)
-
-
-class FailedProducer:
-    """A producer after a fatal error, as librdkafka leaves it: it raises once that it failed."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def poll(self, _timeout):
-        raise KafkaException(self.error)
-
-    flush = poll
 
 
 @pytest.fixture
@@ -42,7 +27,7 @@ def announcer(events):
 
 
 def test_a_producer_that_failed_for_good_is_replaced_and_the_member_goes_on(announcer, events):
-    announcer._producer = failed = FailedProducer(DESYNCHRONIZED)
+    announcer._producer = failed = FailedProducer()
     announcer.serve()
     assert [event for event, _ in events] == ["replaced"]
     assert announcer._producer is not failed
@@ -52,7 +37,7 @@ def test_a_producer_that_failed_for_good_is_replaced_and_the_member_goes_on(anno
 
 
 def test_the_end_of_a_member_survives_a_failed_producer(announcer, events):
-    announcer._producer = FailedProducer(DESYNCHRONIZED)
+    announcer._producer = FailedProducer()
     announcer.flush(0)
     assert [event for event, _ in events] == ["failed"]
 
