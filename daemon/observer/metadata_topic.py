@@ -73,7 +73,10 @@ class MetadataTopic:
     def offer(self, samples: Iterable[OffsetsRecord]) -> None:
         """Send samples without waiting; raise `UnansweredError` if an earlier sample was lost."""
         self._lost_sample = None
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as exception:
+            raise self._refusal(exception) from exception
         for record in samples:
             self._produce(record, self._sampled)
         if self._lost_sample is not None:
@@ -98,12 +101,16 @@ class MetadataTopic:
         except BufferError as full:
             raise UnansweredError("the producer's queue is full") from full
         except KafkaException as exception:
-            error = clients.kafka_error(exception)
-            if error.fatal():
-                # A producer with a fatal error never works again: the next tick uses a new one.
-                self._producer = self._new_producer()
-                self._log.warning("observer.producer_renewed", error=error.str())
-            raise UnansweredError(error.str()) from exception
+            raise self._refusal(exception) from exception
+
+    def _refusal(self, exception: KafkaException) -> UnansweredError:
+        """Return the error of a call that the producer refused, which is replaced if it failed."""
+        error = clients.kafka_error(exception)
+        if error.fatal():
+            # A producer with a fatal error never works again: the next tick uses a new one.
+            self._producer = self._new_producer()
+            self._log.warning("observer.producer_renewed", error=error.str())
+        return UnansweredError(error.str())
 
     def _count(self, producer: Producer) -> int:
         if not self._partitions:
