@@ -33,8 +33,13 @@ UTILISATION_GAIN = 0.1
 """Least share of a member's capacity by which a plan could lower the largest utilisation."""
 RELEASE = 0.5
 """Share of each distance that keeps an active trigger."""
-WAITING_SECONDS = 10.0
-"""Age of the oldest unread record from which records wait, however often the group commits."""
+WAITING_SECONDS = 5.0
+"""Age of the oldest unread record from which records wait.
+
+A group that keeps pace and commits as rarely as clients do by default, every five seconds, reaches
+that age just before it commits, but has no load then: what has arrived since a commit counts as
+read for as long as `PACE_MS`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

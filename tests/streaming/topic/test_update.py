@@ -247,7 +247,7 @@ def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
 def skewed(story: Story, first: int, last: int, *, even: Iterable[int] = ()) -> None:
     """A group whose m0 has the lag, sampled each second; in the seconds `even` it lies evenly.
 
-    It commits nothing, so its lag counts once it is ten seconds old.
+    It commits nothing, so its lag counts once it is five seconds old.
     """
     for second in range(first, last):
         story.sample(second, "t", [500] * 4 if second in even else [500, 500, 0, 0])
@@ -262,13 +262,13 @@ def owned(story: Story) -> None:
 def test_skew_that_lasts_becomes_a_trigger_with_its_evidence() -> None:
     story = Story()
     owned(story)
-    skewed(story, 1, 13)
+    skewed(story, 1, 8)
     idle = {"seconds": 0, "backlog": 0, "arrivals": 0, "capacity": 100}
     assert compacted(run(story))["skew", "g"] == {
         "v": 2,
         "kind": "skew",
         "group": "g",
-        "at": 11_000,
+        "at": 6000,
         "since": 1000,
         "evidence": {
             "heaviest": 10,
@@ -286,21 +286,21 @@ def test_skew_that_lasts_becomes_a_trigger_with_its_evidence() -> None:
             "skew": 2,
             "members": {"m0": idle | {"seconds": 10, "backlog": 1000}, "m1": idle},
         },
-        "source": {f"{OFFSETS}/0": 3, "levelwind.metadata/0": 10},
+        "source": {f"{OFFSETS}/0": 3, "levelwind.metadata/0": 5},
     }
 
 
 def test_a_moment_is_judged_only_when_something_later_is_seen() -> None:
     story = Story()
     owned(story)
-    skewed(story, 1, 12)  # second 11 completes the ten seconds, but could still be added to
+    skewed(story, 1, 7)  # second 6 completes the five seconds, but could still be added to
     assert triggers(run(story)) == []
 
 
 def test_skew_with_a_break_is_no_trigger() -> None:
     story = Story()
     owned(story)
-    skewed(story, 1, 14, even=[10])
+    skewed(story, 1, 9, even=[5])
     assert triggers(run(story)) == []
 
 
