@@ -10,11 +10,11 @@ from assignors.json_problems import MAX_LINE_LENGTH
 from assignors.problem.inputs import ProblemError
 from assignors.registry import STRATEGIES
 from daemon.errors import ConfigurationError
-from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import PlayRules, simulate
-from daemon.simulation.group_control import Rules
 from daemon.simulation.results import StrategyFigures, table
 from daemon.simulation.scenario import Size, generate_world
+from daemon.simulation.strategy.candidates import candidate
+from daemon.simulation.strategy.group_control import Rules
 from daemon.simulation.trace import read_trace
 from daemon.simulation.trace_replay import readers_of_problem, replay_world, uniform_readers
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.simulation.candidates import candidate
 from daemon.simulation.results import StrategyFigures, figures
-from daemon.simulation.strategy_run import HandOver, StrategyRun
+from daemon.simulation.strategy.candidates import candidate
+from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import WAITING_SECONDS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.simulation.fleet import World
-    from daemon.simulation.group_control import Rules
+    from daemon.simulation.strategy.group_control import Rules
 
 BLOCK_TICKS = 720
 """Ticks whose arrivals are in memory at once: an hour of default ticks."""

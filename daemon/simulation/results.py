@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from assignors.problem.columns import Longs
-    from daemon.simulation.strategy_run import StrategyRun
+    from daemon.simulation.strategy.strategy_run import StrategyRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from daemon.control.settings import Cause, ControlSettings
-from daemon.simulation.candidates import candidate
 from daemon.simulation.fleet import Consumer, Fleet, Slowed, World
-from daemon.simulation.group_control import Rules
-from daemon.simulation.strategy_run import HandOver, StrategyRun
+from daemon.simulation.strategy.candidates import candidate
+from daemon.simulation.strategy.group_control import Rules
+from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import SkewRule
 

@@ -12,12 +12,12 @@ from assignors.problem.inputs import Member, ProblemError, Topic
 from assignors.registry import STRATEGIES
 from daemon.control.settings import Cause, ControlSettings, CooldownSettings
 from daemon.simulation import engine as simulation
-from daemon.simulation.candidates import candidate
 from daemon.simulation.engine import BLOCK_TICKS, PlayRules, simulate
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
-from daemon.simulation.group_control import Rules
 from daemon.simulation.scenario import SCENARIOS, Size, generate_world
-from daemon.simulation.strategy_run import HandOver, StrategyRun
+from daemon.simulation.strategy.candidates import candidate
+from daemon.simulation.strategy.group_control import Rules
+from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import RecentArrivals
 from streaming.rules.skew import SkewRule
 

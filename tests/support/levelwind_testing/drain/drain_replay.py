@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daemon.simulation.candidates import candidate as planning_candidate
 from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slowed, World
-from daemon.simulation.strategy_run import HandOver, StrategyRun
+from daemon.simulation.strategy.candidates import candidate as planning_candidate
+from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
 from levelwind_testing.drain.drain_figures import (
     ArrivedRecords,

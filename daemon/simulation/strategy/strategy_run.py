@@ -24,7 +24,7 @@ from daemon.control.gain.waiting import waiting_figures
 from daemon.control.policy import Proposal
 from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
-from daemon.simulation.group_control import Control, Rules
+from daemon.simulation.strategy.group_control import Control, Rules
 from daemon.simulation.traffic import read
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.member_loads import RATE_SCALE, MemberLoads
