@@ -1,7 +1,7 @@
 """Strategy run: the fleet under one strategy, tick by tick.
 
 Guarantees: in each tick, first the due events are applied, then records arrive, then lag is sampled
-as the pipeline samples it (commits are those of the last tick), then the group is planned if the
+as the pipeline samples it (commits are those up to the last tick), then the group is planned if the
 policy finds a plan due, and last the consumers read. Nothing is read from a partition that is being
 handed over, nor by a consumer that does not run. Arrived records are those read and those left.
 """
@@ -25,11 +25,8 @@ from daemon.control.policy import Proposal
 from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.strategy.group_control import Control, Rules
+from daemon.simulation.strategy.observation import Observation
 from daemon.simulation.traffic import read
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import RATE_SCALE, MemberLoads
-from streaming.rules.skew import WAITING_SECONDS
-from streaming.rules.speed import SpeedColumns, count_commits, end_windows, evaluate, speeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +82,7 @@ class StrategyRun:
         hand_over: HandOver,
         target: float,
         reader: ReadOrder = read,
+        commit_seconds: float = 0.0,
     ) -> None:
         """Begin a run.
 
@@ -95,6 +93,7 @@ class StrategyRun:
             hand_over: conditions of a hand-over.
             target: seconds that a record may wait.
             reader: how consumers divide their speed among their partitions.
+            commit_seconds: time between a consumer's commits; 0: each tick ends with one.
         """
         fleet = world.fleet
         self._reader = reader
@@ -133,7 +132,7 @@ class StrategyRun:
         self.tally = Tally(
             lag=np.zeros(ticks, np.int64), drain=np.zeros(ticks), above=np.zeros(ticks, np.int32)
         )
-        self._learned = SpeedColumns.unknown(len(fleet.consumers))  # M
+        self._observation = Observation(fleet.partitions, len(fleet.consumers), commit_seconds)
         self._upcoming = list(world.events)
         self._update_speeds()
         self._cross: Bools | None = None  # P; None after a change of owners or racks
@@ -150,13 +149,12 @@ class StrategyRun:
             self._plan(Cause.MEMBERSHIP, now, recent, first=True)
         elif (cause := self.control.due(now)) is not None:
             self._plan(cause, now, recent)
-        behind = self.lag > arrived
         running = np.append(self.running_members, False)[
             self.owner
         ]  # owner -1 takes the last, False
         done = self._reader(self.lag, self.owner, self._budget, running & (self.free_at <= now))
         self.lag -= done
-        self._learn_speeds(done, behind, now)
+        self._observation.read(done, self.lag, self.owner, now, self._world.tick, recent)
         self._count(number, done, recent)
         return done
 
@@ -236,47 +234,15 @@ class StrategyRun:
     # -- lag and plans
 
     def _sample(self, now: float, recent: RecentArrivals) -> None:
-        """Judge the load of the live members, with the capacities that the control knows."""
+        """Let the control judge the load of the live members."""
         live = np.flatnonzero(self.live_members)
-        index = np.full(len(self._capacity) + 1, -1)  # owner -1 takes the last
-        index[live] = np.arange(len(live))
-        owner = index[self.owner]
-        owned = np.flatnonzero(owner >= 0)
-        loads = MemberLoads.of(
-            lag=self.lag[owned],
-            rate=np.rint(recent.rates()[owned] * RATE_SCALE).astype(np.int64),
-            owner=owner[owned],
-            announced=self._capacity[live],
-            speed=speeds(self._learned)[live],
-        )
-        old = recent.younger(WAITING_SECONDS)
-        waiting = bool((self._learned.since[live] != UNKNOWN).any()) or (
-            old is not None and bool((self.lag > old).any())
-        )
-        self.control.sampled(now, loads.figures(waiting=waiting))
-
-    def _learn_speeds(self, done: Longs, behind: Bools, now: float) -> None:
-        """Take in what was read as the pipeline takes in commits.
-
-        Args:
-            done: P: records read in this tick.
-            behind: P: whether records were left by the tick before.
-            now: time of the tick.
-        """
-        at, members = round(now * 1000), len(self._capacity)
-        read_behind = sum_by_member(np.where(behind, done, 0), self.owner, members).astype(np.int64)
-        count_commits(
-            self._learned,
-            sum_by_member(done, self.owner, members).astype(np.int64),
-            read_behind,
-            np.where(read_behind > 0, at, UNKNOWN),
-        )
-        evaluate(self._learned, np.full(members, at))
+        figures = self._observation.judged(self.lag, self.owner, live, self._capacity, now, recent)
+        self.control.sampled(now, figures)
 
     def _plan(
         self, cause: Cause, now: float, recent: RecentArrivals, *, first: bool = False
     ) -> None:
-        group, members = self._problem(recent)
+        group, members = self._problem(now, recent)
         begun = perf_counter()
         answer = self._strategy(group)
         self.tally.plan_seconds.append(perf_counter() - begun)
@@ -308,18 +274,17 @@ class StrategyRun:
             self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)
         settled = float(self.free_at[taken].max(initial=now))
         self.control.planned(cause, proposal, now, settled)
-        ends = np.zeros(len(self._capacity) + 1, np.bool_)  # owner -1 takes the last
-        ends[self.owner[taken]] = ends[owner[taken]] = True
-        end_windows(self._learned, ends[:-1])
+        self._observation.moved(taken, self.owner, owner, now)
         self.owner, self._cross = owner, None
         self.tally.moves += moves
         if not first:
             self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
 
-    def _problem(self, recent: RecentArrivals) -> tuple[Group, Longs]:
+    def _problem(self, now: float, recent: RecentArrivals) -> tuple[Group, Longs]:
         """Problem as the control states it without record sizes, and its members' fleet numbers."""
         fleet = self._fleet
         rates = recent.rates()
+        lag = self._observation.lag(self.lag, rates, now)
         topics = {}
         for topic, begin, end in zip(
             fleet.topics,
@@ -330,23 +295,23 @@ class StrategyRun:
             topics[topic] = Topic(
                 partitions=end - begin,
                 replica_racks=self._racks[begin:end],
-                lags=self.lag[begin:end].tolist(),
+                lags=lag[begin:end].tolist(),
                 rates=rates[begin:end].tolist(),
             )
         members = np.flatnonzero(self.live_members)
-        known = self._known_speeds(rates)
+        known = self._known_speeds(lag, rates)
         return Group.build(
             topics,
             [self._member(member, self._owned(member), known) for member in members.tolist()],
         ), members
 
-    def _known_speeds(self, rates: Floats) -> Floats:
+    def _known_speeds(self, lag: Longs, rates: Floats) -> Floats:
         """Records per second (M) that a plan takes each member to read; NaN: no speed is known."""
         live, count = self.live_members, len(self._capacity)
         known = resolve_capacities(
             self._capacity,
-            np.where(live, speeds(self._learned), np.nan),
-            float(self.lag.sum()),
+            np.where(live, self._observation.speeds, np.nan),
+            float(lag.sum()),
             float(rates.sum()),
             pace=sum_by_member(rates, self.owner, count),
         )

@@ -53,6 +53,8 @@ TICKS = 4
 """Ticks of a second."""
 LEAD_SECONDS = 8
 """Seconds from the first plan to the first arrivals, as in a round on real brokers."""
+COMMIT_SECONDS = 5.0
+"""Seconds between a member's commits: what clients do by default."""
 PAUSE_SECONDS = 1.0
 """Seconds for which nobody reads a partition that moves: what `bench_handover.py` measures."""
 STATIC_SESSION_SECONDS = 45.0
@@ -79,7 +81,13 @@ def replay(
     hand_over = HandOver(pause=PAUSE_SECONDS, eager=candidate.name == "range")
     reader = PrefetchingReader(world.ticks, PARTITIONS)
     run = StrategyRun(
-        world, planning_candidate(candidate.strategy).plan, rules, hand_over, 60.0, reader
+        world,
+        planning_candidate(candidate.strategy).plan,
+        rules,
+        hand_over,
+        60.0,
+        reader,
+        COMMIT_SECONDS,
     )
     recent = RecentArrivals(PARTITIONS, world.tick, MINUTE_SECONDS)
     begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS

@@ -1,0 +1,144 @@
+"""What the control knows of a simulated group: its commits, its lag, and its members' speeds.
+
+As in the pipeline, a record counts as read once its reader has committed it. A member commits every
+`commit_seconds`, each at times of its own, and what it gives up at once; with 0 it commits what it
+has read in every tick. What usually arrives between two commits is no lag.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.problem.drain import sum_by_member
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.member_loads import RATE_SCALE, MemberLoads
+from streaming.rules.skew import WAITING_SECONDS
+from streaming.rules.speed import (
+    BEHIND_MS,
+    SpeedColumns,
+    count_commits,
+    end_windows,
+    evaluate,
+    speeds,
+)
+from streaming.topic.commit_steps import PACE_MS
+
+if TYPE_CHECKING:
+    from assignors.problem.columns import Bools, Floats, Ints, Longs
+    from daemon.simulation.traffic import RecentArrivals
+    from streaming.rules.skew import SkewFigures
+
+
+class Observation:
+    """Commits and speeds of P partitions and M members; changed tick by tick."""
+
+    def __init__(self, partitions: int, members: int, commit_seconds: float) -> None:
+        """Begin with nothing uncommitted and no speed known."""
+        self._interval = commit_seconds
+        self._phase = np.arange(members) / max(members, 1) * commit_seconds
+        self._uncommitted = np.zeros(partitions, np.int64)
+        self._committed_at = np.zeros(partitions)
+        self._learned = SpeedColumns.unknown(members)
+
+    @property
+    def speeds(self) -> Floats:
+        """Records a second (M); NaN where no speed is known."""
+        return speeds(self._learned)
+
+    def lag(self, left: Longs, rates: Floats, now: float) -> Longs:
+        """Records that wait (P): those left, and those read that count as waiting.
+
+        Args:
+            left: P: records not read yet.
+            rates: P: records that usually arrive a second.
+            now: seconds from the start of the world.
+        """
+        if not self._interval:
+            return left
+        age = np.clip(now - self._committed_at, 0.0, PACE_MS / 1000)
+        seen = left + self._uncommitted - np.rint(rates * age).astype(np.int64)
+        waiting: Longs = np.maximum(seen, 0)
+        return waiting
+
+    def judged(
+        self,
+        left: Longs,
+        owner: Ints,
+        live: Longs,
+        capacity: Floats,
+        now: float,
+        recent: RecentArrivals,
+    ) -> SkewFigures:
+        """The load of the live members, as the rule of skew judges it.
+
+        Args:
+            left: P: records not read yet.
+            owner: P: member that owns a partition; -1 for nobody.
+            live: members that the control believes to be live.
+            capacity: M: announced relative speeds.
+            now: seconds from the start of the world.
+            recent: the arrivals.
+        """
+        index = np.full(len(capacity) + 1, -1)  # owner -1 takes the last
+        index[live] = np.arange(len(live))
+        owned = np.flatnonzero(index[owner] >= 0)
+        rates = recent.rates()
+        loads = MemberLoads.of(
+            lag=self.lag(left, rates, now)[owned],
+            rate=np.rint(rates[owned] * RATE_SCALE).astype(np.int64),
+            owner=index[owner][owned],
+            announced=capacity[live],
+            speed=self.speeds[live],
+        )
+        old = recent.younger(WAITING_SECONDS)
+        is_old = old is not None and bool((left + self._uncommitted > old).any())
+        is_behind = bool((self._learned.since[live] != UNKNOWN).any())
+        return loads.figures(waiting=is_old or is_behind)
+
+    def read(
+        self, done: Longs, left: Longs, owner: Ints, now: float, tick: float, recent: RecentArrivals
+    ) -> None:
+        """Take in what was read in a tick, and the commits that are due.
+
+        Args:
+            done: P: records read in this tick.
+            left: P: records left after it.
+            owner: P: member that owns a partition; -1 for nobody.
+            now: time of the tick, in seconds from the start of the world.
+            tick: seconds of a tick.
+            recent: the arrivals up to this tick.
+        """
+        self._uncommitted += done
+        due = np.append(self._due(now, tick), True)[owner]  # owner -1 takes the last
+        advance = np.where(due, self._uncommitted, 0)
+        self._uncommitted[due] = 0
+        self._committed_at[due] = now
+        waited = recent.younger(max(BEHIND_MS / 1000, tick))
+        at, members = round(now * 1000), len(self._phase)
+        behind = advance * (left > waited) if waited is not None else np.zeros_like(advance)
+        behind_by_member = sum_by_member(behind, owner, members).astype(np.int64)
+        count_commits(
+            self._learned,
+            sum_by_member(advance, owner, members).astype(np.int64),
+            behind_by_member,
+            np.where(behind_by_member > 0, at, UNKNOWN),
+        )
+        evaluate(self._learned, np.full(members, at))
+
+    def _due(self, now: float, tick: float) -> Bools:
+        """Whether each member (M) commits in the tick that ends at a time."""
+        if not self._interval:
+            return np.ones(len(self._phase), np.bool_)
+        passed = np.floor((np.array([[now - tick], [now]]) + self._phase) / self._interval)
+        due: Bools = passed[1] > passed[0]
+        return due
+
+    def moved(self, partitions: Bools, former: Ints, owner: Ints, now: float) -> None:
+        """Take in that partitions (a mask of P) go from their former owners (P) to others (P)."""
+        self._uncommitted[partitions] = 0
+        self._committed_at[partitions] = now
+        ends = np.zeros(len(self._phase) + 1, np.bool_)  # owner -1 takes the last
+        ends[former[partitions]] = ends[owner[partitions]] = True
+        end_windows(self._learned, ends[:-1])

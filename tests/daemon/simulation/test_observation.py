@@ -1,0 +1,69 @@
+"""What the control knows of a simulated group whose members commit every five seconds."""
+
+import numpy as np
+import pytest
+
+from daemon.simulation.strategy.observation import Observation
+from daemon.simulation.traffic import RecentArrivals
+
+OWNER = np.array([0, 1])
+LIVE = np.array([0, 1])
+CAPACITY = np.ones(2)
+
+
+class Pace:
+    """Two members that read all they can, of 100 records a second for each, tick by tick."""
+
+    def __init__(self, commit_seconds):
+        self.observed = Observation(2, 2, commit_seconds)
+        self.recent = RecentArrivals(2, 1.0, 60.0)
+        self.left = np.zeros(2, np.int64)
+        self.now = 0.0
+
+    def tick(self, first=100):
+        """The lag and the figures of one second in which `first` arrive in the first partition."""
+        arrived = np.array([first, 100])
+        self.recent.arrive(arrived)
+        self.left += arrived
+        seen = self.observed.lag(self.left, self.recent.rates(), self.now).copy()
+        figures = self.observed.judged(self.left, OWNER, LIVE, CAPACITY, self.now, self.recent)
+        done = np.minimum(self.left, 300)
+        self.left -= done
+        self.observed.read(done, self.left, OWNER, self.now, 1.0, self.recent)
+        self.now += 1.0
+        return seen, figures
+
+
+def test_what_arrives_between_two_commits_is_no_lag() -> None:
+    pace = Pace(5.0)
+    lags = [pace.tick()[0].max() for _ in range(60)]
+    assert max(lags[20:]) <= 100  # what this tick's arrivals add
+
+
+def test_without_an_interval_the_lag_is_what_is_left() -> None:
+    pace = Pace(0.0)
+    lags = [pace.tick()[0].tolist() for _ in range(5)]
+    assert lags == [[100, 100]] * 5
+
+
+@pytest.mark.parametrize("interval", [0.0, 5.0])
+def test_a_speed_is_learned_from_commits_that_leave_records_waiting(interval: float) -> None:
+    pace = Pace(interval)
+    for _ in range(10):
+        pace.tick()
+    assert np.isnan(pace.observed.speeds).all()
+    waits = [pace.tick(first=3_000 if number == 0 else 100)[1].waiting for number in range(20)]
+    speed = pace.observed.speeds
+    assert speed[0] == pytest.approx(300, rel=0.05)
+    assert np.isnan(speed[1])
+    assert not waits[0]
+    assert any(waits)
+
+
+def test_what_a_member_gives_up_is_committed() -> None:
+    pace = Pace(5.0)
+    for _ in range(11):
+        pace.tick()
+    pace.left[:] = 0
+    pace.observed.moved(np.array([True, True]), OWNER, OWNER[::-1], pace.now)
+    assert pace.observed.lag(pace.left, np.zeros(2), pace.now).tolist() == [0, 0]
