@@ -23,6 +23,7 @@ from streaming.bucket.state import ranges
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.member_loads import RATE_SCALE, MemberLoads
 from streaming.rules.skew import (
+    LONG_LAG_SECONDS,
     RELEASE,
     WAITING_SECONDS,
     drain_counts,
@@ -45,7 +46,7 @@ class Judgement(NamedTuple):
     counts: Mask
     """Whether its skew counts."""
     ready: Mask
-    """Whether it may become a trigger: a speed is known, or records have shown to wait."""
+    """Whether it may become a trigger: a speed is known, or records wait beyond doubt."""
 
 
 class _Loads(NamedTuple):
@@ -55,6 +56,8 @@ class _Loads(NamedTuple):
     """By member, its index in the bucket."""
     first: Int64
     """By group, its first member."""
+    lag: Floats
+    """Records that wait."""
     speed: Floats
     capacity: Floats
     assumed: Mask
@@ -97,7 +100,11 @@ def judge(
         )
         for index in np.flatnonzero(counts != certain).tolist():
             counts[index] = _counts_alone(state, int(groups[index]), rule, loads, index)
-    return Judgement(counts=counts, ready=~loads.assumed | _waiting(state, groups, loads))
+    ready = ~loads.assumed | _waiting(state, groups, loads)
+    long, certain = (_lag_is_long(loads, factor) for factor in (1 + ROUNDING, 1 - ROUNDING))
+    for index in np.flatnonzero(~ready & (long != certain)).tolist():
+        long[index] = _alone(state, int(groups[index]), loads, index).lag_is_long
+    return Judgement(counts=counts, ready=ready | long)
 
 
 def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: Floats) -> _Loads:
@@ -121,6 +128,7 @@ def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: F
     return _Loads(
         owner=owner,
         first=first,
+        lag=lag,
         speed=speed,
         capacity=capacity,
         assumed=assumed,
@@ -207,24 +215,36 @@ def _counts_alone(
     state: BucketState, group: int, rule: SkewRule, loads: _Loads, index: int
 ) -> bool:
     """Whether the skew of a group counts, computed as for a group alone."""
+    figures = _alone(state, group, loads, index).figures(waiting=True)
+    return skew_counts(rule, figures, active=bool(state["active"][group]))
+
+
+def _alone(state: BucketState, group: int, loads: _Loads, index: int) -> MemberLoads:
+    """The loads of a group, computed as for a group alone."""
     number = np.array([group])
     members = int(state["owners"][group])
     of_group = slice(loads.first[index], loads.first[index] + members)
     entry = ranges(state.first_entry[number], state["entries"][number].astype(np.int64))
     claim = ranges(state.first_claim[entry], state["claims"][entry].astype(np.int64))
     cells, _ = _owned_cells(state, number)
-    alone = MemberLoads.of(
+    return MemberLoads.of(
         lag=state["lag"][cells],
         rate=state["rate"][cells].astype(np.int64),
         owner=state["owner"][claim].astype(np.int64),
         announced=state["capacity"][loads.owner[of_group]],
         speed=loads.speed[of_group],
     )
-    return skew_counts(rule, alone.figures(waiting=True), active=bool(state["active"][group]))
+
+
+def _lag_is_long(loads: _Loads, factor: float) -> Mask:
+    """Whether the lag of a member is long, by group; `factor`: of the lag."""
+    long = loads.lag * factor >= LONG_LAG_SECONDS * loads.capacity
+    is_long: Mask = np.logical_or.reduceat(long, loads.first) & (loads.arrivals > 0)
+    return is_long
 
 
 def _waiting(state: BucketState, groups: Int64, loads: _Loads) -> Mask:
-    """Whether records have shown to wait, by group."""
+    """Whether records have shown to wait, by their age or by commits, by group."""
     entries = state["entries"][groups].astype(np.int64)
     oldest = np.maximum.reduceat(
         state["seconds"][ranges(state.first_entry[groups], entries)],

@@ -15,7 +15,7 @@ from assignors.problem.drain import (
     resolve_capacities,
     sum_by_member,
 )
-from streaming.rules.skew import SkewFigures
+from streaming.rules.skew import LONG_LAG_SECONDS, SkewFigures
 
 if TYPE_CHECKING:
     from streaming.rules.event_time import Floats, Int64
@@ -78,13 +78,23 @@ class MemberLoads:
             best_utilisation=best_load(partition_rate, capacity),
         )
 
+    @property
+    def lag_is_long(self) -> bool:
+        """Whether records wait beyond doubt, however fast the members may be."""
+        known = bool((self.rate > 0).any())
+        return known and bool((self.lag >= LONG_LAG_SECONDS * self.capacity).any())
+
     def figures(self, *, waiting: bool) -> SkewFigures:
-        """The figures that the rule of skew judges; `waiting`: records have shown to wait."""
+        """The figures that the rule of skew judges.
+
+        Args:
+            waiting: whether records have shown to wait, by their age or by commits.
+        """
         return SkewFigures(
             heaviest=float(self.load.max(initial=0.0)),
             best=self.best,
             utilisation=float((self.rate / self.capacity).max(initial=0.0)),
             best_utilisation=self.best_utilisation,
             assumed=self.assumed,
-            waiting=waiting,
+            waiting=waiting or self.lag_is_long,
         )

@@ -12,8 +12,9 @@ from what a plan could reach, in one of two ways:
 A partition that no plan can split is in the best load, so it raises no trigger by itself. Skew is a
 trigger once it has counted for `duration_ms` without a break. While the trigger is active, half of
 each distance is enough to keep it so, and it ends as soon as that is missing. While no speed of a
-member is known, seconds are guesses: then skew becomes no trigger before records have shown to
-wait. All times are event times, those of the samples; a clock that was set back is a break.
+member is known, seconds are guesses: then skew becomes no trigger before records wait beyond doubt,
+by their age, by a commit that left them behind, or by their number. All times are event times,
+those of the samples; a clock that was set back is a break.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ WAITING_SECONDS = 5.0
 A group that keeps pace and commits as rarely as clients do by default, every five seconds, reaches
 that age just before it commits, but has no load then: what has arrived since a commit counts as
 read for as long as `PACE_MS`.
+"""
+LONG_LAG_SECONDS = 20.0
+"""Seconds that a member of assumed capacity needs for its lag alone, from which records wait.
+
+Such a capacity is twice the arrivals. So even a member that uses a tenth of its true capacity is
+still busy with that lag for four seconds, which is longer than a trigger takes.
 """
 
 
@@ -76,7 +83,7 @@ class SkewFigures:
     assumed: bool
     """Whether no member's speed is known."""
     waiting: bool
-    """Whether records have shown to wait: a member is behind, or its oldest record is old."""
+    """Whether records wait beyond doubt: a member is behind, or its lag is old or long."""
 
 
 EVEN = SkewFigures(

@@ -1,5 +1,6 @@
 """The columns of a bucket give what `group.update`, the law of a group, gives event by event."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -290,6 +291,25 @@ def test_columns_learn_the_speeds_that_each_group_learns_alone(
     story: Groups, size: int, rule: SkewRule
 ) -> None:
     run(story, TwinPipeline(skew=rule), batches=range(0, len(story.messages), size))
+
+
+def test_a_burst_is_a_trigger_before_any_commit_could_show_it() -> None:
+    story = Groups()
+    group = PLANNED[0]
+    story.layout(1, "t", [["a"]] * PARTITIONS)
+    story.member(1, group, "m0", {"t": (0, 1)})
+    story.member(1, group, "m1", {"t": (2,)})
+    for second in range(1, 90):
+        burst = 90_000 if second >= 85 else 0
+        ends = [100 * second + burst, 100 * second + burst, 100 * second]
+        story.sample(second, "t", ends)
+        if second % 5 == 0:
+            story.commits(second + 0.5, group, "t", dict.fromkeys(range(3), 100 * second))
+    batches = range(0, len(story.messages), 4)
+    raised = triggers(run(story, TwinPipeline(skew=SkewRule()), batches=batches))
+    assert [json.loads(value or b"{}").get("at") for _, value in raised] == [87_000], (
+        "the burst's sample and two seconds"
+    )
 
 
 # -- what a batch costs

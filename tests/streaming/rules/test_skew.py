@@ -117,6 +117,24 @@ def test_a_backlog_on_one_members_partitions_counts_in_its_seconds() -> None:
     assert skew_counts(RULE, figures, active=False)
 
 
+UNKNOWN_SPEEDS = [float("nan")] * 2
+
+
+@pytest.mark.parametrize(
+    ("lag", "rate", "waits"),
+    [
+        pytest.param(6_000, 75, True, id="twenty seconds at twice the pace"),
+        pytest.param(5_999, 75, False, id="less"),
+        pytest.param(60_000, 0, False, id="nothing usually arrives, so no pace is known"),
+        pytest.param(1_999, 1, False, id="an idle group reads a hundred a second at least"),
+    ],
+)
+def test_a_long_lag_waits_beyond_doubt(lag: int, rate: float, *, waits: bool) -> None:
+    of_group = loads([lag, 0, 0, 0], [rate] * 4, [0, 0, 1, 1], UNKNOWN_SPEEDS)
+    assert of_group.figures(waiting=False).waiting is waits
+    assert of_group.figures(waiting=True).waiting
+
+
 def test_a_partition_that_cannot_be_split_is_the_best_that_can_be_reached() -> None:
     figures = loads([18_000, 0, 0], [0] * 3, [0, 1, 1], [300, 300]).figures(waiting=True)
     assert figures.heaviest == figures.best == pytest.approx(60)
