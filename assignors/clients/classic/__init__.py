@@ -1,0 +1,6 @@
+"""Strategies as assignors of a classic group's member, whatever its Kafka client.
+
+The package turns what a client gives (metadata of the cluster, subscriptions) into a problem, and
+the answer of a strategy into the bytes of assignments. It imports no Kafka client: the shells
+`assignors.clients.kafka_python` and `assignors.clients.aiokafka` do.
+"""

@@ -1,0 +1,92 @@
+"""The calls of kafka-python's coordinator, answered by a `ClassicAssignor`.
+
+kafka-python calls `metadata` when it joins, `assign` when its member leads, and `on_assignment`
+when it got its partitions, all in the thread of its event loop. It takes bytes wherever it would
+encode a structure.
+"""
+
+from __future__ import annotations
+
+from types import new_class
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+
+from assignors.clients.classic.classic_assignor import ClassicAssignor
+from assignors.clients.classic.cluster_view import ClusterView
+from assignors.clients.group_join import Joiner
+from assignors.protocol import partition_ranges as ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Assignor = TypeVar("Assignor", bound=ClassicAssignor)
+
+
+class KafkaPythonAdapter(ClassicAssignor):
+    """The part of an assignor that kafka-python's `AbstractPartitionAssignor` asks for."""
+
+    _watched: Any = None
+    """Metadata whose changes the assignor is told of."""
+
+    def supported_protocols(self) -> list[RebalanceProtocol]:
+        """Rebalance protocols of the assignor: one of eager and cooperative."""
+        return [RebalanceProtocol.COOPERATIVE if self.cooperative else RebalanceProtocol.EAGER]
+
+    def metadata(self, topics: Iterable[str]) -> bytes:
+        """Write the subscription that the member joins with."""
+        return self.join_bytes(topics)
+
+    def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, bytes]:
+        """Plan for the group that the member leads.
+
+        Args:
+            cluster: kafka-python's `ClusterMetadata`.
+            members: `JoinGroupResponseMember`s with decoded subscriptions.
+
+        Raises:
+            ProblemError: a member's subscription cannot be read.
+        """
+        if cluster is not self._watched:
+            cluster.add_listener(self._on_metadata)
+            self._watched = cluster
+        joiners = [
+            Joiner(
+                id=member.member_id,
+                instance_id=member.group_instance_id or None,
+                offers={self.name: member.metadata.encode()},
+            )
+            for member in members
+        ]
+        return self.assignment_bytes(view_of(cluster), joiners)
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Take the partitions that the member was assigned in a generation."""
+        self.take(ranges.by_topic(assignment.partitions()), generation)
+
+    def _on_metadata(self, cluster: Any) -> None:
+        self.metadata_changed(view_of(cluster))
+
+
+def view_of(cluster: Any) -> ClusterView:
+    """Partitions and racks in kafka-python's metadata."""
+    partitions = cluster._partitions  # noqa: SLF001 - no public method has all replicas
+    return ClusterView.of_replicas(
+        {
+            topic: {number: partition.replica_nodes for number, partition in by_number.items()}
+            for topic, by_number in partitions.items()
+        },
+        {broker.node_id: broker.rack for broker in cluster.brokers()},
+    )
+
+
+def for_kafka_python(assignor: type[Assignor]) -> type[Assignor]:
+    """Make a class that `partition_assignment_strategy` of a `KafkaConsumer` takes."""
+    made = new_class(
+        assignor.__name__,
+        (KafkaPythonAdapter, assignor, AbstractPartitionAssignor),
+        exec_body=lambda body: body.update(
+            __doc__=assignor.__doc__, __module__="assignors.clients.kafka_python"
+        ),
+    )
+    return cast("type[Assignor]", made)
