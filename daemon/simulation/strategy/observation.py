@@ -1,12 +1,12 @@
 """What the control knows of a simulated group: its commits, its lag, and its members' speeds.
 
-As in the pipeline, a record counts as read once its reader has committed it. A member commits every
-`commit_seconds`, each at times of its own, and what it gives up at once; with 0 it commits what it
-has read in every tick. What usually arrives between two commits is no lag.
+As in the pipeline, a record counts as read once its reader has committed it, what a member gives up
+is committed at once, and what usually arrives between two commits is no lag.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,13 +31,26 @@ if TYPE_CHECKING:
     from streaming.rules.skew import SkewFigures
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """When a group's members commit, and when its lag is sampled, in seconds."""
+
+    commits: float = 0.0
+    """Time between two commits of a member, at times of its own; 0: each tick ends with one."""
+    samples: float = 0.0
+    """Time between two samples. As in the pipeline, each is judged when the next one is taken. 0:
+    one in each tick, judged at once."""
+
+
 class Observation:
     """Commits and speeds of P partitions and M members; changed tick by tick."""
 
-    def __init__(self, partitions: int, members: int, commit_seconds: float) -> None:
+    def __init__(self, partitions: int, members: int, rhythm: Rhythm) -> None:
         """Begin with nothing uncommitted and no speed known."""
-        self._interval = commit_seconds
-        self._phase = np.arange(members) / max(members, 1) * commit_seconds
+        self._interval = rhythm.commits
+        self._phase = np.arange(members) / max(members, 1) * rhythm.commits
+        self._sample_seconds = rhythm.samples
+        self._newest: tuple[float, SkewFigures] | None = None
         self._uncommitted = np.zeros(partitions, np.int64)
         self._committed_at = np.zeros(partitions)
         self._learned = SpeedColumns.unknown(members)
@@ -62,7 +75,7 @@ class Observation:
         waiting: Longs = np.maximum(seen, 0)
         return waiting
 
-    def judged(
+    def sampled(
         self,
         left: Longs,
         owner: Ints,
@@ -70,8 +83,8 @@ class Observation:
         capacity: Floats,
         now: float,
         recent: RecentArrivals,
-    ) -> SkewFigures:
-        """The load of the live members, as the rule of skew judges it.
+    ) -> tuple[float, SkewFigures] | None:
+        """Take a sample if one is due; return the time and the load of the one to judge, if any.
 
         Args:
             left: P: records not read yet.
@@ -81,6 +94,22 @@ class Observation:
             now: seconds from the start of the world.
             recent: the arrivals.
         """
+        before = self._newest
+        if before is not None and now - before[0] < self._sample_seconds:
+            return None
+        self._newest = now, self._figures(left, owner, live, capacity, now, recent)
+        return before if self._sample_seconds else self._newest
+
+    def _figures(
+        self,
+        left: Longs,
+        owner: Ints,
+        live: Longs,
+        capacity: Floats,
+        now: float,
+        recent: RecentArrivals,
+    ) -> SkewFigures:
+        """The load of the live members, as the rule of skew judges it."""
         index = np.full(len(capacity) + 1, -1)  # owner -1 takes the last
         index[live] = np.arange(len(live))
         owned = np.flatnonzero(index[owner] >= 0)

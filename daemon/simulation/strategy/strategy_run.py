@@ -25,7 +25,7 @@ from daemon.control.policy import Proposal
 from daemon.control.settings import Cause
 from daemon.simulation.fleet import Joined, Left, Moved, Slowed
 from daemon.simulation.strategy.group_control import Control, Rules
-from daemon.simulation.strategy.observation import Observation
+from daemon.simulation.strategy.observation import Observation, Rhythm
 from daemon.simulation.traffic import read
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
     from daemon.simulation.traffic import ReadOrder, RecentArrivals
+
+EACH_TICK = Rhythm()
+"""Members commit, and lag is sampled, in every tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,7 @@ class StrategyRun:
         hand_over: HandOver,
         target: float,
         reader: ReadOrder = read,
-        commit_seconds: float = 0.0,
+        rhythm: Rhythm = EACH_TICK,
     ) -> None:
         """Begin a run.
 
@@ -93,7 +96,7 @@ class StrategyRun:
             hand_over: conditions of a hand-over.
             target: seconds that a record may wait.
             reader: how consumers divide their speed among their partitions.
-            commit_seconds: time between a consumer's commits; 0: each tick ends with one.
+            rhythm: when members commit, and when lag is sampled.
         """
         fleet = world.fleet
         self._reader = reader
@@ -132,7 +135,7 @@ class StrategyRun:
         self.tally = Tally(
             lag=np.zeros(ticks, np.int64), drain=np.zeros(ticks), above=np.zeros(ticks, np.int32)
         )
-        self._observation = Observation(fleet.partitions, len(fleet.consumers), commit_seconds)
+        self._observation = Observation(fleet.partitions, len(fleet.consumers), rhythm)
         self._upcoming = list(world.events)
         self._update_speeds()
         self._cross: Bools | None = None  # P; None after a change of owners or racks
@@ -236,8 +239,9 @@ class StrategyRun:
     def _sample(self, now: float, recent: RecentArrivals) -> None:
         """Let the control judge the load of the live members."""
         live = np.flatnonzero(self.live_members)
-        figures = self._observation.judged(self.lag, self.owner, live, self._capacity, now, recent)
-        self.control.sampled(now, figures)
+        sample = self._observation.sampled(self.lag, self.owner, live, self._capacity, now, recent)
+        if sample is not None:
+            self.control.sampled(*sample)
 
     def _plan(
         self, cause: Cause, now: float, recent: RecentArrivals, *, first: bool = False

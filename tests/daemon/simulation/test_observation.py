@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daemon.simulation.strategy.observation import Observation
+from daemon.simulation.strategy.observation import Observation, Rhythm
 from daemon.simulation.traffic import RecentArrivals
 
 OWNER = np.array([0, 1])
@@ -14,19 +14,19 @@ CAPACITY = np.ones(2)
 class Pace:
     """Two members that read all they can, of 100 records a second for each, tick by tick."""
 
-    def __init__(self, commit_seconds):
-        self.observed = Observation(2, 2, commit_seconds)
+    def __init__(self, commit_seconds, *, samples=0.0):
+        self.observed = Observation(2, 2, Rhythm(commits=commit_seconds, samples=samples))
         self.recent = RecentArrivals(2, 1.0, 60.0)
         self.left = np.zeros(2, np.int64)
         self.now = 0.0
 
     def tick(self, first=100):
-        """The lag and the figures of one second in which `first` arrive in the first partition."""
+        """The lag of a second in which `first` arrive in the first partition, and what to judge."""
         arrived = np.array([first, 100])
         self.recent.arrive(arrived)
         self.left += arrived
         seen = self.observed.lag(self.left, self.recent.rates(), self.now).copy()
-        figures = self.observed.judged(self.left, OWNER, LIVE, CAPACITY, self.now, self.recent)
+        figures = self.observed.sampled(self.left, OWNER, LIVE, CAPACITY, self.now, self.recent)
         done = np.minimum(self.left, 300)
         self.left -= done
         self.observed.read(done, self.left, OWNER, self.now, 1.0, self.recent)
@@ -52,7 +52,8 @@ def test_a_speed_is_learned_from_commits_that_leave_records_waiting(interval: fl
     for _ in range(10):
         pace.tick()
     assert np.isnan(pace.observed.speeds).all()
-    waits = [pace.tick(first=3_000 if number == 0 else 100)[1].waiting for number in range(20)]
+    samples = [pace.tick(first=3_000 if number == 0 else 100)[1] for number in range(20)]
+    waits = [figures.waiting for _, figures in samples]
     speed = pace.observed.speeds
     assert speed[0] == pytest.approx(300, rel=0.05)
     assert np.isnan(speed[1])
@@ -67,3 +68,16 @@ def test_what_a_member_gives_up_is_committed() -> None:
     pace.left[:] = 0
     pace.observed.moved(np.array([True, True]), OWNER, OWNER[::-1], pace.now)
     assert pace.observed.lag(pace.left, np.zeros(2), pace.now).tolist() == [0, 0]
+
+
+def test_a_sample_is_judged_when_the_next_one_is_taken() -> None:
+    pace = Pace(0.0, samples=2.0)
+    judged = [pace.tick()[1] for _ in range(6)]
+    assert [None if sample is None else sample[0] for sample in judged] == [
+        None,
+        None,
+        0.0,
+        None,
+        2.0,
+        None,
+    ]

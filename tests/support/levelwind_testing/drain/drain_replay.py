@@ -1,8 +1,8 @@
 """Replay of the scenarios in the simulation: the daemon's own policy, on the same arrivals.
 
 Kafka's candidates plan with the same algorithm, and only when the members change. The replay knows
-neither polling nor the time that lag takes from the brokers to the plan: members read without
-delay, the control samples lag in every tick, and a partition that moves pauses for a fixed time.
+neither polling nor the time of batches and plans: members read without delay, lag is judged when
+the next sample is taken, and a partition that moves pauses for a fixed time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from daemon.simulation.command import rules_of
 from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slowed, World
 from daemon.simulation.strategy.candidates import candidate as planning_candidate
+from daemon.simulation.strategy.observation import Rhythm
 from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
 from levelwind_testing.drain.drain_figures import (
@@ -53,8 +54,8 @@ TICKS = 4
 """Ticks of a second."""
 LEAD_SECONDS = 8
 """Seconds from the first plan to the first arrivals, as in a round on real brokers."""
-COMMIT_SECONDS = 5.0
-"""Seconds between a member's commits: what clients do by default."""
+RHYTHM = Rhythm(commits=5.0, samples=1.0)
+"""What clients do, and the observer, by default."""
 PAUSE_SECONDS = 1.0
 """Seconds for which nobody reads a partition that moves: what `bench_handover.py` measures."""
 STATIC_SESSION_SECONDS = 45.0
@@ -87,7 +88,7 @@ def replay(
         hand_over,
         60.0,
         reader,
-        COMMIT_SECONDS,
+        RHYTHM,
     )
     recent = RecentArrivals(PARTITIONS, world.tick, MINUTE_SECONDS)
     begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS

@@ -124,6 +124,7 @@ class RoundResult:
     """Plans in the measured time; None for Kafka's own assignors."""
     first_plan: float | None
     unsplittable: int
+    """Reports of an unsplittable partition, those of the warm-up included."""
     remote_bytes: int
     local_bytes: int
 
@@ -220,7 +221,7 @@ class DrainRound:
             ),
             plans=len(plans) if self._candidate.managed else None,
             first_plan=plans[0] - began if plans else None,
-            unsplittable=len(self._logged("partition.unsplittable", began, ended)),
+            unsplittable=len(self._logged("partition.unsplittable", 0.0, ended)),
             remote_bytes=int(columns["remote_bytes"].sum()),
             local_bytes=int(columns["local_bytes"].sum()),
         )
