@@ -64,17 +64,24 @@ class WorkingPlan:
         before = int(self.owner[partition])
         lost, gained = self.partitions_of(before), self.partitions_of(member)
         self.partitions_by_member[before] = lost[lost != partition]
-        self.partitions_by_member[member] = np.insert(
-            gained, np.searchsorted(gained, partition), partition
+        before_it = int(gained.searchsorted(partition))
+        self.partitions_by_member[member] = np.concatenate(
+            (gained[:before_it], [partition], gained[before_it:])
         )
         load = self.model.load[partition]
         self.member_load[before] -= load
         self.member_load[member] += load
         self.member_count[before] -= 1
         self.member_count[member] += 1
-        change = self.model.cross_rack_cost(np.array([partition]), np.array([member, before]))
-        self.total_cross_rack_cost += int(change[0]) - int(change[1])
+        self.total_cross_rack_cost += self._cross_rack_cost(partition, member)
+        self.total_cross_rack_cost -= self._cross_rack_cost(partition, before)
         self.owner[partition] = member
+
+    def _cross_rack_cost(self, partition: int, member: int) -> int:
+        model = self.model
+        rack = model.class_rack[model.member_class[member]]
+        remote = model.rack_remote[model.rack_set[partition], rack]
+        return int(model.weight[partition]) if remote else 0
 
     def drain_time(self) -> Floats:
         """Time to drain of each member (M): its load over its capacity."""
