@@ -162,7 +162,12 @@ class Holding:
         A member that does not read its eviction renews its lease by nothing but announcements that
         the planner reads too. The clocks of no other machine come into it.
         """
-        return read_until >= self.read_at + self.waits.grant
+        return read_until >= self.silence_confirmed_at
+
+    @property
+    def silence_confirmed_at(self) -> float:
+        """Boot seconds up to which all announcements must have been handled for that."""
+        return self.read_at + self.waits.grant
 
     @property
     def unfenced(self) -> bool:
@@ -266,6 +271,13 @@ class Holding:
             for partition, since in self.starting.items()
             if readable - max(since, self.progress_at) >= patience
         )
+
+    @property
+    def overdue_at(self) -> float:
+        """Readable time from which a revocation or a start is overdue; infinite without any."""
+        since = [revocation.since for revocation in self.revoking.values()]
+        begun = min([*since, *self.starting.values()], default=float("inf"))
+        return max(begun, self.progress_at) + self.waits.patience
 
     def start_failed(self, record: MemberRecord) -> frozenset[TopicPartition]:
         """Granted partitions that the incarnation announces that it could not start."""

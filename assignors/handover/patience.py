@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from assignors.handover.ledger import Incarnation, Ledger
+    from assignors.handover.planner_time import PlannerTime
     from assignors.protocol.partition_ranges import TopicPartition
 
 
@@ -40,3 +43,37 @@ def to_fence(ledger: Ledger, now: float, read_until: float) -> dict[Incarnation,
         and not holding.fenced
         and holding.waited_out(now, read_until)
     }
+
+
+def overdue_at(ledger: Ledger) -> float:
+    """Readable time from which `overdue` or `start_overdue` finds something; infinite without."""
+    at = float("inf")
+    for holding in ledger.holdings.values():
+        if (holding.revoking or holding.starting) and not holding.evicted:
+            at = min(at, holding.overdue_at)
+    return at
+
+
+def released_at(ledger: Ledger, time: PlannerTime, live: Collection[str]) -> tuple[float, float]:
+    """Time at which an eviction may have been waited out, or a member's commits may be fenced.
+
+    Args:
+        ledger: the ledger.
+        time: the time of the step.
+        live: instances with an incarnation that is live, which fences the older ones itself.
+
+    Returns:
+        Boot seconds, and boot seconds up to which all announcements must be handled: infinite where
+        no eviction waits for the one or the other.
+    """
+    now = read_until = float("inf")
+    for incarnation, holding in ledger.holdings.items():
+        if holding.free_at is None or holding.gone:
+            continue
+        if time.now < holding.free_at:
+            now = min(now, holding.free_at)
+        elif not holding.silence_confirmed(time.read_until):
+            read_until = min(read_until, holding.silence_confirmed_at)
+        elif not (holding.unfenced and holding.fence_asked) or incarnation.instance in live:
+            now = float("-inf")
+    return now, read_until

@@ -1,4 +1,8 @@
-"""State of the control: everything that it knows, as one value. Pure."""
+"""State of the control: everything that it knows. Pure.
+
+Most of it is replaced by a step. The table of groups and the layouts of topics are changed in
+place, group by group and topic by topic: they may be large, and most steps concern few of them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from daemon.control.context import Clock, ControlContext
 from daemon.control.membership.members_clock import MembersClocks
+from daemon.control.schedule.group_table import GroupTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from assignors.handover.timers import Timers
     from assignors.protocol.records import BrokerRecord, TopicRecord
-    from daemon.control.managed_group import ManagedGroup
     from daemon.control.membership.members_clock import MembersClock
     from daemon.control.settings import ControlSettings, PlanSettings
 
@@ -29,7 +33,11 @@ class Postponement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlState:
-    """Everything the control knows; each step replaces the state and never changes it."""
+    """Everything the control knows.
+
+    Only the state that the last step returned may be used: a step changes `topics` and `groups` in
+    place. `Recovered` makes both anew.
+    """
 
     instance: str
     """The name of this daemon, unique for each start."""
@@ -41,7 +49,7 @@ class ControlState:
     """Number of partitions of `levelwind.members`."""
     planner_epoch: int = 0
     """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
-    topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    topics: dict[str, TopicRecord] = field(default_factory=dict)
     """The layouts of the topics that are known, by name."""
     brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
     """The brokers that are known, by id; metrics alone depend on them."""
@@ -49,8 +57,8 @@ class ControlState:
     """Topics that were deleted, as opposed to topics that are not known yet."""
     members_clocks: Mapping[int, MembersClock] = field(default_factory=dict)
     """Readable time of each partition of `levelwind.members`, from the start on."""
-    groups: Mapping[str, ManagedGroup] = field(default_factory=dict)
-    """The managed groups, by name."""
+    groups: GroupTable = field(default_factory=GroupTable)
+    """The managed groups, by name, with their deadlines."""
     forgotten_epoch: int = 0
     """The highest epoch of any group that was forgotten: no new group has one at or below it."""
     postponed: Mapping[str, Postponement] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from assignors.handover.ledger import BELIEVED_EPOCH
 from assignors.protocol.records import (
     BrokerRecord,
+    LagRecord,
     MemberRecord,
     PlannerRecord,
     Tombstone,
@@ -45,12 +46,15 @@ from daemon.control.boundary.topics_of_records import written
 from daemon.control.context import Clock, LogEvent
 from daemon.control.control_state import ControlState, Postponement
 from daemon.control.decision import Decision, decide
-from daemon.control.group_records import apply
+from daemon.control.group_records import apply, sampled
 from daemon.control.managed_group import ManagedGroup
+from daemon.control.membership.announcements import repeated
 from daemon.control.membership.existing_partitions import existing_only
 from daemon.control.membership.liveness import check_liveness
 from daemon.control.membership.members_clock import MembersClocks
 from daemon.control.recovery import recover
+from daemon.control.schedule.deadlines import NO_DEADLINES, deadlines_of
+from daemon.control.schedule.group_table import GroupTable
 from daemon.control.settings import Cause
 
 __all__ = [
@@ -80,6 +84,8 @@ if TYPE_CHECKING:
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
+    from daemon.control.context import ControlContext
+    from daemon.control.schedule.deadlines import Deadlines
 
 
 FIRST_PAUSE_SECONDS = 5.0
@@ -89,7 +95,10 @@ LONGEST_PAUSE_SECONDS = 300.0
 
 
 def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:
-    """Take in one event; the effects are to be performed in their order before the next step."""
+    """Take in one event; the effects are to be performed in their order before the next step.
+
+    The given state is used up: its groups and topics are changed in place.
+    """
     match event:
         case RecordReceived(kind=kind, record=record):
             return _receive(state, [(kind, record)], clock)
@@ -101,7 +110,7 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
         case CommitsFenced(group=name, incarnation=incarnation):
-            return _commits_fenced(state, name, incarnation), []
+            return _commits_fenced(state, name, incarnation, clock), []
         case PublishRefused(rollback=rollback, reason=reason):
             return _put_back(state, rollback, reason, clock)
         case Recovered(records=records):
@@ -143,10 +152,11 @@ def _receive(
                 effects += raised
             case _:
                 pass
-        state = _take_in(state, kind, record, received, clock)
+        _take_in(state, kind, record, received, state.clocks, clock)
+    context = state.context(clock)
     for name, taken in received.items():
         decision = Decision(group=state.groups[name], events=tuple(taken.events))
-        state, more = (_decide if taken.due else _undecided)(state, decision, clock)
+        state, more = (_decide if taken.due else _undecided)(state, decision, context)
         effects += more
     return state, effects
 
@@ -181,16 +191,26 @@ def _take_in(
     kind: TopicKind,
     record: Record | Tombstone,
     received: dict[str, _Received],
+    clocks: MembersClocks,
     clock: Clock,
-) -> ControlState:
+) -> None:
     """Let a record change the group that it is about."""
     name = _group_of(kind, record)
-    if name is None or (isinstance(record, Tombstone) and name not in state.groups):
-        return state
-    group = state.groups.get(name) or _new_group(state, name)
+    known = None if name is None else state.groups.get(name)
+    if name is None or (isinstance(record, Tombstone) and known is None):
+        return
+    group = _new_group(state, name) if known is None else known
+    time = clocks.time_of(name, clock.now)
     if isinstance(record, MemberRecord):
         record = existing_only(record, state.topics, group.granted)
-    updated, events = apply(group, record, state.clocks.time_of(name, clock.now))
+        if repeated(group, record, time):
+            return
+        state.groups.subscribed(name, record.topics)
+    elif isinstance(record, LagRecord) and known is not None and sampled(group, record):
+        return
+    updated, events = apply(group, record, time)
+    if updated is known and not events:
+        return  # what the control itself has written changes nothing
     taken = received.setdefault(name, _Received())
     taken.events += events
     # After a heartbeat, a lag sample or a trigger the decision can wait for the next tick.
@@ -200,7 +220,7 @@ def _take_in(
         or updated.policy.changes != group.policy.changes
         or updated.operator is not group.operator
     )
-    return replace(state, groups={**state.groups, name: updated})
+    state.groups.put(updated, NO_DEADLINES, clocks.partition_of(name))
 
 
 def _new_group(state: ControlState, name: str) -> ManagedGroup:
@@ -213,19 +233,18 @@ def _topic_changed(
     state: ControlState, name: str, record: TopicRecord | None, clock: Clock
 ) -> ControlState:
     """Take in a topic's layout; only another id or number of partitions is a cause to plan."""
-    before = state.topics.get(name)
-    topics = {topic: layout for topic, layout in state.topics.items() if topic != name}
+    before = state.topics.pop(name, None)
     if record is not None:
-        topics[name] = record
-    deleted = state.deleted_topics - {name} if record else state.deleted_topics | {name}
-    state = replace(state, topics=topics, deleted_topics=deleted)
+        state.topics[name] = record
+    if (name in state.deleted_topics) is (record is not None):
+        deleted = state.deleted_topics - {name} if record else state.deleted_topics | {name}
+        state = replace(state, deleted_topics=deleted)
     if record and before and (record.id, record.partitions) == (before.id, before.partitions):
         return state
-    groups = {
-        group_name: group.changed(Cause.TOPICS, clock.now) if group.reads(name) else group
-        for group_name, group in state.groups.items()
-    }
-    return replace(state, groups=groups)
+    context = state.context(clock)
+    for group in state.groups.readers(name):
+        _enter(state, group.changed(Cause.TOPICS, clock.now), context)
+    return state
 
 
 def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
@@ -239,57 +258,64 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
 
 
 def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
-    """Check the liveness of each group's members, and decide about each group."""
+    """Check the members of each group with a deadline that has passed, and decide about it."""
     effects: list[Effect] = []
-    for group in state.groups.values():
-        if group.idle:
+    context = state.context(clock)
+    for group in state.groups.take_due(clock.now, context.members_clocks):
+        time = context.time_of(group.name)
+        if not _deadlines(state, group, context).passed(time):
+            _enter(state, group, context)  # the deadline was put off
             continue
-        check = check_liveness(group, state.timers, state.clocks.time_of(group.name, clock.now))
+        check = check_liveness(group, state.timers, time)
         effects += [
             FenceCommits(group=group.name, incarnation=incarnation, transactional_id=name)
             for incarnation, name in check.to_fence.items()
         ]
-        state, more = _decide(state, Decision(group=check.group, events=check.events), clock)
+        state, more = _decide(state, Decision(group=check.group, events=check.events), context)
         effects += more
     return state, effects
 
 
-def _commits_fenced(state: ControlState, name: str, incarnation: Incarnation) -> ControlState:
+def _commits_fenced(
+    state: ControlState, name: str, incarnation: Incarnation, clock: Clock
+) -> ControlState:
     """Note that an evicted incarnation can commit nothing more; the next tick frees what it had."""
     group = state.groups.get(name)
-    if group is None:
-        return state
-    group = replace(group, ledger=group.ledger.commits_fenced(incarnation))
-    return replace(state, groups={**state.groups, name: group})
+    if group is not None:
+        group = replace(group, ledger=group.ledger.commits_fenced(incarnation))
+        _enter(state, group, state.context(clock))
+    return state
 
 
 # A decision.
 
 
 def _decide(
-    state: ControlState, before: Decision, clock: Clock
+    state: ControlState, before: Decision, context: ControlContext
 ) -> tuple[ControlState, list[Effect]]:
     """Decide about a group after what it took in, unless its next attempt is still to wait."""
     group = before.group
     postponement = state.postponed.get(group.name)
-    if postponement is not None and clock.now < postponement.until:
-        return _effects(state, before)
+    if postponement is not None and context.now < postponement.until:
+        return _effects(state, before, context)
     pause = (
         FIRST_PAUSE_SECONDS
         if postponement is None
         else min(2 * postponement.pause, LONGEST_PAUSE_SECONDS)
     )
     rollback = Rollback(group=group, events=before.events, pause=pause)
-    decision = decide(group, state.planning_of(group.name), state.context(clock))
-    others = {name: wait for name, wait in state.postponed.items() if name != group.name}
-    return _effects(replace(state, postponed=others), before.then(decision), rollback)
+    decision = decide(group, state.planning_of(group.name), context)
+    if postponement is not None:
+        others = {name: wait for name, wait in state.postponed.items() if name != group.name}
+        state = replace(state, postponed=others)
+    return _effects(state, before.then(decision), context, rollback)
 
 
 def _undecided(
-    state: ControlState, before: Decision, _clock: Clock
+    state: ControlState, before: Decision, context: ControlContext
 ) -> tuple[ControlState, list[Effect]]:
     """Leave the decision about a group to the next tick."""
-    return _effects(state, before)
+    return _effects(state, before, context)
 
 
 def _put_back(
@@ -299,11 +325,8 @@ def _put_back(
     group, pause = rollback.group, rollback.pause
     postponement = Postponement(pause=pause, until=clock.now + pause)
     fields = {"group": group.name, "reason": reason, "retry_in": pause}
-    state = replace(
-        state,
-        groups={**state.groups, group.name: group},
-        postponed={**state.postponed, group.name: postponement},
-    )
+    state = replace(state, postponed={**state.postponed, group.name: postponement})
+    _enter(state, group, state.context(clock))
     return state, [LogEvent("group.publish_refused", fields), *rollback.events]
 
 
@@ -323,8 +346,13 @@ def _recover(
         deleted_topics=recovered.deleted_topics,
         members_clocks=clocks.clocks,
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
-        groups=recovered.groups,
+        groups=GroupTable(),
     )
+    context = state.context(clock)
+    for group in recovered.groups.values():
+        for live in group.live.values():
+            state.groups.subscribed(group.name, live.record.topics)
+        _enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
     effects: list[Effect] = [
         _planner(state, clock),
@@ -336,18 +364,41 @@ def _recover(
 
 
 def _effects(
-    state: ControlState, decision: Decision, rollback: Rollback | None = None
+    state: ControlState,
+    decision: Decision,
+    context: ControlContext,
+    rollback: Rollback | None = None,
 ) -> tuple[ControlState, list[Effect]]:
     """Return the state after a decision, and its effects.
 
     The log events follow the records: the log never runs ahead of what is published.
     """
-    records, shards = written(decision.records, decision.group.shards)
-    group = replace(decision.group, shards=shards)
-    groups = {**state.groups, group.name: group}
+    group = decision.group
+    effects: list[Effect] = []
+    if decision.records:
+        records, shards = written(decision.records, group.shards)
+        group = replace(group, shards=shards)
+        effects.append(Publish(records=records, rollback=rollback))
     if group.forgettable:
-        del groups[group.name]
+        state.groups.drop(group.name)
         epoch = max(state.forgotten_epoch, group.ledger.epoch)
         state = replace(state, forgotten_epoch=epoch)
-    effects: list[Effect] = [Publish(records=records, rollback=rollback)] if records else []
-    return replace(state, groups=groups), [*effects, *decision.events]
+    else:
+        _enter(state, group, context)
+    return state, [*effects, *decision.events]
+
+
+# The table of groups.
+
+
+def _enter(state: ControlState, group: ManagedGroup, context: ControlContext) -> None:
+    """Enter the next state of a group into the table, with its deadlines."""
+    partition = context.members_clocks.partition_of(group.name)
+    state.groups.put(group, _deadlines(state, group, context), partition)
+
+
+def _deadlines(state: ControlState, group: ManagedGroup, context: ControlContext) -> Deadlines:
+    postponement = state.postponed.get(group.name)
+    return deadlines_of(
+        group, context, postponed_until=None if postponement is None else postponement.until
+    )

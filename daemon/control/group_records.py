@@ -55,6 +55,22 @@ def apply(
             return group, []
 
 
+def sampled(group: ManagedGroup, record: LagRecord) -> bool:
+    """Take in a sample of lag in place if nothing waits for it; return whether that is so.
+
+    Between two looks at the demand of a group only the first sample matters to its deadlines.
+    """
+    watched = group.lag_at not in {None, group.demand.sampled_at}
+    if (
+        not watched
+        or group.policy.cooldown.expected is not None
+        or record.topic not in group.lags  # other threads may go through the topics
+    ):
+        return False
+    group.lags[record.topic] = record
+    return True
+
+
 def _ended(group: ManagedGroup, tombstone: Tombstone) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take in that the pipeline deleted a record of the group."""
     match tombstone.key:

@@ -48,8 +48,11 @@ class ManagedGroup:
 
     name: str
     ledger: Ledger
-    live: Mapping[Incarnation, Live] = field(default_factory=dict)
-    """The members that are planned for."""
+    live: dict[Incarnation, Live] = field(default_factory=dict)
+    """The members that are planned for.
+
+    An announcement that repeats the one before is entered in place: most of them do.
+    """
     refused: Mapping[Incarnation, Live] = field(default_factory=dict)
     """Incarnations that announce themselves and that the planner cannot serve."""
     plan: GroupRecord | None = None
@@ -58,8 +61,11 @@ class ManagedGroup:
     """Basis of the plan in force; None if it is not known."""
     target: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
     """The partitions that the plan in force gives to each instance."""
-    lags: Mapping[str, LagRecord] = field(default_factory=dict)
-    """The newest lag record of each topic, by name, also of topics that were recreated since."""
+    lags: dict[str, LagRecord] = field(default_factory=dict)
+    """The newest lag record of each topic, by name, also of topics that were recreated since.
+
+    A sample that nothing waits for is entered in place.
+    """
     triggers: Mapping[Cause, TriggerRecord] = field(default_factory=dict)
     """The active triggers, by cause."""
     operator: OperatorRecord | None = None
@@ -123,6 +129,11 @@ class ManagedGroup:
         """Seconds after which nobody uses a partition who has announced nothing since."""
         waits = [holding.waits.grant for holding in self.ledger.holdings.values()]
         return max([self.ledger.timers.grant, *waits])
+
+    @property
+    def lag_at(self) -> int | None:
+        """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
+        return max((record.at for record in self.lags.values()), default=None)
 
     @property
     def members(self) -> dict[str, MemberRecord]:

@@ -172,6 +172,26 @@ class PolicyState:
                 return cause
         return None
 
+    def due_at(self, situation: Situation, settings: ControlSettings) -> float:
+        """Return the time from which `due` names a cause; infinite if it names none by itself."""
+        if situation.requested and situation.has_members:
+            return float("-inf")
+        if situation.frozen:
+            return float("inf")
+        if self.changes:
+            return min(
+                min(change.last + settings.settle, change.first + settings.settle_max)
+                for change in self.changes.values()
+            )
+        if not situation.has_members or not situation.settled:
+            return float("inf")
+        waits = (
+            suppression.until if (suppression := self.suppressed.get(cause)) else float("-inf")
+            for cause in TRIGGERED
+            if cause in situation.raised
+        )
+        return min(waits, default=float("inf"))
+
     def admit(self, cause: Cause, now: float) -> Suppression | None:
         """Return the objection to computing a plan for a cause that is due, None without one."""
         if self.cooldown.active(cause, now):

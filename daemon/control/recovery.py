@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 class RecoveredState:
     """State that levelwind's topics describe when the daemon starts."""
 
-    topics: Mapping[str, TopicRecord]
+    topics: dict[str, TopicRecord]
     """The layouts of the topics that are known, by name."""
     brokers: Mapping[int, BrokerRecord]
     """The brokers that are known, by id."""

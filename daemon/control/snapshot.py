@@ -234,7 +234,7 @@ class GroupSnapshot:
     @cached_property
     def lag_at(self) -> int | None:
         """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
-        return max((record.at for record in self.group.lags.values()), default=None)
+        return self.group.lag_at
 
     @cached_property
     def metadata_at(self) -> int:

@@ -96,7 +96,7 @@ class Daemon:
     def leading_state(self) -> ControlState | None:
         """Return the control's state, None while the daemon does not lead.
 
-        For any thread: the state is replaced and never changed.
+        For any thread that only reads it: each group in it is a value.
         """
         term = self._term
         return term.planner.state if term is not None and term.planner.leading else None

@@ -75,7 +75,7 @@ class Planner:
 
     @property
     def state(self) -> ControlState:
-        """The control's state; it is replaced and never changed."""
+        """The control's state; the next event changes its groups in place."""
         return self._state
 
     @property

@@ -2,8 +2,8 @@
 
 Counters grow with events that are in the log as well. Gauges, a group's lag or an active trigger,
 are read from the control's state when Prometheus scrapes: nothing is kept, so that the series of a
-group end with the group. The state is replaced and never changed, so that the server's thread reads
-it without a lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for counters.
+group end with the group. Each group is a value, so that the server's thread reads it without a
+lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for counters.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol import partition_ranges as ranges
@@ -95,6 +96,10 @@ class MemberRecord:
     def key(self) -> Key:
         return ("m", self.group, self.instance, self.incarnation)
 
+    def repeats(self, other: MemberRecord) -> bool:
+        """Whether two announcements say the same, apart from their number."""
+        return _WITHOUT_NUMBER(self) == _WITHOUT_NUMBER(other)
+
     def value(self) -> dict[str, object]:
         return {
             "v": self.V,
@@ -148,6 +153,11 @@ class MemberRecord:
                 fields.optional_text("transactional_id"), "transactional_id"
             ),
         )
+
+
+_WITHOUT_NUMBER = attrgetter(
+    *(field.name for field in fields(MemberRecord) if field.name != "heartbeat")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

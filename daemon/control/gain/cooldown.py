@@ -110,6 +110,11 @@ class CooldownState:
         """Whether the expected gain of the last plan is to be compared with the load now."""
         return self.expected is not None and not self.active(Cause.SKEW, now)
 
+    @property
+    def evaluation_at(self) -> float:
+        """Time from which the evaluation of a plan with an expected gain is due."""
+        return self.until(Cause.SKEW)
+
     def evaluate(self, excess: float, now: float, settings: CooldownSettings) -> CooldownState:
         """Compare the last plan's expected gain with the load at the end of its cooldown.
 

@@ -47,6 +47,11 @@ class DemandWatch:
         newer = sampled_at is not None and sampled_at != self.sampled_at
         return newer and now - self.checked_at >= CHECK_SECONDS
 
+    def due_at(self, sampled_at: int | None) -> float:
+        """Return the time from which `due` holds; infinite without a newer sample."""
+        newer = sampled_at is not None and sampled_at != self.sampled_at
+        return self.checked_at + CHECK_SECONDS if newer else float("inf")
+
     def checked(
         self, group: str, demand: GroupDemand | None, sampled_at: int | None, now: float
     ) -> tuple[DemandWatch, list[LogEvent]]:

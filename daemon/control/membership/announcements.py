@@ -50,6 +50,27 @@ def announced(
     return group, [*events, *joined]
 
 
+def repeated(group: ManagedGroup, record: MemberRecord, time: PlannerTime) -> bool:
+    """Take in an announcement in place if it repeats the last one; return whether it does.
+
+    A heartbeat puts off the time at which silence evicts the member, and changes nothing else. It
+    does change a conflict of its instance, and a group that is frozen.
+    """
+    incarnation = Incarnation(record.instance, record.incarnation)
+    live = group.live.get(incarnation)
+    if (
+        live is None
+        or live.holding is None
+        or live.holding is not group.ledger.holdings.get(incarnation)
+        or group.frozen
+        or record.instance in group.conflicts
+        or not record.repeats(live.record)
+    ):
+        return False
+    group.live[incarnation] = Live(record, time.readable, live.holding)
+    return True
+
+
 def records_lost(
     group: ManagedGroup, record: MemberRecord, time: PlannerTime
 ) -> tuple[ManagedGroup, list[LogEvent]]:
@@ -147,11 +168,11 @@ def _heartbeat(
 ) -> tuple[ManagedGroup, list[LogEvent]]:
     before = group.live[incarnation].record
     claims = group.ledger.holdings[incarnation].claims(record)
-    group = replace(
-        group,
-        live={**group.live, incarnation: Live(record, time.readable)},
-        ledger=group.ledger.acknowledge(record, time),
-    )
+    ledger = group.ledger.acknowledge(record, time)
+    # An epoch that is not published yet would be proven by the same announcement later.
+    proven = record.acked_epoch <= ledger.epoch
+    live = Live(record, time.readable, ledger.holdings.get(incarnation) if proven else None)
+    group = replace(group, live={**group.live, incarnation: live}, ledger=ledger)
     events: list[LogEvent] = []
     if claims:
         fields = {

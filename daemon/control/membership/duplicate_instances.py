@@ -100,6 +100,16 @@ class InstanceConflict:
             return replace(self, last_seen=last_seen)
         return InstanceConflict(last_seen=last_seen)
 
+    def checked_at(self, dead_after: float) -> float:
+        """Readable time from which `silent`, `checked` or `idle` says something else."""
+        ends = [at + dead_after for at in self.last_seen.values()]
+        if self.since is not None and len(self.last_seen) <= 1:
+            ends.append(self.since + dead_after)
+        elif self.since is None and not self.last_seen:
+            replaced = (entry.at for entry in self.replaced.values())
+            ends.append(max(replaced, default=float("-inf")) + WINDOW_SECONDS)
+        return min(ends)
+
     def idle(self, now: float) -> bool:
         """Whether there is nothing to remember."""
         outdated = (entry.at <= now - WINDOW_SECONDS for entry in self.replaced.values())

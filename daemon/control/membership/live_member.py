@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from assignors.handover.holding import Holding
     from assignors.protocol.records import MemberRecord
 
 
@@ -17,6 +18,9 @@ class Live(NamedTuple):
     """The last announcement."""
     last_seen: float
     """Readable time at which the announcement was read."""
+    holding: Holding | None = None
+    """The member's holding in the ledger after the announcement was taken in: while the ledger has
+    the same object, the same announcement changes nothing there. None where it might."""
 
 
 class Profile(NamedTuple):

@@ -67,6 +67,10 @@ class MembersClocks:
         after = self.clocks[partition].read(asked_at, canary)
         return replace(self, clocks={**self.clocks, partition: after})
 
+    def partition_of(self, group: str) -> int:
+        """The partition that the announcements of a group are in."""
+        return _partition(group, self.partitions)
+
     def time_of(self, group: str, now: float) -> PlannerTime:
         """The time of a step for a group, by the clock of its partition."""
         clock = self.clocks.get(_partition(group, self.partitions))

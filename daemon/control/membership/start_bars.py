@@ -53,6 +53,14 @@ def checked(bars: StartBars, now: float) -> StartBars:
     }
 
 
+def checked_at(bars: StartBars) -> float:
+    """Return the readable time from which `checked` changes a bar; infinite without any."""
+    return min(
+        (entry.until + entry.pause if entry.lifted else entry.until for entry in bars.values()),
+        default=float("inf"),
+    )
+
+
 def effective(
     bars: StartBars, subscriptions: Iterable[tuple[str, str]]
 ) -> Mapping[str, frozenset[str]]:

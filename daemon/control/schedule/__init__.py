@@ -1,0 +1,1 @@
+"""When each group is looked at next, and in which order plans are made. Nothing here plans."""
