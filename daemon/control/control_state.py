@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from daemon.control.context import Clock, ControlContext
 from daemon.control.membership.members_clock import MembersClocks
 from daemon.control.schedule.group_table import GroupTable
+from daemon.control.schedule.plan_backlog import PlanBacklog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from assignors.handover.timers import Timers
     from assignors.protocol.records import BrokerRecord, TopicRecord
     from daemon.control.membership.members_clock import MembersClock
+    from daemon.control.schedule.plan_backlog import PlanBudget
     from daemon.control.settings import ControlSettings, PlanSettings
 
 
@@ -35,8 +37,8 @@ class Postponement(NamedTuple):
 class ControlState:
     """Everything the control knows.
 
-    Only the state that the last step returned may be used: a step changes `topics` and `groups` in
-    place. `Recovered` makes both anew.
+    Only the state that the last step returned may be used: a step changes `topics`, `groups` and
+    `backlog` in place. `Recovered` makes them anew.
     """
 
     instance: str
@@ -59,6 +61,10 @@ class ControlState:
     """Readable time of each partition of `levelwind.members`, from the start on."""
     groups: GroupTable = field(default_factory=GroupTable)
     """The managed groups, by name, with their deadlines."""
+    backlog: PlanBacklog = field(default_factory=PlanBacklog)
+    """The groups that wait for a plan; changed in place."""
+    budget: PlanBudget | None = None
+    """How many plans a step may make, as the last tick said; None for as many as are due."""
     forgotten_epoch: int = 0
     """The highest epoch of any group that was forgotten: no new group has one at or below it."""
     postponed: Mapping[str, Postponement] = field(default_factory=dict)

@@ -42,19 +42,20 @@ from daemon.control.boundary.control_events import (
     Ticked,
     together,
 )
-from daemon.control.boundary.topics_of_records import written
 from daemon.control.context import Clock, LogEvent
 from daemon.control.control_state import ControlState, Postponement
-from daemon.control.decision import Decision, decide
+from daemon.control.decision import Decision
 from daemon.control.group_records import apply, sampled
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.membership.announcements import repeated
 from daemon.control.membership.existing_partitions import existing_only
-from daemon.control.membership.liveness import check_liveness
 from daemon.control.membership.members_clock import MembersClocks
 from daemon.control.recovery import recover
-from daemon.control.schedule.deadlines import NO_DEADLINES, deadlines_of
+from daemon.control.schedule.deadlines import NO_DEADLINES
+from daemon.control.schedule.deciding import decide_about, enter, undecided
 from daemon.control.schedule.group_table import GroupTable
+from daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
+from daemon.control.schedule.ticking import plans_allowed, tick
 from daemon.control.settings import Cause
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "FenceCommits",
     "Fenced",
     "MembersRead",
+    "PlanBudget",
     "Publish",
     "PublishRefused",
     "RecordReceived",
@@ -84,14 +86,6 @@ if TYPE_CHECKING:
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
-    from daemon.control.context import ControlContext
-    from daemon.control.schedule.deadlines import Deadlines
-
-
-FIRST_PAUSE_SECONDS = 5.0
-"""Wait after a group's records were refused; it doubles with each refusal that follows."""
-
-LONGEST_PAUSE_SECONDS = 300.0
 
 
 def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:
@@ -104,8 +98,8 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             return _receive(state, [(kind, record)], clock)
         case RecordsReceived(records=received):
             return _receive(state, [(each.kind, each.record) for each in received], clock)
-        case Ticked():
-            return _tick(state, clock)
+        case Ticked(budget=budget):
+            return tick(state, budget, clock)
         case MembersRead(partition=partition, asked_at=asked_at):
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
@@ -154,9 +148,15 @@ def _receive(
                 pass
         _take_in(state, kind, record, received, state.clocks, clock)
     context = state.context(clock)
+    # Groups that wait for a plan come first, at the next tick.
+    last = -1.0 if state.backlog else state.backlog.computed + plans_allowed(state)
     for name, taken in received.items():
-        decision = Decision(group=state.groups[name], events=tuple(taken.events))
-        state, more = (_decide if taken.due else _undecided)(state, decision, context)
+        before = Decision(group=state.groups[name], events=tuple(taken.events))
+        if taken.due:
+            may_plan = state.backlog.computed < last
+            state, more = decide_about(state, before, context, may_plan=may_plan)
+        else:
+            state, more = undecided(state, before, context)
         effects += more
     return state, effects
 
@@ -243,7 +243,7 @@ def _topic_changed(
         return state
     context = state.context(clock)
     for group in state.groups.readers(name):
-        _enter(state, group.changed(Cause.TOPICS, clock.now), context)
+        enter(state, group.changed(Cause.TOPICS, clock.now), context)
     return state
 
 
@@ -254,26 +254,7 @@ def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
     return getattr(record, "group", None)
 
 
-# Time.
-
-
-def _tick(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
-    """Check the members of each group with a deadline that has passed, and decide about it."""
-    effects: list[Effect] = []
-    context = state.context(clock)
-    for group in state.groups.take_due(clock.now, context.members_clocks):
-        time = context.time_of(group.name)
-        if not _deadlines(state, group, context).passed(time):
-            _enter(state, group, context)  # the deadline was put off
-            continue
-        check = check_liveness(group, state.timers, time)
-        effects += [
-            FenceCommits(group=group.name, incarnation=incarnation, transactional_id=name)
-            for incarnation, name in check.to_fence.items()
-        ]
-        state, more = _decide(state, Decision(group=check.group, events=check.events), context)
-        effects += more
-    return state, effects
+# Members.
 
 
 def _commits_fenced(
@@ -283,39 +264,8 @@ def _commits_fenced(
     group = state.groups.get(name)
     if group is not None:
         group = replace(group, ledger=group.ledger.commits_fenced(incarnation))
-        _enter(state, group, state.context(clock))
+        enter(state, group, state.context(clock))
     return state
-
-
-# A decision.
-
-
-def _decide(
-    state: ControlState, before: Decision, context: ControlContext
-) -> tuple[ControlState, list[Effect]]:
-    """Decide about a group after what it took in, unless its next attempt is still to wait."""
-    group = before.group
-    postponement = state.postponed.get(group.name)
-    if postponement is not None and context.now < postponement.until:
-        return _effects(state, before, context)
-    pause = (
-        FIRST_PAUSE_SECONDS
-        if postponement is None
-        else min(2 * postponement.pause, LONGEST_PAUSE_SECONDS)
-    )
-    rollback = Rollback(group=group, events=before.events, pause=pause)
-    decision = decide(group, state.planning_of(group.name), context)
-    if postponement is not None:
-        others = {name: wait for name, wait in state.postponed.items() if name != group.name}
-        state = replace(state, postponed=others)
-    return _effects(state, before.then(decision), context, rollback)
-
-
-def _undecided(
-    state: ControlState, before: Decision, context: ControlContext
-) -> tuple[ControlState, list[Effect]]:
-    """Leave the decision about a group to the next tick."""
-    return _effects(state, before, context)
 
 
 def _put_back(
@@ -326,7 +276,7 @@ def _put_back(
     postponement = Postponement(pause=pause, until=clock.now + pause)
     fields = {"group": group.name, "reason": reason, "retry_in": pause}
     state = replace(state, postponed={**state.postponed, group.name: postponement})
-    _enter(state, group, state.context(clock))
+    enter(state, group, state.context(clock))
     return state, [LogEvent("group.publish_refused", fields), *rollback.events]
 
 
@@ -347,12 +297,13 @@ def _recover(
         members_clocks=clocks.clocks,
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
         groups=GroupTable(),
+        backlog=PlanBacklog(),
     )
     context = state.context(clock)
     for group in recovered.groups.values():
         for live in group.live.values():
             state.groups.subscribed(group.name, live.record.topics)
-        _enter(state, group, context)
+        enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
     effects: list[Effect] = [
         _planner(state, clock),
@@ -361,44 +312,3 @@ def _recover(
     ]
     state, more = _receive(state, recovered.pending, clock)
     return state, [*effects, *more]
-
-
-def _effects(
-    state: ControlState,
-    decision: Decision,
-    context: ControlContext,
-    rollback: Rollback | None = None,
-) -> tuple[ControlState, list[Effect]]:
-    """Return the state after a decision, and its effects.
-
-    The log events follow the records: the log never runs ahead of what is published.
-    """
-    group = decision.group
-    effects: list[Effect] = []
-    if decision.records:
-        records, shards = written(decision.records, group.shards)
-        group = replace(group, shards=shards)
-        effects.append(Publish(records=records, rollback=rollback))
-    if group.forgettable:
-        state.groups.drop(group.name)
-        epoch = max(state.forgotten_epoch, group.ledger.epoch)
-        state = replace(state, forgotten_epoch=epoch)
-    else:
-        _enter(state, group, context)
-    return state, [*effects, *decision.events]
-
-
-# The table of groups.
-
-
-def _enter(state: ControlState, group: ManagedGroup, context: ControlContext) -> None:
-    """Enter the next state of a group into the table, with its deadlines."""
-    partition = context.members_clocks.partition_of(group.name)
-    state.groups.put(group, _deadlines(state, group, context), partition)
-
-
-def _deadlines(state: ControlState, group: ManagedGroup, context: ControlContext) -> Deadlines:
-    postponement = state.postponed.get(group.name)
-    return deadlines_of(
-        group, context, postponed_until=None if postponement is None else postponement.until
-    )

@@ -34,6 +34,10 @@ class Decision:
     group: ManagedGroup
     records: tuple[Record | Tombstone, ...] = ()
     events: tuple[LogEvent, ...] = ()
+    computed: bool = False
+    """Whether a plan was computed, be it published or not."""
+    awaits_plan: bool = False
+    """Whether a plan is due that was not to be computed now."""
 
     def then(self, later: Decision) -> Decision:
         """Append a later decision about the group that this decision left.
@@ -45,17 +49,28 @@ class Decision:
             group=later.group,
             records=tuple(records.values()),
             events=(*self.events, *later.events),
+            computed=self.computed or later.computed,
+            awaits_plan=self.awaits_plan or later.awaits_plan,
         )
 
 
-def decide(group: ManagedGroup, planning: PlanSettings, context: ControlContext) -> Decision:
-    """Evaluate the last plan, make the next one if it is due, and advance the hand-over."""
+def decide(
+    group: ManagedGroup, planning: PlanSettings, context: ControlContext, *, may_plan: bool = True
+) -> Decision:
+    """Evaluate the last plan, make the next one if it is due, and advance the hand-over.
+
+    Args:
+        group: the group.
+        planning: the group's strategy.
+        context: settings, layouts and time.
+        may_plan: whether a plan may be computed now; if one is due, the decision says so.
+    """
     snapshot = GroupSnapshot(group, context)
     evaluated = _watch_demand(group, snapshot)
     evaluated = evaluated.then(_evaluate_last_plan(evaluated.group, snapshot))
     group = _without_lost_records(evaluated.group, context)
     planned = (
-        _plan_if_due(group, planning, snapshot)
+        _plan_if_due(group, planning, snapshot, may_plan=may_plan)
         if group.records_lost_at is None
         else Decision(group=group)
     )
@@ -110,7 +125,9 @@ def _without_lost_records(group: ManagedGroup, context: ControlContext) -> Manag
     return replace(group, records_lost_at=None)
 
 
-def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot) -> Decision:
+def _plan_if_due(
+    group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot, *, may_plan: bool
+) -> Decision:
     """Make the plan that is due, or note why it is not made."""
     context, policy = snapshot.context, group.policy
     cause = policy.due(group.situation(), context.now, context.settings)
@@ -125,6 +142,16 @@ def _plan_if_due(group: ManagedGroup, planning: PlanSettings, snapshot: GroupSna
             return _wait_for_topics(group, snapshot)
     if suppression := _stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
         return _suppress(group, cause, suppression, None, context)
+    if not may_plan:
+        return Decision(group=group, awaits_plan=True)
+    return replace(_plan(group, cause, planning, snapshot), computed=True)
+
+
+def _plan(
+    group: ManagedGroup, cause: Cause, planning: PlanSettings, snapshot: GroupSnapshot
+) -> Decision:
+    """Compute a plan, and publish it if it is worth its moves."""
+    context, policy = snapshot.context, group.policy
     try:
         plan = compute_plan(
             planning,

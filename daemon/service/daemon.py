@@ -22,6 +22,7 @@ from daemon.service.leadership import (
     ReadUntil,
     TopicsRead,
 )
+from daemon.service.live_planner import TICK_SECONDS
 from daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from daemon.shutdown import AnyEvent
 
 log = Logger()
-
-TICK_SECONDS = 0.5
-"""The control handles a tick at most this often."""
 
 LATEST_TICK_SECONDS = 2.0
 """Longest time between two ticks under a steady stream of records: after that a tick is handled

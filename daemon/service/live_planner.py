@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, wait_exponential
@@ -16,12 +17,14 @@ from daemon.control.controller import (
     Publish,
     PublishRefused,
     Recovered,
+    Ticked,
     concerns,
     step,
 )
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.kafka.publisher import UnpublishableError
 from daemon.kafka.record_writer import outgoing
+from daemon.service.planning_pace import PlanningPace
 from daemon.telemetry.log_events import level_of
 from daemon.telemetry.logger import Logger
 from daemon.wall_clock import now_ms
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from daemon.shutdown import AnyEvent
 
 log = Logger()
+
+TICK_SECONDS = 0.5
+"""The control handles a tick at most this often."""
 
 
 class Planner:
@@ -72,6 +78,7 @@ class Planner:
         self._metrics = metrics
         self._over = over
         self._leading = False
+        self._pace = PlanningPace(TICK_SECONDS)
 
     @property
     def state(self) -> ControlState:
@@ -99,6 +106,16 @@ class Planner:
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
             return
+        begun = time.monotonic()
+        if isinstance(event, Ticked):
+            self._pace.ticked(begun)
+            event = Ticked(budget=self._pace.budget)
+        before = self._state.backlog.computed
+        self._take_step(event)
+        if self._state.backlog.computed > before:
+            self._pace.planned(self._state.backlog.computed - before, time.monotonic() - begun)
+
+    def _take_step(self, event: Event) -> None:
         clock = Clock(now=boot_seconds(), at=now_ms())
         self._state, effects = step(self._state, event, clock)
         refused: set[str] = set()

@@ -271,6 +271,14 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
         "1 for each active trigger of a group.",
         labels=("group", "kind"),
     )
+    plans_waiting = GaugeMetricFamily(
+        "levelwind_plans_waiting", "Groups that wait for a plan because others are made before."
+    )
+    plans_waiting.add_metric([], len(state.backlog))
+    plan_delay = GaugeMetricFamily(
+        "levelwind_plan_delay_seconds", "Longest time for which a group has waited for its plan."
+    )
+    plan_delay.add_metric([], state.backlog.longest_wait(now))
     for group in state.groups.values():
         lags = current_lags(group.lags, state.topics, state.deleted_topics)
         figures = group_lag(lags, group.owners(), group.capacity, learned_speeds(group.speeds))
@@ -298,7 +306,7 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
         for cause in group.triggers:
             triggers.add_metric([group.name, cause.value], 1.0)
     yield from (lag, age, share, skew, load, best, horizon, utilisation, wanted)
-    yield from (members, moving, crossing, triggers)
+    yield from (members, moving, crossing, triggers, plans_waiting, plan_delay)
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:

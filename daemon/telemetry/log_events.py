@@ -256,6 +256,21 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "arrivals are clearly below the capacity again.",
     ),
     _event(
+        "planning.delayed",
+        "warning",
+        "waiting seconds",
+        "More plans are due than can be made at once: `waiting` groups wait for theirs, the last "
+        "one for about `seconds`. Those with partitions that nobody reads come first, then those "
+        "with the most records behind; heartbeats, evictions and hand-overs go on. Logged again "
+        "when the delay has doubled.",
+    ),
+    _event(
+        "planning.caught_up",
+        "info",
+        "plans seconds",
+        "No group waits for its plan any more: `plans` were computed in `seconds`.",
+    ),
+    _event(
         "plan.failed",
         "error",
         "group cause retry_in error",

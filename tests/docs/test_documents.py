@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 
 from daemon.cli.main import main
 from daemon.config.settings import Settings, load
+from daemon.control.schedule.plan_backlog import PlanBacklog
 from daemon.service.metrics import Metrics, families
 from daemon.telemetry.log_events import EVENTS
 
@@ -162,9 +163,8 @@ def exported_metrics() -> set[str]:
         return family.name + suffix
 
     metrics = Metrics("0", now=time.time)
-    exported = chain(
-        metrics.registry.collect(), families(SimpleNamespace(groups={}, topics={}), 0.0)
-    )
+    state = SimpleNamespace(groups={}, topics={}, backlog=PlanBacklog())
+    exported = chain(metrics.registry.collect(), families(state, 0.0))
     return {name(family) for family in exported if family.name.startswith("levelwind")}
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from daemon.control.boundary.control_effects import Rollback
+    from daemon.control.schedule.plan_backlog import PlanBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,9 @@ class RecordsReceived:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
     """Time has passed, and every record that was read before it has been handled."""
+
+    budget: PlanBudget | None = None
+    """How many plans each step from now on may make; None for as many as are due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,11 @@ NO_DEADLINES = Deadlines(NEVER, NEVER, NEVER)
 
 
 def deadlines_of(
-    group: ManagedGroup, context: ControlContext, *, postponed_until: float | None = None
+    group: ManagedGroup,
+    context: ControlContext,
+    *,
+    postponed_until: float | None = None,
+    awaits_plan: bool = False,
 ) -> Deadlines:
     """Return when a group is to be looked at if no record changes it before.
 
@@ -61,6 +65,7 @@ def deadlines_of(
         context: settings, layouts and time.
         postponed_until: end of the wait of a group whose records were refused, in boot seconds:
             until then only its members are looked at.
+        awaits_plan: whether the group waits for its plan already, which then has no deadline.
     """
     if group.idle:
         return NO_DEADLINES
@@ -79,7 +84,10 @@ def deadlines_of(
         return Deadlines(min(now, postponed_until), readable, read_until)
     if group.records_lost_at is not None:
         read_until = min(read_until, group.records_lost_at + group.longest_wait)
-    return Deadlines(min(now, _decided_at(group, context)), readable, read_until)
+    now = min(now, _decided_at(group, context))
+    if group.records_lost_at is None and not awaits_plan:
+        now = min(now, planned_at(group, context))
+    return Deadlines(now, readable, read_until)
 
 
 def _silence_at(group: ManagedGroup, timers: Timers, time: PlannerTime) -> float:
@@ -99,7 +107,7 @@ def _silence_at(group: ManagedGroup, timers: Timers, time: PlannerTime) -> float
 
 
 def _decided_at(group: ManagedGroup, context: ControlContext) -> float:
-    """Boot seconds at which a decision would change the group."""
+    """Boot seconds at which a decision would change the group, apart from a plan."""
     if group.ledger is not group.published_ledger:
         return AT_ONCE
     at = NEVER
@@ -111,12 +119,10 @@ def _decided_at(group: ManagedGroup, context: ControlContext) -> float:
         # Only another sample lets a plan be evaluated whose lag is stale.
         if evaluation_at > context.now or not GroupSnapshot(group, context).stale_lags:
             at = min(at, evaluation_at)
-    if group.records_lost_at is None:
-        at = min(at, _planned_at(group, context))
     return at
 
 
-def _planned_at(group: ManagedGroup, context: ControlContext) -> float:
+def planned_at(group: ManagedGroup, context: ControlContext) -> float:
     """Boot seconds at which the policy finds a plan due."""
     if group.operator is None and not group.policy.changes and not group.triggers:
         return NEVER

@@ -112,6 +112,11 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
             self._readers.pop(topic, None)
         return [row.group for row in reading]
 
+    def ordered(self, names: Iterable[str]) -> list[ManagedGroup]:
+        """Return those of some groups that the table has, in their order."""
+        found = [row for name in names if (row := self._rows.get(name))]
+        return [row.group for row in sorted(found, key=attrgetter("number"))]
+
     def take_due(self, now: float, clocks: MembersClocks) -> list[ManagedGroup]:
         """Take out the groups with an entered deadline that has passed, in their order.
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone
 from daemon.control import controller
 from daemon.control.context import LogEvent
-from daemon.control.controller import CommitsFenced, Publish, Ticked
+from daemon.control.controller import CommitsFenced, PlanBudget, Publish, Ticked
 from daemon.control.schedule.deadlines import Deadlines
 from daemon.control.schedule.group_table import GroupTable
 from daemon.control.settings import ControlSettings, CooldownSettings
@@ -84,6 +84,7 @@ class Story:
     def __init__(self, seed):
         self.random = Random(seed)
         self.play = RecordedPlay(strategy=self.random.choice(("lag", "sticky")), settings=SETTINGS)
+        self.play.budget = self.random.choice((None, PlanBudget(plans=1, every=0.5)))
         self.lives = 0
         self.layouts = {}
 

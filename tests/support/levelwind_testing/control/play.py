@@ -20,6 +20,7 @@ from daemon.control.controller import (
     FenceCommits,
     Fenced,
     MembersRead,
+    PlanBudget,
     Publish,
     PublishRefused,
     RecordReceived,
@@ -85,6 +86,8 @@ class Play:
     """Makes the records whole that members read."""
     refused: set = field(default_factory=set)
     """Groups whose records are refused."""
+    budget: PlanBudget | None = None
+    """How many plans each step may make; None for as many as are due."""
     state: ControlState | None = None
     """State of the control; None while the daemon is down."""
 
@@ -155,7 +158,7 @@ class Play:
             if self.state and not self.interrupted:
                 self._canaries(step)
             if self.state:
-                self._do(Ticked())
+                self._do(Ticked(budget=self.budget))
 
     def _canaries(self, seconds):
         """Let the canaries of the last seconds come back."""

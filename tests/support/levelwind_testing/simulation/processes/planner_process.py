@@ -17,7 +17,7 @@ from daemon.control.boundary.control_events import (
     Ticked,
 )
 from daemon.control.context import LogEvent
-from daemon.control.controller import Clock, ControlState, step, together
+from daemon.control.controller import Clock, ControlState, PlanBudget, step, together
 from daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
@@ -35,6 +35,8 @@ from levelwind_testing.simulation.modelled_brokers.partition_log import Reader
 from levelwind_testing.simulation.virtual_time import Process
 
 TICK_SECONDS = 0.5
+ONE_PLAN = PlanBudget(plans=1, every=TICK_SECONDS)
+"""The least budget there is: where two groups are due at once, one waits for its plan."""
 PUBLISH_TIMEOUT_SECONDS = 5.0
 CANARY_TIMEOUT_SECONDS = 10.0
 SIGNED = ("members", "assignments")
@@ -205,7 +207,7 @@ class PlannerProcess(Process):
         if not self._recovery_asked:
             self._recovery_asked = True
             self._when_read(KINDS, self._recover)
-        yield from self._plan(Ticked())
+        yield from self._plan(Ticked(budget=ONE_PLAN))
 
     def _recover(self):
         if self.state is not None:

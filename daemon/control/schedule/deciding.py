@@ -1,0 +1,125 @@
+"""One decision about one group: its effects, its next state, and its deadlines. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.control.boundary.control_effects import Effect, Publish, Rollback
+from daemon.control.boundary.topics_of_records import written
+from daemon.control.decision import Decision, decide
+from daemon.control.schedule.deadlines import deadlines_of, planned_at
+
+if TYPE_CHECKING:
+    from daemon.control.context import ControlContext
+    from daemon.control.control_state import ControlState
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.schedule.deadlines import Deadlines
+
+FIRST_PAUSE_SECONDS = 5.0
+"""Wait after a group's records were refused; it doubles with each refusal that follows."""
+
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+def decide_about(
+    state: ControlState,
+    before: Decision,
+    context: ControlContext,
+    *,
+    may_plan: bool,
+    held: dict[str, Decision] | None = None,
+) -> tuple[ControlState, list[Effect]]:
+    """Decide about a group after what it took in, unless its next attempt is still to wait.
+
+    Args:
+        state: the state of the control.
+        before: the group with what it took in.
+        context: settings, layouts and time.
+        may_plan: whether a plan may be computed; if one is due, the group waits for it otherwise.
+        held: takes in `before` by the group's name instead of deciding, if a plan is due that may
+            not be computed; None: it is decided without the plan.
+    """
+    group = before.group
+    name = group.name
+    postponement = state.postponed.get(name)
+    if postponement is not None and context.now < postponement.until:
+        return undecided(state, before, context)
+    decision = decide(group, state.planning_of(name), context, may_plan=may_plan)
+    if decision.awaits_plan:
+        state.backlog.add(name, context)
+        if held is not None:
+            held[name] = before
+            return state, []
+    else:
+        state.backlog.remove(name)
+        state.backlog.computed += decision.computed
+    pause = (
+        FIRST_PAUSE_SECONDS
+        if postponement is None
+        else min(2 * postponement.pause, LONGEST_PAUSE_SECONDS)
+    )
+    if postponement is not None:
+        others = {other: wait for other, wait in state.postponed.items() if other != name}
+        state = replace(state, postponed=others)
+    rollback = Rollback(group=group, events=before.events, pause=pause)
+    return _effects(state, before.then(decision), context, rollback)
+
+
+def undecided(
+    state: ControlState, before: Decision, context: ControlContext
+) -> tuple[ControlState, list[Effect]]:
+    """Leave the decision about a group to a later tick."""
+    return _effects(state, before, context)
+
+
+def _effects(
+    state: ControlState,
+    decision: Decision,
+    context: ControlContext,
+    rollback: Rollback | None = None,
+) -> tuple[ControlState, list[Effect]]:
+    """Return the state after a decision, and its effects.
+
+    The log events follow the records: the log never runs ahead of what is published.
+    """
+    group = decision.group
+    effects: list[Effect] = []
+    if decision.records:
+        records, shards = written(decision.records, group.shards)
+        group = replace(group, shards=shards)
+        effects.append(Publish(records=records, rollback=rollback))
+    if group.forgettable:
+        state.groups.drop(group.name)
+        state.backlog.remove(group.name)
+        epoch = max(state.forgotten_epoch, group.ledger.epoch)
+        state = replace(state, forgotten_epoch=epoch)
+    else:
+        enter(state, group, context)
+    return state, [*effects, *decision.events]
+
+
+# The table of groups.
+
+
+def enter(state: ControlState, group: ManagedGroup, context: ControlContext) -> None:
+    """Enter the next state of a group into the table, with its deadlines."""
+    partition = context.members_clocks.partition_of(group.name)
+    state.groups.put(group, current_deadlines(state, group, context), partition)
+
+
+def current_deadlines(
+    state: ControlState, group: ManagedGroup, context: ControlContext
+) -> Deadlines:
+    """Return the deadlines of a group; a group whose plan is due no more ceases to wait for it."""
+    postponement = state.postponed.get(group.name)
+    awaits_plan = group.name in state.backlog
+    if awaits_plan and (postponement is not None or planned_at(group, context) > context.now):
+        state.backlog.remove(group.name)
+        awaits_plan = False
+    return deadlines_of(
+        group,
+        context,
+        postponed_until=None if postponement is None else postponement.until,
+        awaits_plan=awaits_plan,
+    )

@@ -1,0 +1,80 @@
+"""A tick: a look at each group with a deadline that has passed, then the plans that are due. Pure.
+
+Whatever else is due comes before the plans, and of these as many are made as the budget allows. The
+groups that get none yet go on with their hand-overs, and wait in the backlog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from daemon.control.boundary.control_effects import Effect, FenceCommits
+from daemon.control.decision import Decision
+from daemon.control.membership.liveness import check_liveness
+from daemon.control.schedule.deciding import current_deadlines, decide_about, enter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.control.context import Clock, ControlContext
+    from daemon.control.control_state import ControlState
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.schedule.plan_backlog import PlanBudget
+
+
+def tick(
+    state: ControlState, budget: PlanBudget | None, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Look at each group with a deadline that has passed, and make the plans that are due."""
+    if budget != state.budget:
+        state = replace(state, budget=budget)
+    context = state.context(clock)
+    effects: list[Effect] = []
+    held: dict[str, Decision] = {}
+    for group in state.groups.take_due(clock.now, context.members_clocks):
+        if not current_deadlines(state, group, context).passed(context.time_of(group.name)):
+            enter(state, group, context)  # the deadline was put off
+            continue
+        before, fences = _look(group, context)
+        effects += fences
+        state, more = decide_about(state, before, context, may_plan=False, held=held)
+        effects += more
+    served = _served(state, context)
+    last = state.backlog.computed + plans_allowed(state)
+    while state.backlog.computed < last and (name := next(served, None)) is not None:
+        if name in held:
+            before = held.pop(name)
+        else:
+            before, fences = _look(state.groups[name], context)
+            effects += fences
+        state, more = decide_about(state, before, context, may_plan=True)
+        effects += more
+    for before in held.values():
+        state, more = decide_about(state, before, context, may_plan=False)
+        effects += more
+    return state, [*effects, *state.backlog.delay_events(budget, clock.now)]
+
+
+def plans_allowed(state: ControlState) -> float:
+    """Return the most plans of one step."""
+    return inf if state.budget is None else state.budget.plans
+
+
+def _look(group: ManagedGroup, context: ControlContext) -> tuple[Decision, list[Effect]]:
+    """Check the members of a group; return it with what was found, and the commits to fence."""
+    check = check_liveness(group, context.timers, context.time_of(group.name))
+    fences: list[Effect] = [
+        FenceCommits(group=group.name, incarnation=incarnation, transactional_id=name)
+        for incarnation, name in check.to_fence.items()
+    ]
+    return Decision(group=check.group, events=check.events), fences
+
+
+def _served(state: ControlState, context: ControlContext) -> Iterator[str]:
+    """Yield the groups that wait for a plan: all in their order, or else by need."""
+    waiting = state.groups.ordered(state.backlog.waiting)
+    if len(waiting) <= plans_allowed(state):
+        return iter([group.name for group in waiting])
+    return state.backlog.by_need(context, {group.name: group for group in waiting})
