@@ -34,6 +34,8 @@ LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 
 Without its native library Hadoop's own starts a process for each file that it creates or renames,
 about a hundred a batch."""
+WORKER_DAEMON = "streaming.spark.workers.forking_daemon"
+"""The module that Spark's Python workers are forked by; not imported here, since it preloads."""
 CHECKPOINT_FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -61,6 +63,7 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         # Over TCP each task of a small batch waits 40 ms for a delayed acknowledgement of its peer.
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": WORKER_DAEMON,
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE_PROVIDER,

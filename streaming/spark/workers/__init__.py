@@ -1,0 +1,1 @@
+"""Spark's Python workers: the process that they are forked from."""

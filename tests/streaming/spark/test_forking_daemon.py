@@ -1,0 +1,68 @@
+"""The daemon of Spark's Python workers: what it has imported, and that it forks without threads."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streaming.spark import session
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
+
+
+def python(program, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_nothing_is_left_to_import_or_to_collect_and_no_thread_runs():
+    program = f"""
+import gc, importlib, os, sys
+daemon = importlib.import_module("{session.WORKER_DAEMON}")
+daemon.preload()
+print(daemon.threads(), gc.get_freeze_count() > 50_000, len(gc.get_objects()) < 5_000)
+needed = ("pandas", "pyarrow", "numpy", "streaming.spark.processors", "pyspark.worker")
+print(*[name for name in needed if name not in sys.modules])
+if (child := os.fork()) == 0:
+    import pyarrow, pyarrow.compute
+    print(pyarrow.compute.sum(pyarrow.array(range(100_000))), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    assert python(program) == ["1", "True", "True", "4999950000"]
+
+
+@contextmanager
+def daemon(**environment):
+    process = subprocess.Popen(
+        [sys.executable, "-m", session.WORKER_DAEMON, "pyspark.worker"],
+        env=os.environ | {"PYTHON_WORKER_FACTORY_SECRET": "s"} | environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert len(process.stdout.read(4)) == 4  # its port
+        yield Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
+    finally:
+        process.communicate()  # as Spark ends it: by closing its standard input
+
+
+@LINUX
+def test_it_is_ready_as_sparks_own_is():
+    with daemon() as command:
+        assert session.WORKER_DAEMON in " ".join(command)
+
+
+@LINUX
+def test_where_a_library_starts_a_thread_all_the_same_workers_import_for_themselves():
+    with daemon(JE_ARROW_MALLOC_CONF="background_thread:true") as command:
+        assert "pyspark.daemon" in command
