@@ -17,6 +17,7 @@ from assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone
 from daemon.control import controller
 from daemon.control.context import LogEvent
 from daemon.control.controller import CommitsFenced, PlanBudget, Publish, Ticked
+from daemon.control.schedule import ticking
 from daemon.control.schedule.deadlines import Deadlines
 from daemon.control.schedule.group_table import GroupTable
 from daemon.control.settings import ControlSettings, CooldownSettings
@@ -304,11 +305,12 @@ def test_a_tick_looks_at_no_group_without_a_deadline(groups, monkeypatch):
     play.now += 1
     play.update("m0", "i1")
     looked_at = []
-    look = controller.check_liveness
-    monkeypatch.setattr(
-        controller,
-        "check_liveness",
-        lambda group, *rest: looked_at.append(group) or look(group, *rest),
-    )
+    look = ticking.check_liveness
+
+    def check_liveness(group, *rest):
+        looked_at.append(group.name)
+        return look(group, *rest)
+
+    monkeypatch.setattr(ticking, "check_liveness", check_liveness)
     play._do(Ticked())
     assert looked_at == []
