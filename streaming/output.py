@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record
     from assignors.protocol.topics import Topics
     from streaming.bucket.update import BucketResult
-    from streaming.group.state import PartitionOwners
+    from streaming.group.read_topics import OwnedLag
     from streaming.group.update import UpdateResult
-    from streaming.messages.lag_columns import LagRow
 
 MAX_KEPT_BYTES = 256 * 1024
 """Bytes that a dead letter keeps of a record's key and of its value, so that it fits a message."""
@@ -62,8 +61,8 @@ def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> li
     lag_partition = _group_partition(group, outputs.lag)
     triggers_partition = _group_partition(group, outputs.triggers)
     records = [
-        SinkRow(topics.lag, *_lag_key_value(group, row, owners), lag_partition)
-        for row, owners in result.lags
+        SinkRow(topics.lag, *_lag_key_value(group, published), lag_partition)
+        for published in result.lags
     ]
     records += [
         SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_partition)
@@ -100,12 +99,13 @@ def _key_value(record: Record | Tombstone) -> tuple[bytes, bytes | None]:
 _group_partition = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)
 
 
-def _lag_key_value(group: str, row: LagRow, owners: PartitionOwners) -> tuple[bytes, bytes]:
+def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:
     """Key and value of a lag record: the fields that the topic's state wrote, and the owners."""
+    row, owners, planned = published
     members, racks = owner_fields(owners.members, owners.owner), owner_racks(owners.members)
     local = local_field(row.shared.racks, members, racks) if racks else ""
     key = encode_key(("lag", group, row.topic))
-    return key, record_text(row.shared, row.own, local, members).encode()
+    return key, record_text(row.shared, row.own, local, members, planned=planned).encode()
 
 
 def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:

@@ -44,6 +44,9 @@ class GroupSection:
 
     strategy: str | None = None
     """The group's strategy; by default that of `control.strategy`."""
+    reset_policy: Literal["latest", "earliest"] | None = None
+    """Where the group's readers begin without a commit; by default as `pipeline.reset_policy` says.
+    The group need not be a planned one. In effect when the daemon starts."""
     pins: dict[str, dict[str, str]] | None = None
     """By topic and partition, the member that owns it while that member reads the topic."""
     drain: Names | None = None
@@ -88,7 +91,7 @@ class GroupSection:
 OPTION_NAMES = tuple(
     setting.name
     for setting in fields(GroupSection)
-    if setting.name not in {"strategy", "record_bytes"}
+    if setting.name not in {"strategy", "reset_policy", "record_bytes"}
 )
 """Names of the settings that are options of a strategy."""
 

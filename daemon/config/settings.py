@@ -70,7 +70,9 @@ class PipelineSection:
     """The log end that lag is measured against: `stable` (what a `read_committed` consumer can
     reach) or `high` (the high watermark)."""
     reset_policy: Literal["latest", "earliest"] = "earliest"
-    """Lag of a group without a commit: `earliest` counts the whole log, `latest` nothing."""
+    """Where a group's readers begin in a partition without a commit, or with one beyond the log:
+    `earliest` counts the whole log as lag, `latest` nothing. Clients tell nobody their
+    `auto.offset.reset`."""
     skew_threshold: Annotated[float, Field(ge=1)] = 1.25
     """The skew rule counts while the largest time to drain of a member is at least this many times
     the best that a plan could reach; at least 1."""
@@ -173,6 +175,11 @@ class Settings(BaseModel):
             prefix=self.prefix,
             end_kind=section.end_kind,
             reset_policy=section.reset_policy,
+            group_reset_policies={
+                name: group.reset_policy
+                for name, group in self.groups.items()
+                if group.reset_policy is not None
+            },
             skew_threshold=section.skew_threshold,
             skew_floor_seconds=section.skew_floor_seconds,
             skew_utilisation=section.skew_utilisation,

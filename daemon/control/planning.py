@@ -186,11 +186,11 @@ def build_problem(
 
 
 def _lags(record: LagRecord | None, partitions: int) -> list[int] | None:
-    """Records behind by partition; None without a sample."""
+    """Records that the plan's group has to read by partition; None without a sample."""
     if record is None:
         return None
     # A topic that has grown since the sample has no lag yet in its new partitions.
-    return [*record.lag[:partitions], *([0] * (partitions - len(record.lag)))]
+    return [*record.to_read[:partitions], *([0] * (partitions - len(record.lag)))]
 
 
 def _rates(record: LagRecord | None, partitions: int) -> list[float] | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from streaming.bucket import speed_columns
 from streaming.bucket.state import AXES, BucketState
-from streaming.group import codec, member_speeds
+from streaming.group import codec, member_speeds, read_topics
 from streaming.group.ownership import owners_of, partition_owners
 from streaming.group.state import GroupState, TopicLag
 from streaming.messages.lag_json import owner_fields, owner_racks
@@ -125,6 +125,7 @@ class _Builder:
             entries=len(state.lags),
             owners=len(owners),
             assigned=any(owner.assigned for owner in owners),
+            awaits=not read_topics.read_by(state) <= state.lags.keys(),
             last_record_at=state.last_record_at,
             sampled_at=state.sampled_at,
             since=state.skew_run.since,
@@ -187,6 +188,7 @@ class _Builder:
             claims=len(claims),
             committed=topic in state.committed_topics,
             planned=topic in state.planned_topics,
+            joined=topic in state.member_topics,
             at=lag.at,
             seconds=lag.seconds,
             committed_at=lag.committed_at,

@@ -43,9 +43,13 @@ class _Rows(NamedTuple):
     row: Int64
     group: Int64
     entry: Int64
+    others: Int64
+    """Groups of rows that say nothing of what the groups read: time alone passes for these."""
 
     def where(self, mask: Mask) -> _Rows:
-        return self if mask.all() else _Rows(*(column[mask] for column in self))
+        if mask.all():
+            return self
+        return _Rows(self.row[mask], self.group[mask], self.entry[mask], self.others)
 
 
 class ColumnUpdate:
@@ -111,13 +115,14 @@ class ColumnUpdate:
         for part, all_rows in self._published:
             rows = all_rows.where(~self.singled_out[all_rows.group])
             at_sample = self._at_sample(part, rows).tolist()
-            for row, group, entry, owned in zip(
-                *(column.tolist() for column in rows), at_sample, strict=True
-            ):
+            columns = [column.tolist() for column in (rows.row, rows.group, rows.entry)]
+            for row, group, entry, owned in zip(*columns, at_sample, strict=True):
                 members = state.owner_fields[entry] if owned else ""
                 racks = state.owner_racks[entry] if owned else ""
                 local = local_field(part.shared.racks, members, racks) if racks else ""
-                text = record_text(part.shared, part.own[row], local, members)
+                planned = bool(state["planned"][entry])
+                own = part.own[row]
+                text = record_text(part.shared, own, local, members, planned=planned)
                 records.append(PublishedLag(state.groups[group], part.topic, text))
         return records
 
@@ -132,18 +137,26 @@ class ColumnUpdate:
         """
         state = self.state
         number = np.array([self._number.get(group, UNKNOWN) for group in part.groups], np.int64)
-        self.unknown.update([part.groups[row] for row in np.flatnonzero(number < 0).tolist()])
-        entry = self._entries(part.topic)[number]
         committed = part.committed_at != UNKNOWN
+        unknown = np.flatnonzero((number < 0) & committed)
+        self.unknown.update([part.groups[row] for row in unknown.tolist()])
+        entry = self._entries(part.topic)[number]
         fits = (number >= 0) & (entry >= 0)
         if state["topic"].size:
-            fits &= (committed == state["committed"][entry]) & (committed | state["planned"][entry])
+            uncommitted = state["planned"][entry] | state["joined"][entry]
+            fits &= (committed == state["committed"][entry]) & (committed | uncommitted)
             if cells is not None:
                 fits &= state["cells"][entry] == cells
-        self.singled_out[number[~fits & (number >= 0)]] = True
+        known = number >= 0
+        # Groups whose members have left are sent their lag for a while.
+        unread = known & (entry < 0) & ~committed
+        unread[known] &= ~state["awaits"][number[known]]
+        self.singled_out[number[~fits & ~unread & known]] = True
         row = np.flatnonzero(fits)
+        others = number[unread]
         self._touched[number[row]] = True
-        return _Rows(row, number[row], entry[row])
+        self._touched[others] = True
+        return _Rows(row, number[row], entry[row], others)
 
     def _entries(self, topic: str) -> Int64:
         """By group, its entry of a topic; -1: it has none. The last item is -1, too."""
@@ -164,11 +177,12 @@ class ColumnUpdate:
     # -- samples
 
     def _apply_sample(self, samples: LagSamples, rows: _Rows) -> None:
-        self._evaluate_before(rows.group, samples.at)
+        others = rows.others[~self.singled_out[rows.others]]
+        self._evaluate_before(np.concatenate([rows.group, others]), samples.at)
         state = self.state
         age = state["at"][rows.entry] - samples.at
         late = (age >= 0) & (age < JUMP_MS)
-        row, group, entry = rows.where(~late & ~self.singled_out[rows.group])
+        row, group, entry, _ = rows.where(~late & ~self.singled_out[rows.group])
         if not row.size:
             return
         self.changed = True
@@ -281,7 +295,7 @@ class ColumnUpdate:
         """Single out the groups without members from which no sign of life is known for long."""
         state = self.state
         now, sign_of_life = state["sampled_at"].copy(), state["last_record_at"].copy()
-        for part, (row, group, _) in self._published:
+        for part, (row, group, _, _) in self._published:
             now[group] = np.maximum(now[group], part.at)
             sign_of_life[group] = np.maximum(sign_of_life[group], part.committed_at[row])
         silent = self._touched & ~self.singled_out & (state["owners"] == 0)

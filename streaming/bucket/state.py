@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from streaming.rules.event_time import Int64
 
-VERSION = 2
+VERSION = 3
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -74,19 +74,27 @@ OWNER_SAMPLES = {
     "speed_published_windows": "<i4",
 } | dict.fromkeys((f"window{number}" for number in range(WINDOWS)), "<f4")
 """Those by owner: the fields of `LearnedSpeed`."""
-GROUP_MEMBERS = {"entries": "<i4", "owners": "<i4", "assigned": "|b1", "last_record_at": "<i8"}
+GROUP_MEMBERS = {
+    "entries": "<i4",
+    "owners": "<i4",
+    "assigned": "|b1",
+    "awaits": "|b1",
+    "last_record_at": "<i8",
+}
 """Types of the columns by group that other events change.
 
-`entries` and `owners` are numbers of them, and `assigned` is whether a member owns anything."""
+`entries` and `owners` are numbers of them, `assigned` is whether a member owns anything, and
+`awaits` whether the group reads a topic that it has no entry of yet."""
 ENTRY_MEMBERS = {
     "topic": "<i4",
     "cells": "<i4",
     "claims": "<i4",
     "committed": "|b1",
     "planned": "|b1",
+    "joined": "|b1",
 }
 """Those by entry: an index of `topics`, numbers of cells and claims, and whether the group reads
-the topic by a commit, or by its plan."""
+the topic by a commit, by its plan, or by its members."""
 OWNER_MEMBERS = {"capacity": "<f8", "learns": "|b1"}
 """Those by owner: `learns` is whether no other owner of the group has its name."""
 CLAIM_MEMBERS = {"owner": "<i4", "cell": "<i4"}

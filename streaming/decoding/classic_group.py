@@ -41,6 +41,16 @@ class Membership:
     protocol: str | None
     members: tuple[ClassicMember, ...]
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of which a member has partitions."""
+        return frozenset(
+            topic
+            for member in self.members
+            for topic, partitions in member.assigned.items()
+            if partitions
+        )
+
 
 def decode(value: bytes) -> Membership:
     """Decode the generation in a group metadata value.

@@ -133,6 +133,11 @@ Value: TypeAlias = (
 )
 
 
+def topics_of(value: Value) -> frozenset[str]:
+    """The topics that a value names as read: a member's, or those that an expression matches."""
+    return frozenset(value.topics if isinstance(value, MemberMetadata | ResolvedRegex) else ())
+
+
 def decode_key(key: bytes) -> GroupRecordKey:
     """Decode a key of a version in `KEYS`.
 

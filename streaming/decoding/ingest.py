@@ -230,6 +230,9 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
     for row, group in decoded.memberships.items():
         raw = replace(records.raw(row), until=until)
         packed.add(group_key(group), Kind.MEMBERSHIP, raw.pack(), group=group)
+        covers = PlanCovers(group=group, at=raw.timestamp).pack()
+        for topic in sorted(decoded.read_topics.get(row, ())):
+            packed.add(TOPIC_KEY_PREFIX + topic, Kind.PLAN_COVERS, covers)
     if decoded.commits.row.size:
         _pack_commits(packed, records, decoded.commits, until)
 

@@ -53,8 +53,14 @@ REASONS = (
 )
 
 GROUP_METADATA = 2
-KEPT = (GROUP_METADATA, consumer_group.EPOCH, consumer_group.MEMBER, consumer_group.CURRENT)
-"""Key versions of the records that name a group's members and what they own."""
+KEPT = (
+    GROUP_METADATA,
+    consumer_group.EPOCH,
+    consumer_group.MEMBER,
+    consumer_group.CURRENT,
+    consumer_group.REGEX,
+)
+"""Key versions of the records that name a group's members, what they read and what they own."""
 SKIPPED = {
     4: "consumer group partitions",
     6: "consumer group target epoch",
@@ -66,7 +72,6 @@ SKIPPED = {
     13: "share group target assignment",
     14: "share group current assignment",
     15: "share group state",
-    16: "consumer group regex",
     17: "streams group epoch",
     18: "streams group partitions",
     19: "streams group member",
@@ -112,6 +117,8 @@ class DecodedBatch:
     memberships: dict[int, str]
     """By row of a record about a group's members, the group: `classic_group.decode` or
     `consumer_group.decode_value` can decode the value."""
+    read_topics: dict[int, frozenset[str]]
+    """By row of such a record, the topics that it says members of the group read, if any."""
     skipped: dict[str, int]
     """By kind, the number of records that are only counted."""
     rejected: dict[int, str]
@@ -137,6 +144,7 @@ class _Keys:
 @dataclass(slots=True)
 class _Collected:
     memberships: dict[int, str] = field(default_factory=dict)
+    read_topics: dict[int, frozenset[str]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
 
@@ -153,6 +161,7 @@ def decode(keys: pa.Array, values: pa.Array) -> DecodedBatch:
     return DecodedBatch(
         commits=_read_commits(out, version, key, distinct, value_bytes),
         memberships=out.memberships,
+        read_topics=out.read_topics,
         skipped=out.skipped,
         rejected=out.rejected,
     )
@@ -214,10 +223,13 @@ def _read_commits(
 def _read_group(out: _Collected, row: int, version: int, group: str, values: ByteRows) -> None:
     value = values.at(row)
     try:
+        topics: frozenset[str] = frozenset()
         if value is not None and version == GROUP_METADATA:
-            classic_group.decode(value)
+            topics = classic_group.decode(value).topics
         elif value is not None:
-            consumer_group.decode_value(version, value)
+            topics = consumer_group.topics_of(consumer_group.decode_value(version, value))
+        if topics and group:
+            out.read_topics[row] = topics
         if version in KEPT:
             out.memberships[row] = group
         else:

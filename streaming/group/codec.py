@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-VERSION = 8
+VERSION = 9
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 
@@ -44,6 +44,8 @@ def pack(state: GroupState) -> bytes:
         "lags": [_pack_lag(topic, state.lags[topic]) for topic in topics],
         "committed": sorted(state.committed_topics),
         "planned": sorted(state.planned_topics),
+        "joined": sorted(state.member_topics),
+        "regexes": dict(state.regex_topics),
         "ids": dict(state.topic_ids),
         "layouts": {
             topic: [
@@ -102,6 +104,8 @@ def unpack(value: bytes) -> GroupState:
         },
         committed_topics=frozenset(meta["committed"]),
         planned_topics=frozenset(meta["planned"]),
+        member_topics=frozenset(meta["joined"]),
+        regex_topics={regex: tuple(topics) for regex, topics in meta["regexes"].items()},
         topic_ids=meta["ids"],
         layouts={
             topic: tuple(_unpack_layout(packed, rack_sets) for packed in layouts)
@@ -189,15 +193,17 @@ def _unpack_speed(packed: list[Any]) -> tuple[str, LearnedSpeed]:
 
 def _pack_consumer_member(member_id: str, member: ConsumerMember) -> list[object]:
     owned = None if member.owned is None else _pack_partitions(member.owned)
-    return [member_id, member.has_metadata, member.instance_id, member.rack, owned]
+    described = (member.has_metadata, member.instance_id, member.rack, member.topics)
+    return [member_id, *described, owned]
 
 
 def _unpack_consumer_member(packed: list[Any]) -> tuple[str, ConsumerMember]:
-    member_id, has_metadata, instance_id, rack, owned = packed
+    member_id, has_metadata, instance_id, rack, topics, owned = packed
     return member_id, ConsumerMember(
         has_metadata=has_metadata,
         instance_id=instance_id,
         rack=rack,
+        topics=tuple(topics),
         owned=None if owned is None else _unpack_partitions(owned),
     )
 

@@ -20,8 +20,10 @@ from streaming.decoding.consumer_group import (
     CURRENT,
     EPOCH,
     MEMBER,
+    REGEX,
     CurrentAssignment,
     MemberMetadata,
+    ResolvedRegex,
 )
 from streaming.decoding.offsets_topic import GROUP_METADATA
 from streaming.group.state import ConsumerMember, GroupState, Owner, PartitionOwners
@@ -105,6 +107,27 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
         raw: a record of `__consumer_offsets` about the group's members. It can be decoded: ingest
             passes on no other.
     """
+    after = _with_members(state, raw)
+    return replace(after, member_topics=_member_topics(after))
+
+
+def _member_topics(state: GroupState) -> frozenset[str]:
+    """The topics that members have partitions of, or subscribe to.
+
+    A KIP-848 member subscribes to names; what it owns is known by the ids of topics.
+    """
+    topics = {
+        topic
+        for owner in state.classic_members
+        for topic, partitions in owner.assigned.items()
+        if partitions
+    }
+    topics.update(*(member.topics for member in state.consumer_members.values()))
+    topics.update(*state.regex_topics.values())
+    return frozenset(topics)
+
+
+def _with_members(state: GroupState, raw: Raw) -> GroupState:
     key = raw.key or b""
     if Reader(key).int16() == GROUP_METADATA:
         return _with_classic_metadata(state, raw.value)
@@ -117,8 +140,14 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
     members = dict(state.consumer_members)
     if isinstance(value, MemberMetadata):
         members[member_id] = replace(
-            member, has_metadata=True, instance_id=value.instance_id, rack=value.rack
+            member,
+            has_metadata=True,
+            instance_id=value.instance_id,
+            rack=value.rack,
+            topics=value.topics,
         )
+    elif isinstance(value, ResolvedRegex):
+        return replace(state, regex_topics={**state.regex_topics, member_id: value.topics})
     elif isinstance(value, CurrentAssignment):
         members[member_id] = replace(member, owned=value.owned)
     return replace(state, consumer_members=members, classic_members=())
@@ -127,13 +156,18 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
 def _with_tombstone(state: GroupState, subject: consumer_group.GroupRecordKey) -> GroupState:
     """Drop what a record of a KIP-848 group held; a member without any record left is dropped."""
     if subject.version == EPOCH:  # the group itself was deleted
-        return replace(state, consumer_members={})
+        return replace(state, consumer_members={}, regex_topics={})
+    if subject.version == REGEX:
+        others = {
+            name: topics for name, topics in state.regex_topics.items() if name != subject.name
+        }
+        return replace(state, regex_topics=others)
     member_id = subject.name or ""
     member = state.consumer_members.get(member_id)
     if member is None:
         return state
     if subject.version == MEMBER:
-        member = replace(member, has_metadata=False, instance_id=None, rack=None)
+        member = ConsumerMember(owned=member.owned)
     elif subject.version == CURRENT:
         member = replace(member, owned=None)
     members = {
@@ -160,4 +194,4 @@ def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState
         )
         for member in sorted(members, key=lambda member: member.member_id)
     )
-    return replace(state, classic_members=owners, consumer_members={})
+    return replace(state, classic_members=owners, consumer_members={}, regex_topics={})

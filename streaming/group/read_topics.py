@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from streaming.messages.lag_columns import LagRow, LagSample
 
 
+class OwnedLag(NamedTuple):
+    """A group's lag in a topic, and who claims the topic's partitions."""
+
+    row: LagRow
+    owners: PartitionOwners
+    """The owners at the lag's sample."""
+    planned: bool
+    """Whether the group's plan covers the topic, and so claims all of its partitions."""
+
+
 def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...]) -> GroupState:
     """Apply the group's lag in a topic at one sample; `owners` are its members at that time.
 
@@ -28,7 +38,7 @@ def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...])
     if newest is not None and 0 <= newest.at - sample.at < JUMP_MS:
         return state
     committed = {sample.topic} if sample.committed_at != UNKNOWN else set()
-    if not committed and sample.topic not in state.planned_topics:
+    if not committed and not reads_uncommitted(state, sample.topic):
         return state
     lag = TopicLag(
         at=sample.at,
@@ -47,6 +57,16 @@ def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...])
         lags={**state.lags, sample.topic: lag},
         sampled_at=sample.at if clock_set_back else max(state.sampled_at, sample.at),
     )
+
+
+def reads_uncommitted(state: GroupState, topic: str) -> bool:
+    """Whether the group reads a topic, by its plan or its members, without any commit."""
+    return topic in state.planned_topics or topic in state.member_topics
+
+
+def read_by(state: GroupState) -> frozenset[str]:
+    """The topics that the group reads."""
+    return state.committed_topics | state.planned_topics | state.member_topics
 
 
 def with_lag_rows(state: GroupState, rows: Mapping[str, LagRow]) -> GroupState:
@@ -70,12 +90,19 @@ def without_topic(state: GroupState, topic: str) -> GroupState:
 
 
 def unread_topics(state: GroupState) -> list[str]:
-    """The topics with lag or racks that neither a commit nor the plan covers any more, in order."""
-    known = state.lags.keys() | state.layouts.keys()
-    return sorted(known - state.committed_topics - state.planned_topics)
+    """The topics with lag or racks that the group does not read any more, in order."""
+    return sorted((state.lags.keys() | state.layouts.keys()) - read_by(state))
 
 
-def owners_at_sample(state: GroupState, row: LagRow) -> PartitionOwners:
+def owned_lags(state: GroupState, rows: Mapping[str, LagRow]) -> tuple[OwnedLag, ...]:
+    """The lag of some topics with the owners of their partitions, by topic in order."""
+    return tuple(
+        OwnedLag(row, _owners_at_sample(state, row), topic in state.planned_topics)
+        for topic, row in sorted(rows.items())
+    )
+
+
+def _owners_at_sample(state: GroupState, row: LagRow) -> PartitionOwners:
     """The owners at the sample of a lag row; none where that sample is not the newest."""
     newest = state.lags.get(row.topic)
     if newest is not None and (newest.at, newest.lag.size) == (row.at, row.partitions):

@@ -45,9 +45,11 @@ class ConsumerMember:
     """
 
     has_metadata: bool = False
-    """Whether the member's metadata was read; without it `instance_id` and `rack` are None."""
+    """Whether the member's metadata was read; without it `owned` alone is known."""
     instance_id: str | None = None
     rack: str | None = None
+    topics: tuple[str, ...] = ()
+    """Topics that it subscribes to by name."""
     owned: Mapping[str, tuple[int, ...]] | None = None
     """Partitions by topic id; None until an assignment is read. Its topic may not be known yet,
     or no longer."""
@@ -87,7 +89,7 @@ class TopicLag:
     seconds: float
     """Age of the oldest unread record of the topic; 0 without lag."""
     committed_at: int
-    """Time of the newest commit; `UNKNOWN`: the group reads the topic by its plan alone."""
+    """Time of the newest commit; `UNKNOWN`: the group has none in the topic."""
     source: Mapping[str, int]
     """Offset up to which the input was read for this sample, by "topic/partition"."""
     owners: PartitionOwners
@@ -120,8 +122,8 @@ class RacksTrigger:
 class GroupState:
     """One group: its topics, its members, and the triggers that are active.
 
-    The group reads the topics of `committed_topics` and of `planned_topics`. Invariant: `lags` and
-    `layouts` hold no other topics once a batch is finished.
+    The group reads the topics of `committed_topics`, of `planned_topics` and of `member_topics`.
+    Invariant: `lags` and `layouts` hold no other topics once a batch is finished.
     """
 
     lags: Mapping[str, TopicLag] = field(default_factory=dict)
@@ -130,6 +132,8 @@ class GroupState:
     """Topics in which the group has a committed offset."""
     planned_topics: frozenset[str] = frozenset()
     """Topics that the group's current plan covers."""
+    member_topics: frozenset[str] = frozenset()
+    """Topics that members which its coordinator knows have partitions of, or subscribe to."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """By topic, the id of the topic that its layouts are of; another id means a recreated topic."""
     layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)
@@ -144,6 +148,8 @@ class GroupState:
     """Members of a classic group. Invariant: empty where `consumer_members` is not."""
     consumer_members: Mapping[str, ConsumerMember] = field(default_factory=dict)
     """Members of a KIP-848 group, by member id."""
+    regex_topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By expression that members of a KIP-848 group subscribe to, the topics that it matches."""
     shards: Mapping[str, str] = field(default_factory=dict)
     """Values of the shards whose head was not read yet, by their keys, both as JSON. The planner
     writes shards and head in one transaction: mostly there are none."""

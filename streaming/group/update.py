@@ -9,7 +9,8 @@ evaluated with the members of another time.
 - `skew` follows `skew.next_run`; a group without known members has none.
 - `racks` is active while the racks of some partition's replicas differ from those of the last plan,
   and some member has a rack.
-- A group reads the topics that it commits in, and the topics of its plan.
+- A group reads the topics that it commits in, the topics of its plan, and those that its members
+  have partitions of or, in a KIP-848 group, subscribe to.
 - A group without members is dropped once commits, members and plan have been silent for `TTL_MS`,
   even if its offsets remain.
 """
@@ -37,7 +38,7 @@ from streaming.group import (
     record_shards,
     skew_trigger,
 )
-from streaming.group.state import GroupState, PartitionOwners, RacksTrigger
+from streaming.group.state import GroupState, RacksTrigger
 from streaming.messages.lag_columns import LagSample
 from streaming.messages.rows import Detached, RacksRow, Raw
 from streaming.rules.event_time import UNKNOWN
@@ -68,8 +69,8 @@ class UpdateResult:
     """None: nothing is left to keep."""
     triggers: tuple[TriggerRecord | Tombstone, ...]
     """Raised and cleared triggers, in the order of their events."""
-    lags: tuple[tuple[LagRow, PartitionOwners], ...]
-    """Lag to publish, by topic in order, with the owners at its sample."""
+    lags: tuple[read_topics.OwnedLag, ...]
+    """Lag to publish, by topic in order."""
     speeds: SpeedRecord | Tombstone | None
     """The newest speeds to publish; None: those that are published are good."""
     ended_topics: tuple[str, ...]
@@ -135,7 +136,7 @@ class GroupUpdate:
         before = self.owners
         match event:
             case RacksRow(committed=committed, topic=topic):
-                if committed or topic in self._state.planned_topics:
+                if committed or read_topics.reads_uncommitted(self._state, topic):
                     self._state = rack_changes.with_layout(self._state, event)
             case Detached():
                 self._drop_topic(event.topic)
@@ -179,7 +180,7 @@ class GroupUpdate:
         read = {
             topic: row
             for topic, row in lags.items()
-            if row.committed or topic in self._state.planned_topics
+            if row.committed or read_topics.reads_uncommitted(self._state, topic)
         }
         if self._expired(read):
             self._ended_topics |= self._lags_before
@@ -191,10 +192,7 @@ class GroupUpdate:
             state=None if self._state.blank else self._state,
             triggers=tuple(self._triggers),
             speeds=self._speeds,
-            lags=tuple(
-                (row, read_topics.owners_at_sample(self._state, row))
-                for _, row in sorted(read.items())
-            ),
+            lags=read_topics.owned_lags(self._state, read),
             ended_topics=tuple(sorted(self._ended_topics - read.keys())),
             finished_replays=tuple(finished_replays),
         )
@@ -313,9 +311,9 @@ class GroupUpdate:
         An earlier batch may have published lag of such a topic without any sample.
         """
         state = self._state
-        ended = self._committed_before - state.committed_topics - state.planned_topics
-        for topic in sorted(ended):
-            self._drop_topic(topic)
+        for topic in sorted(self._committed_before - state.committed_topics):
+            if not read_topics.reads_uncommitted(state, topic):
+                self._drop_topic(topic)
 
     def _drop_unread_topics(self) -> None:
         for topic in read_topics.unread_topics(self._state):

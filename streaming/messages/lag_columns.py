@@ -198,7 +198,7 @@ class LagRows:
             groups=tuple(meta["groups"]),
             committed_at=arrays["committed_at"],
             shared=SharedFields(*meta["shared"]),
-            own=[OwnFields(*texts_of_one) for texts_of_one in zip(*[texts] * 5, strict=True)],
+            own=[OwnFields(*texts_of_one) for texts_of_one in zip(*[texts] * _OWN, strict=True)],
         )
 
     def row(self, index: int) -> LagRow:
@@ -213,4 +213,5 @@ class LagRows:
         )
 
 
+_OWN = len(OwnFields._fields)
 _ROW_META = ("topic", "at", "partitions", "groups", "shared")

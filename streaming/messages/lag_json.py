@@ -85,6 +85,40 @@ class OwnFields(NamedTuple):
     lost: str
     seconds: str
     velocity: str
+    uncommitted: str = ""
+    """No field: as JSON the partitions that the group has not committed; empty: there are none."""
+
+    @classmethod
+    def of(
+        cls,
+        committed: str,
+        committed_at: str,
+        lag: str,
+        lost: str,
+        reset: str,
+        seconds: str | None,
+        seconds_lower_bound: str,
+        source: str,
+        stale: str,
+        velocity: str | None,
+        uncommitted: str,
+    ) -> OwnFields:
+        """The fields of one group, from their values as JSON."""
+        return cls(
+            f',"committed":{committed},"committed_at":{committed_at}',
+            f',"lag":{lag}',
+            f',"lost":{lost}',
+            ("" if reset == "[]" else f',"reset":{reset}')
+            + ("" if seconds is None else f',"seconds":{seconds}')
+            + (
+                ""
+                if seconds_lower_bound == "[]"
+                else f',"seconds_lower_bound":{seconds_lower_bound}'
+            )
+            + f',"source":{source},"stale":{stale}',
+            "" if velocity is None else f',"velocity":{velocity}',
+            "" if uncommitted == "[]" else uncommitted,
+        )
 
 
 def fields(*named: tuple[str, str | None]) -> str:
@@ -92,7 +126,14 @@ def fields(*named: tuple[str, str | None]) -> str:
     return "".join([f',"{name}":{value}' for name, value in named if value is not None])
 
 
-def record_text(shared: SharedFields, own: OwnFields, local: str = "", members: str = "") -> str:
+def record_text(
+    shared: SharedFields,
+    own: OwnFields,
+    local: str = "",
+    members: str = "",
+    *,
+    planned: bool = False,
+) -> str:
     """The value of a lag record.
 
     Args:
@@ -100,13 +141,54 @@ def record_text(shared: SharedFields, own: OwnFields, local: str = "", members: 
         own: the group's own fields.
         local: the field `local` as `fields` writes it, if the record has one.
         members: the fields `members` and `owner`, if the record has them.
+        planned: whether the group's plan covers the topic, and so claims all of its partitions.
     """
+    if own.uncommitted and not planned:
+        own = _without_unclaimed(own, members)
     first, before_lag, before_seconds, before_velocity, _ = shared
-    committed, lag, lost, seconds, velocity = own
+    committed, lag, lost, seconds, velocity, _ = own
     return (
         f"{{{first[1:]}{committed}{before_lag}{lag}{local}{lost}{members}{before_seconds}"
         f"{seconds}{before_velocity}{velocity}}}"
     )
+
+
+def _without_unclaimed(own: OwnFields, members: str) -> OwnFields:
+    """A group's own fields where partitions that nobody claims are told apart from its lag.
+
+    A partition is unclaimed while the group has neither committed it nor has it an owner. What a
+    reader would find there by the reset policy moves to the field `unclaimed`.
+
+    Args:
+        own: the fields, in which all uncommitted partitions have lag.
+        members: the fields `members` and `owner`; empty: there is no owner.
+    """
+    owned = _owned(members) if members else frozenset[int]()
+    unclaimed = [index for index in json.loads(own.uncommitted) if index not in owned]
+    if not unclaimed:
+        return own
+    lag = json.loads(f"{{{own.lag[1:]}}}")["lag"]
+    rest = json.loads(f"{{{own.seconds[1:]}}}")
+    found = [-1] * len(lag)
+    for index in unclaimed:
+        found[index], lag[index] = lag[index], 0
+        if "seconds" in rest and rest["seconds"][index] is not None:
+            rest["seconds"][index] = 0
+    bounds = set(rest.pop("seconds_lower_bound", ())).difference(unclaimed)
+    if bounds:
+        rest["seconds_lower_bound"] = sorted(bounds)
+    named = [(name, text(value)) for name, value in sorted(rest.items())]
+    return own._replace(
+        lag=fields(("lag", text(lag))),
+        seconds=fields(*named, ("unclaimed", text(found))),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _owned(members: str) -> frozenset[int]:
+    """The partitions with an owner, from the fields `members` and `owner`."""
+    owner = json.loads(f"{{{members[1:]}}}")["owner"]
+    return frozenset([partition for partition, index in enumerate(owner) if index >= 0])
 
 
 def owner_fields(members: Sequence[tuple[str, str | None]], owner: Int64) -> str:

@@ -63,7 +63,8 @@ class Kind(IntEnum):
     DETACHED = 9
     """`Detached`: a group no longer reads a topic, or the topic was deleted."""
     PLAN_COVERS = 10
-    """`PlanCovers`: a group's plan covers a topic, whether or not the group has committed there."""
+    """`PlanCovers`: a group's plan, or what its members read, covers a topic, whether or not the
+    group has committed there."""
     REPLAYED_COMMIT = 11
     """`TopicCommits`: one replayed commit; it is applied unless a newer commit is known."""
     REPLAY_DONE = 12
@@ -204,7 +205,8 @@ class RacksRow:
     source: Mapping[str, int]
     """By "topic/partition" of the input, the offset of the layout's record."""
     committed: bool
-    """Whether the group has a commit in the topic; otherwise it reads the topic by plan alone."""
+    """Whether the group has a commit in the topic; otherwise it reads the topic by its plan or its
+    members alone."""
 
     def pack(self) -> bytes:
         """The payload."""
@@ -223,11 +225,11 @@ class RacksRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCovers:
-    """The statement that a group's plan covers a topic since a time."""
+    """The statement that a group's plan, or what its members read, covers a topic since a time."""
 
     group: str
     at: int
-    """The timestamp of the plan's record, in milliseconds since the epoch."""
+    """The timestamp of the plan's or members' record, in milliseconds since the epoch."""
 
     def pack(self) -> bytes:
         """The payload."""

@@ -217,9 +217,12 @@ def start(
     rows = pack(
         source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics
     )
-    rows = by_topic(
-        rows, LagRule(end_kind=settings.end_kind, reset=settings.reset_policy), prepared.query
+    lag_rule = LagRule(
+        end_kind=settings.end_kind,
+        reset=settings.reset_policy,
+        group_resets=settings.group_reset_policies,
     )
+    rows = by_topic(rows, lag_rule, prepared.query)
     records = by_group(rows, settings.skew, topics, outputs)
     return (
         records.writeStream.format("kafka")

@@ -30,6 +30,8 @@ class PipelineSettings:
     """Log end that lag is counted to: `stable`, which a read_committed consumer can reach, or
     `high`, the high watermark."""
     reset_policy: ResetPolicy = "earliest"
+    group_reset_policies: Mapping[str, ResetPolicy] = field(default_factory=dict)
+    """The reset policy of single groups, by name."""
     skew_threshold: float = 1.25
     skew_floor_seconds: float = 3.0
     skew_utilisation: float = 0.85

@@ -102,10 +102,13 @@ class Lags:
             committed=committed,
             begin=state.begin,
             end=sampled_end(state, rule),
-            reset=rule.reset,
+            reset=rule.at_end([state.commits.groups[number] for number in numbers])
+            if rule.group_resets
+            else rule.reset,
             data_end=state.data_end if rule.end_kind == "stable" else None,
+            log_end=_log_end(state, cells, committed),
         )
-        seconds, present_at, lower_bound = _seconds(state, rule, committed, lag.lag)
+        seconds, present_at, lower_bound = _seconds(state, rule, committed, lag)
         return cls(
             state=state,
             numbers=list(numbers),
@@ -262,26 +265,15 @@ def _own_fields(lags: Lags, velocity: Floats) -> list[OwnFields]:
         lag_json.integers(lags.committed_at),
         lag_json.integers(lags.lag.lag),
         lag_json.integers(lags.lag.lost),
+        lag_json.set_indices(lags.lag.out_of_range),
         lag_json.decimals(lags.seconds),
         lag_json.set_indices(lags.lower_bound),
         _sources(lags),
         lag_json.set_indices(lags.lag.stale),
         lag_json.decimals(velocity),
+        lag_json.set_indices(lags.committed == UNKNOWN),
     )
-    return [
-        OwnFields(
-            f',"committed":{committed},"committed_at":{committed_at}',
-            f',"lag":{lag}',
-            f',"lost":{lost}',
-            ("" if seconds is None else f',"seconds":{seconds}')
-            + ("" if bounds == "[]" else f',"seconds_lower_bound":{bounds}')
-            + f',"source":{source},"stale":{stale}',
-            "" if speed is None else f',"velocity":{speed}',
-        )
-        for committed, committed_at, lag, lost, seconds, bounds, source, stale, speed in zip(
-            *columns, strict=True
-        )
-    ]
+    return [OwnFields.of(*texts) for texts in zip(*columns, strict=True)]
 
 
 def sampled_end(state: TopicState, rule: LagRule) -> Int64:
@@ -289,12 +281,25 @@ def sampled_end(state: TopicState, rule: LagRule) -> Int64:
     return state.stable if rule.end_kind == "stable" else state.high
 
 
+def _log_end(state: TopicState, cells: Cells, committed: Int64) -> Int64 | None:
+    """By commit, a high watermark that was read after the commit was made; None: no such commit.
+
+    The commits that an exact sample counts were made before the ends of that sample were read. So a
+    commit beyond such an end is out of range: no record of its offset was there.
+    """
+    if not state.exact_cut or not (committed > state.high).any():
+        return None
+    counted = cells.fill(state.commits.sampled) == committed
+    return np.where(counted & (state.end_read_at == state.at), state.high, UNKNOWN)
+
+
 def _seconds(
-    state: TopicState, rule: LagRule, committed: Int64, lag: Int64
+    state: TopicState, rule: LagRule, committed: Int64, found: Lag
 ) -> tuple[Floats, Int64, Mask]:
-    following = np.where(committed == UNKNOWN, state.begin, np.maximum(committed, state.begin))
+    from_begin = (committed == UNKNOWN) | found.out_of_range
+    following = np.where(from_begin, state.begin, np.maximum(committed, state.begin))
     arrived, present_at, unbounded = state.history.arrived(following)
-    behind = lag > 0
+    behind = found.lag > 0
     seconds = np.where(behind, np.round((state.at - arrived) / 1000, 1), 0.0)
     seconds = np.where(sampled_end(state, rule) < 0, np.nan, seconds)
     return seconds, present_at, unbounded & behind

@@ -22,12 +22,12 @@ from streaming.topic.commit_table import CommitTable, compacted
 from streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from assignors.protocol.records import EndKind
-    from streaming.rules.event_time import Int64
+    from streaming.rules.event_time import Int64, Mask
     from streaming.rules.partition_lag import ResetPolicy
 
 
@@ -38,8 +38,9 @@ Racks: TypeAlias = tuple[tuple[str, ...], ...]
 
 VERSION = 5
 READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
-"""Event time after its last plan for which a group without a commit counts as a reader: as long as
-brokers keep the offsets of an empty group (offsets.retention.minutes)."""
+"""Event time after its last plan, or the last record of its members, for which a group without a
+commit counts as a reader: as long as brokers keep the offsets of an empty group
+(offsets.retention.minutes)."""
 UNCOUNTED_MARGIN = 4096
 """Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are
 counted early."""
@@ -56,6 +57,13 @@ class LagRule:
     """The end that lag is counted to: the last stable offset, or the high watermark."""
     reset: ResetPolicy = "earliest"
     """The end of the log at which a group without a commit starts to read."""
+    group_resets: Mapping[str, ResetPolicy] = field(default_factory=dict)
+    """The same of single groups, by name."""
+
+    def at_end(self, groups: Sequence[str]) -> Mask:
+        """Whether each of some groups without a commit starts at the end; a row for each."""
+        policies = [self.group_resets.get(group, self.reset) for group in groups]
+        return np.array([[policy == "latest"] for policy in policies], np.bool_).reshape(-1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +122,8 @@ class TopicState:
     """The topic's records, each a packed `Raw`, from the first sample on whose commits have not all
     been read yet."""
     planned_readers: Mapping[str, int] = field(default_factory=dict)
-    """By group whose plan covers the topic, the time of its newest plan: such a group reads the
-    topic without a commit, too."""
+    """By group whose plan or members cover the topic, the time of the newest such record: the group
+    reads the topic without a commit, too."""
     last_tombstones: Mapping[str, int] = field(default_factory=dict)
     """The offset of the newest commit tombstone in each partition of the offsets topic; a replay
     whose log was searched only up to an earlier offset is not applied."""

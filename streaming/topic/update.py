@@ -170,13 +170,17 @@ class TopicUpdate:
 
         The racks are sent to each plan's group, whose state may have dropped them.
         """
+        due: list[PlanCovers] = []
         while self._plans and (until is None or self._plans[-1].at <= until):
-            plan = self._plans.pop()
-            number = self._state.commits.groups.index(plan.group)
-            self._news_at.setdefault(number, plan.at)
-            readers = {**self._state.planned_readers, plan.group: plan.at}
-            self._state = replace(self._state, planned_readers=readers)
-            self._announce_racks([number], plan.at)
+            due.append(self._plans.pop())
+        if not due:
+            return
+        readers = {**self._state.planned_readers, **{plan.group: plan.at for plan in due}}
+        self._state = replace(self._state, planned_readers=readers)
+        numbers = {group: number for number, group in enumerate(self._state.commits.groups)}
+        for plan in due:
+            self._news_at.setdefault(numbers[plan.group], plan.at)
+            self._announce_racks([numbers[plan.group]], plan.at)
 
     def _count(self, rows: Mask, at: int | None = None) -> None:
         """Count some of the commits that wait.

@@ -35,6 +35,7 @@ pytestmark = [
 ]
 
 NONE = -1
+FIELDS = ("committed", "lag", "lost", "stale", "reset", "unclaimed")
 HOUR_MS = 60 * 60 * 1000
 
 
@@ -126,6 +127,15 @@ class World:
         reader.close()
         return list(zip(begins, ends, strict=True))
 
+    def ends(self, topic: str, partitions: int, isolation_level: str) -> list[int]:
+        reader = self.client("truth", **{"isolation.level": isolation_level})
+        ends = [
+            reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+            for partition in range(partitions)
+        ]
+        reader.close()
+        return ends
+
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
         reader = self.client(group, **{"isolation.level": "read_uncommitted"})
         topic_partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -136,32 +146,62 @@ class World:
             for topic_partition in committed
         ]
 
+    def owned(self, group: str, topic: str) -> set[int]:
+        """Partitions of a topic that the coordinator has assigned to members of a group."""
+        with errors_allowed(KafkaError.GROUP_ID_NOT_FOUND):
+            described = self.lw.admin.describe_consumer_groups([group])[group].result()
+            return {
+                found.partition
+                for member in described.members
+                for found in member.assignment.topic_partitions
+                if found.topic == topic
+            }
+        return set()
+
     def truth(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
-        """Committed offsets, lag, lost and stale partitions, by group and topic with a commit."""
+        """What lag records say, by group and topic with a commit or an owner.
+
+        A reader without a commit, or with one beyond the log, begins at the log's begin.
+        """
         found = {}
         for topic in topics:
             spans = self.spans(topic)
-            high = self.client("truth")
-            stable = [
-                high.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1]
-                for p in range(len(spans))
-            ]
-            high.close()
+            stable, high = (
+                self.ends(topic, len(spans), level)
+                for level in ("read_committed", "read_uncommitted")
+            )
             for group in groups:
                 committed = self.committed(group, topic, len(spans))
-                if max(committed) == NONE:
+                owned = self.owned(group, topic)
+                if max(committed) == NONE and not owned:
                     continue
+                reset = [p for p, offset in enumerate(committed) if offset > high[p]]
+                whole = [end - begin for begin, end in spans]
+                unclaimed = [
+                    whole[p] if offset == NONE and p not in owned else NONE
+                    for p, offset in enumerate(committed)
+                ]
                 found[group, topic] = {
                     "committed": committed,
                     "lag": [
-                        max(end - max(offset, begin), 0)
-                        for offset, (begin, end) in zip(committed, spans, strict=True)
+                        0
+                        if unclaimed[p] != NONE
+                        else whole[p]
+                        if p in reset or offset == NONE
+                        else max(end - max(offset, begin), 0)
+                        for p, (offset, (begin, end)) in enumerate(
+                            zip(committed, spans, strict=True)
+                        )
                     ],
+                    "unclaimed": unclaimed,
+                    "reset": reset,
                     "lost": [
                         max(begin - offset, 0) if offset != NONE else 0
                         for offset, (begin, _) in zip(committed, spans, strict=True)
                     ],
-                    "stale": [p for p, offset in enumerate(committed) if offset > stable[p]],
+                    "stale": [
+                        p for p, offset in enumerate(committed) if stable[p] < offset <= high[p]
+                    ],
                 }
         return found
 
@@ -176,7 +216,11 @@ class World:
 
     def published(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
         return {
-            (key[1], key[2]): {name: value[name] for name in ("committed", "lag", "lost", "stale")}
+            (key[1], key[2]): {
+                "reset": [],
+                "unclaimed": [NONE] * len(value["lag"]),
+                **{name: value[name] for name in FIELDS if name in value},
+            }
             for key, value in self.lw.latest("lag").items()
             if key[1] in groups and key[2] in topics
         }
@@ -236,10 +280,23 @@ def test_a_group_that_subscribes(world: World, protocol: str) -> None:
     consumer.close()
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_has_never_committed(world: World, protocol: str) -> None:
+    topic, group = world.topic(f"new-{protocol}", 2, [20, 10]), f"{world.stem}-new-{protocol}"
+    consumer = world.client(group, **{"group.protocol": protocol})
+    consumer.subscribe([topic])
+    assert len(consumer.consume(3, timeout=60)) == 3
+    found = world.await_agreement([group], [topic])[group, topic]
+    assert (found["committed"], found["lag"]) == ([NONE, NONE], [20, 10])
+    consumer.close()
+    assert world.await_agreement([group], [topic]) == {}
+
+
 def test_a_consumer_that_assigns_itself(world: World) -> None:
     topic, group = world.topic("manual", 2, [20, 10]), f"{world.stem}-manual"
     world.commit(group, topic, {0: 5})
-    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [15, 10]
+    found = world.await_agreement([group], [topic])[group, topic]
+    assert (found["lag"], found["unclaimed"]) == ([15, 0], [-1, 10])
     world.commit(group, topic, {1: 10})
     assert world.await_agreement([group], [topic])[group, topic]["lag"] == [15, 0]
 
@@ -318,11 +375,15 @@ def test_deleted_records_are_lost_and_no_lag(world: World) -> None:
     assert (found["lag"], found["lost"]) == ([8, 5], [7, 0])
 
 
-def test_a_commit_beyond_the_end_is_stale_and_no_negative_lag(world: World) -> None:
+def test_a_commit_beyond_the_end_counts_from_where_its_reader_begins_again(world: World) -> None:
     topic, group = world.topic("beyond", 1, [5]), f"{world.stem}-beyond"
     world.commit(group, topic, {0: 50})
     found = world.await_agreement([group], [topic])[group, topic]
-    assert (found["lag"], found["stale"]) == ([0], [0])
+    assert (found["lag"], found["stale"], found["reset"]) == ([5], [], [0])
+    consumer = world.client(group)
+    consumer.subscribe([topic])
+    assert len(consumer.consume(5, timeout=60)) == 5, "it reads all that was counted"
+    consumer.close()
 
 
 def test_a_recreated_topic_counts_from_its_own_commits(world: World) -> None:
@@ -368,7 +429,7 @@ def test_commits_to_a_recreated_topic_count_before_the_observer_has_seen_it(worl
     assert world.await_agreement([group], [topic])[group, topic]["lag"] == [3]
 
 
-def test_more_partitions_have_lag_at_once(world: World) -> None:
+def test_more_partitions_show_at_once(world: World) -> None:
     topic, group = world.topic("grown", 1, [5]), f"{world.stem}-grown"
     world.commit(group, topic, {0: 5})
     world.await_agreement([group], [topic])
@@ -381,7 +442,8 @@ def test_more_partitions_have_lag_at_once(world: World) -> None:
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
     producer.flush(30)
-    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [0, 3, 2]
+    found = world.await_agreement([group], [topic])[group, topic]
+    assert (found["lag"], found["unclaimed"]) == ([0, 0, 0], [-1, 3, 2])
 
 
 def test_a_deleted_group_disappears(world: World) -> None:
@@ -398,7 +460,8 @@ def test_an_expired_commit_disappears(world: World) -> None:
     world.commit(group, topic, {0: 2})
     commit_that_expires(world.lw.bootstrap, group, topic, 1, 3, 1)
     world.lw.eventually(lambda: world.committed(group, topic, 2) == [2, NONE])
-    assert world.await_agreement([group], [topic])[group, topic]["lag"] == [3, 5]
+    found = world.await_agreement([group], [topic])[group, topic]
+    assert (found["lag"], found["unclaimed"]) == ([3, 0], [-1, 5])
 
 
 def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
@@ -406,7 +469,8 @@ def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
     world.commit(group, topic, {0: 2, 1: 4})
     commit_that_expires(world.lw.bootstrap, group, topic, 0, -1, HOUR_MS)
     found = world.await_agreement([group], [topic])[group, topic]
-    assert (found["committed"], found["lag"]) == ([NONE, 4], [5, 1])
+    assert (found["committed"], found["lag"]) == ([NONE, 4], [0, 1])
+    assert found["unclaimed"] == [5, NONE]
 
 
 @contextmanager

@@ -114,7 +114,8 @@ class History(Story):
         for p, e in enumerate(end):
             offset, time = committed.get(p, (0, at))
             usual = round(rates[p] * min(max(at - time, 0), 10_000) / 1000)
-            records.append(max(max(e - offset, 0) - usual, 0))
+            behind = e if offset > e else e - offset  # beyond the log: its reader begins again
+            records.append(max(behind - usual, 0))
         return records if committed else []
 
 

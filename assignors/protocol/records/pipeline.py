@@ -29,8 +29,8 @@ EXACT_INTEGERS_BELOW = 2.0**53
 class LagRecord:
     """A group's lag in a topic at one time.
 
-    Lists are indexed by partition, except for `stale`, `seconds_lower_bound` and `members`. Offsets
-    are next offsets: of the record to be read or written next.
+    Lists are indexed by partition, except for `stale`, `reset`, `seconds_lower_bound` and
+    `members`. Offsets are next offsets: of the record to be read or written next.
     """
 
     KIND: ClassVar = "lag"
@@ -57,7 +57,7 @@ class LagRecord:
     lost: tuple[int, ...]
     """Offsets of each partition that were deleted before the group read them."""
     stale: tuple[int, ...]
-    """Partitions whose commit is beyond the sampled end."""
+    """Partitions whose commit is beyond the sampled end, which is too old for it."""
     racks: tuple[tuple[str, ...], ...]
     """Racks of each partition's replicas."""
     source: Mapping[str, int]
@@ -77,6 +77,14 @@ class LagRecord:
     """Time at which each end was last read, in milliseconds since the epoch; -1 for never.
 
     None if every end was read at `at`.
+    """
+    reset: tuple[int, ...] = ()
+    """Partitions whose commit is beyond the log: their readers begin again by the reset policy."""
+    unclaimed: tuple[int, ...] | None = None
+    """Records that a reader would find by the reset policy in each partition that nobody claims.
+
+    Such a partition has neither a commit nor an owner, nor is it planned; its lag is 0. -1 where
+    the partition is claimed; None if all are.
     """
     data_end: tuple[int, ...] | None = None
     """Offset behind the last record to be read, where it is known to be below the end.
@@ -98,6 +106,13 @@ class LagRecord:
     def key(self) -> Key:
         return ("lag", self.group, self.topic)
 
+    @property
+    def to_read(self) -> tuple[int, ...]:
+        """Records of each partition for a group that reads all: the lag, and what nobody claims."""
+        if self.unclaimed is None:
+            return self.lag
+        return tuple([a + max(b, 0) for a, b in zip(self.lag, self.unclaimed, strict=True)])
+
     def value(self) -> dict[str, object]:
         figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
         optional: dict[str, object] = {
@@ -107,6 +122,10 @@ class LagRecord:
         }
         if self.seconds_lower_bound:
             optional["seconds_lower_bound"] = self.seconds_lower_bound
+        if self.reset:
+            optional["reset"] = self.reset
+        if self.unclaimed is not None:
+            optional["unclaimed"] = self.unclaimed
         if self.end_read_at is not None:
             optional["end_read_at"] = self.end_read_at
         if self.data_end is not None:
@@ -156,6 +175,8 @@ class LagRecord:
             seconds=fields.optional_numbers("seconds"),
             seconds_lower_bound=fields.optional_integers("seconds_lower_bound") or (),
             end_read_at=fields.optional_integers("end_read_at", low=-1),
+            reset=fields.optional_integers("reset") or (),
+            unclaimed=fields.optional_integers("unclaimed", low=-1),
             data_end=fields.optional_integers("data_end", low=-1),
             members=() if owner is None else (fields.optional_texts("members") or ()),
             owner=owner,
@@ -174,6 +195,7 @@ def _check_lengths(record: LagRecord) -> None:
         "seconds": record.seconds,
         "end_read_at": record.end_read_at,
         "data_end": record.data_end,
+        "unclaimed": record.unclaimed,
         "owner": record.owner,
         "local": record.local,
     }

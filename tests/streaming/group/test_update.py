@@ -194,6 +194,78 @@ def test_owners_of_managed_groups_come_from_the_plan_and_not_from_the_coordinato
     assert found["local"] == [False, None, True]
 
 
+# -- topics that a group reads by its members
+
+
+def test_members_that_have_never_committed_have_a_lag_record() -> None:
+    story = Groups()
+    story.layout(0, "t", [["a"], ["b"]])
+    story.introduce(1, "g", "m0", None, topics=("t",))
+    story.assign(2, "g", "m0", {ID: [0, 1]})
+    story.sample(3, "t", [7, 8], begin=[0, 3])
+    story.sample(4, "t", [9, 8], begin=[0, 3])
+    for batches in ([], [1], [2], [3], [4], [1, 2, 3, 4]):
+        found = lag(run(story, batches=batches))
+        assert (found["committed"], found["lag"]) == ([-1, -1], [9, 5]), batches
+        assert owners(found) == ["m0", "m0"], batches
+        assert "unclaimed" not in found
+    story.leave(5, "g", "m0")
+    for batches in ([], [5], [6], [5, 6]):
+        assert lag(run(story, batches=batches)) is None, batches
+
+
+def test_members_that_subscribe_to_an_expression_read_what_it_matches() -> None:
+    for matched_first in (True, False):
+        story = Groups()
+        story.layout(0, "t", [["a"], ["b"]])
+        if matched_first:
+            story.resolve(1, "g", "t.*", ("t",))
+        story.introduce(1, "g", "m0", None, topics=())
+        if not matched_first:
+            story.resolve(1, "g", "t.*", ("t",))
+        story.assign(2, "g", "m0", {ID: [0, 1]})
+        story.sample(3, "t", [7, 8])
+        found = lag(run(story))
+        assert (found["lag"], owners(found)) == ([7, 8], ["m0", "m0"]), matched_first
+        story.resolve(4, "g", "t.*", ())
+        assert lag(run(story)) is None
+
+
+def test_a_classic_member_that_has_never_committed_has_a_lag_record(
+    golden: Mapping[str, Golden],
+) -> None:
+    story = Groups()
+    story.layout(0, "golden", [["a"]] * 3)
+    record = golden["classic_group_with_two_members"]
+    story.add(OFFSETS, 1000, record.key, record.value)
+    story.sample(2, "golden", [7, 8, 9])
+    found = lag(run(story), "golden-classic", "golden")
+    assert (found["committed"], found["lag"]) == ([-1] * 3, [7, 8, 9])
+    assert None not in owners(found)
+
+
+def test_members_that_left_before_they_committed_leave_the_columns_alone() -> None:
+    story = Groups()
+    story.layout(0, "t", [["a"], ["b"]])
+    story.layout(0, "u", [["a"]], topic_id=OTHER)
+    story.commits(0, "g", "u", {0: 1}, topic_id=OTHER)
+    story.introduce(1, "g", "m0", None, topics=("t",))
+    story.leave(2, "g", "m0")
+    story.sample(3, "t", [7, 8])
+    story.sample(3, "u", [7], topic_id=OTHER)
+    pipeline = LocalPipeline()
+    run(story, pipeline)
+    before = {name: value for name, value in pipeline.groups.items() if "samples" not in name}
+    story.messages.clear()
+    story.sample(5, "t", [9, 9])
+    story.sample(5, "u", [9], topic_id=OTHER)
+    out = run(story, pipeline)
+    assert lag(out, topic="u")["lag"] == [8]
+    assert lag(out, topic="t") is None
+    after = {name: value for name, value in pipeline.groups.items() if "samples" not in name}
+    assert all(after[name] is before[name] for name in before)
+
+
 # -- topics that a group reads by plan
 
 
@@ -543,5 +615,5 @@ def test_a_groups_state_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("version", [4, 5, None])
 def test_a_state_of_another_version_is_refused_by_its_number(version: int | None) -> None:
     stored = packing.pack({} if version is None else {"state": version}, {})
-    with pytest.raises(packing.PackingError, match=f"group state of version {version}, not 8"):
+    with pytest.raises(packing.PackingError, match=f"group state of version {version}, not 9"):
         group_codec.unpack(stored)

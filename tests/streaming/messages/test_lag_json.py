@@ -80,6 +80,8 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         "members": ("ü", "b"),
         "owner": (0, -1),
         "local": (True, None),
+        "reset": (0,),
+        "unclaimed": (-1, 9),
     }
     whole = replace(
         record(2, racks=(("a", "b"), ())), source={"x/0": 1}, **optional if every_field else {}
@@ -102,7 +104,7 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         named("committed", "committed_at"),
         named("lag"),
         named("lost"),
-        named("seconds", "seconds_lower_bound", "source", "stale"),
+        named("reset", "seconds", "seconds_lower_bound", "source", "stale", "unclaimed"),
         named("velocity"),
     )
     written = lag_json.record_text(shared, own, named("local"), named("members", "owner"))

@@ -47,11 +47,12 @@ def test_lag_is_published_with_all_that_it_was_computed_from() -> None:
         "committed_at": [2000, 2000, -1],
         "begin": [70, 0, 10],
         "end": [100, 120, 50],
-        "lag": [30, 0, 40],
+        "lag": [30, 0, 0],
         "lost": [10, 0, 0],
         "stale": [1],
         "seconds": [0, 0, 0],
-        "seconds_lower_bound": [0, 2],
+        "seconds_lower_bound": [0],
+        "unclaimed": [-1, -1, 40],
         "racks": [["a", "b"], ["b"], ["c"]],
         "source": {f"{OFFSETS}/0": 1, "levelwind.metadata/0": 1},
     }
@@ -64,6 +65,67 @@ def test_the_high_watermark_and_the_reset_policy_are_settings() -> None:
     pipeline = LocalPipeline(lag=LagRule(end_kind="high", reset="latest"))
     found = lag(run(story, pipeline))
     assert (found["end_kind"], found["end"], found["lag"]) == ("high", [107, 107], [47, 0])
+    assert found["unclaimed"] == [-1, 0]
+
+
+def test_partitions_that_nobody_claims_are_told_apart_from_lag() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 78})
+    story.sample(2, "t", [100, 100, 100])
+    found = lag(run(story))
+    assert (found["lag"], found["unclaimed"]) == ([22, 0, 0], [-1, 100, 100])
+    story.member(3, "g", "m0", {"t": (0, 1)})
+    story.sample(4, "t", [100, 100, 100])
+    found = lag(run(story))
+    assert (found["lag"], found["unclaimed"]) == ([22, 100, 0], [-1, -1, 100])
+    assert "seconds_lower_bound" in found
+    story.commits(5, "g", "t", {2: 90})
+    found = lag(run(story))
+    assert found["lag"] == [22, 100, 10]
+    assert "unclaimed" not in found
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_a_commit_beyond_the_log_counts_as_its_reader_will_reset(policy: str) -> None:
+    story = Story()
+    cut = (1,)
+    story.commits(1, "g", "t", {0: 150})
+    story.sample(2, "t", [100], begin=[30], commits=cut)
+    rule = LagRule(group_resets={"g": policy})  # type: ignore[dict-item]
+    found = lag(run(story, LocalPipeline(lag=rule)))
+    assert found["reset"] == [0]
+    assert (found["lag"], found["lost"], found["stale"]) == (
+        [70 if policy == "earliest" else 0],
+        [0],
+        [],
+    )
+
+
+def test_a_commit_that_the_sample_does_not_count_is_no_commit_beyond_the_log() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.sample(2, "t", [100], commits=(1,))
+    story.commits(3, "g", "t", {0: 150})
+    found = lag(run(story))
+    assert (found["lag"], found["stale"], found.get("reset")) == ([0], [0], None)
+
+
+def test_a_commit_between_the_stable_end_and_the_high_watermark_is_that_of_a_reader_ahead() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 107})
+    story.sample(2, "t", [100], commits=(1,))  # the high watermark is 107
+    found = lag(run(story))
+    assert (found["lag"], found["stale"], found.get("reset")) == ([0], [0], None)
+
+
+def test_the_reset_policy_is_a_setting_of_each_group() -> None:
+    story = Story()
+    for group in ("g", "other"):
+        story.member(0, group, "m0", {"t": (0, 1)})
+        story.commits(1, group, "t", {0: 60})
+    story.sample(2, "t", [100, 100])
+    out = run(story, LocalPipeline(lag=LagRule(group_resets={"other": "latest"})))
+    assert [lag(out, group)["lag"] for group in ("g", "other")] == [[40, 100], [40, 0]]
 
 
 def test_a_commit_after_the_last_sample_shows_at_once() -> None:
@@ -159,7 +221,7 @@ def test_offset_tombstones_of_all_partitions_take_the_lag_away() -> None:
     for batches in ([], [5], [6], [5, 6]):
         out = run(story, batches=batches)
         assert lag(out) is None, batches
-        assert lag(out, "stays")["lag"] == [99, 100]
+        assert lag(out, "stays")["lag"] == [99, 0]
 
 
 def test_a_commit_of_no_offset_takes_the_former_one_back() -> None:
@@ -168,7 +230,8 @@ def test_a_commit_of_no_offset_takes_the_former_one_back() -> None:
     story.commits(2, "g", "t", {0: -1})
     story.sample(3, "t", [100, 100])
     found = lag(run(story))
-    assert (found["committed"], found["lag"]) == ([-1, 30], [100, 70])
+    assert (found["committed"], found["lag"]) == ([-1, 30], [0, 70])
+    assert found["unclaimed"] == [100, -1]
 
 
 def test_a_group_without_a_name_is_skipped_and_counted() -> None:
@@ -325,7 +388,7 @@ def test_capacity_weighs() -> None:
 
 def test_a_group_without_known_owners_has_lag_and_no_skew() -> None:
     story = Story()
-    story.commits(0, "g", "t", {0: 0})
+    story.commits(0, "g", "t", {0: 0, 1: 0, 2: 0, 3: 0})
     skewed(story, 1, 14)
     out = run(story)
     assert lag(out)["lag"] == [500, 500, 0, 0]

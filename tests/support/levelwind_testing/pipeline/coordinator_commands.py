@@ -14,7 +14,9 @@ def consumer_key(version: int, group: str, member: str | None = None) -> bytes:
     return struct.pack(">h", version) + string(group) + (b"" if member is None else string(member))
 
 
-def metadata_value(rack: str | None, instance: str | None = None) -> bytes:
+def metadata_value(
+    rack: str | None, instance: str | None = None, topics: Sequence[str] = ("t",)
+) -> bytes:
     null = uvarint(0)
     texts = [null if text is None else compact(text.encode()) for text in (instance, rack)]
     return (
@@ -22,8 +24,8 @@ def metadata_value(rack: str | None, instance: str | None = None) -> bytes:
         + b"".join(texts)
         + compact(b"client")
         + compact(b"/host")
-        + uvarint(2)
-        + compact(b"t")
+        + uvarint(len(topics) + 1)
+        + b"".join(compact(topic.encode()) for topic in topics)
         + null
         + struct.pack(">i", 300_000)
         + null
@@ -51,13 +53,27 @@ class Groups(Story):
     """With the words of a coordinator of KIP-848 groups."""
 
     def introduce(
-        self, at: float, group: str, member: str, rack: str | None, instance: str | None = None
+        self,
+        at: float,
+        group: str,
+        member: str,
+        rack: str | None,
+        instance: str | None = None,
+        topics: Sequence[str] = ("t",),
     ) -> None:
         self.add(
             OFFSETS,
             int(at * SECOND),
             consumer_key(5, group, member),
-            metadata_value(rack, instance),
+            metadata_value(rack, instance, topics),
+        )
+
+    def resolve(self, at: float, group: str, regex: str, topics: Sequence[str]) -> None:
+        """What an expression matches; none: nobody subscribes to it any more."""
+        names = b"".join(compact(topic.encode()) for topic in topics)
+        value = b"\x00\x00" + uvarint(len(topics) + 1) + names + bytes(16) + b"\x00"
+        self.add(
+            OFFSETS, int(at * SECOND), consumer_key(16, group, regex), value if topics else None
         )
 
     def assign(
