@@ -198,6 +198,10 @@ class Fields:
 
         return tuple(_integers(row, 0, refuse) for row in self._list(name))
 
+    def optional_integer_lists(self, name: str) -> tuple[tuple[int, ...], ...] | None:
+        """Lists of integers from 0; None if the field is null or missing."""
+        return None if self._document.get(name) is None else self.integer_lists(name)
+
     def texts(self, name: str) -> tuple[str, ...]:
         return _texts(self._get(name), lambda value: self._fail(name, "texts", value))
 

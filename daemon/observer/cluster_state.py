@@ -246,6 +246,7 @@ def sample(
     stable: Sequence[int],
     high: Sequence[int],
     data_ends: Sequence[int] = (),
+    gaps: Sequence[tuple[int, ...]] = (),
     offsets_topic_ends: Sequence[int] = (),
 ) -> OffsetsRecord:
     """A sample of a topic's offsets, indexed by partition.
@@ -254,7 +255,8 @@ def sample(
     read below the stable offset, which it never is: a known high watermark is raised to the stable
     offset.
 
-    `data_ends` holds an offset only for partitions whose records end below the stable offset.
+    `data_ends` holds an offset only for partitions whose records end below the stable offset, and
+    `gaps` something only for those with offsets that hold no record.
     """
     return OffsetsRecord(
         topic=topic.topic,
@@ -267,6 +269,7 @@ def sample(
             for watermark, lowest in zip(high, stable, strict=True)
         ),
         data_end=tuple(data_ends) if any(end != UNKNOWN for end in data_ends) else None,
+        gaps=tuple(gaps) if any(gaps) else None,
         offsets_topic_ends=tuple(offsets_topic_ends) or None,
     )
 

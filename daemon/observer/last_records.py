@@ -8,6 +8,10 @@ read as a read_committed consumer would read them, and the result holds until th
 last `WINDOWS[0]` offsets are read first, then, while no record is found, the next larger window;
 after the last window the end of the log is taken as the end of its records.
 
+The same reading shows which offsets between the records hold none: its *gaps*. Where there are any,
+or a transaction was seen open, the last `EXAMINED` offsets are examined for gaps, and later only
+what has come since. A range of the log keeps its gaps for ever.
+
 A client fetches whole batches: a read costs about one batch a partition, and at most
 `PARTITIONS_AT_ONCE` partitions are read with one sample. A partition whose log ends with a record
 waits twice as long the next time, up to `MAX_STILL_SAMPLES` samples; a partition with markers never
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -26,7 +31,7 @@ from daemon.kafka import clients
 from daemon.observer.cluster_state import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -41,6 +46,12 @@ MAX_STILL_SAMPLES = 20
 """The most such samples, for a partition whose log ends with a record."""
 WINDOWS = (8, 64, 512, 4096)
 """Offsets before the end from which one read after the other starts."""
+EXAMINED = 4096
+"""Offsets before the end that are examined for gaps; half as many after each reading that took too
+long."""
+FEWEST_EXAMINED = 256
+MAX_GAPS = 32
+"""The most gaps that are kept of a partition: the newest."""
 PARTITIONS_AT_ONCE = 64
 """The most partitions that are read with one sample."""
 
@@ -59,35 +70,101 @@ class LogTail:
     """Windows read since the end moved."""
     data_end: int = UNKNOWN
     """Offset after the last record; UNKNOWN before it was found."""
+    has_gaps: bool = False
+    """Whether a gap or an open transaction was ever seen."""
+    gaps: tuple[int, ...] = ()
+    """First and end offset of what was examined, then those of each gap in it; empty: nothing."""
+    examine: int = EXAMINED
+    """Offsets before the end to examine."""
 
-    def sampled(self, end: int) -> LogTail:
-        """The tail after one more sample."""
+    def sampled(self, end: int, *, open_transaction: bool = False) -> LogTail:
+        """The tail after one more sample; `open_transaction`: whether the log goes on beyond."""
         if end == self.end:
-            return replace(self, still=min(self.still + 1, MAX_STILL_SAMPLES))
-        return LogTail(end=end, still_needed=self.still_needed)
+            still = min(self.still + 1, MAX_STILL_SAMPLES)
+            return replace(self, still=still, has_gaps=self.has_gaps or open_transaction)
+        if end < self.end:  # another log, or one that lost records
+            return LogTail(end=end, has_gaps=open_transaction)
+        return LogTail(
+            end=end,
+            still_needed=self.still_needed,
+            has_gaps=self.has_gaps or open_transaction,
+            gaps=self.gaps,
+        )
+
+    @property
+    def searching(self) -> bool:
+        """Whether the last record is still to be found."""
+        return self.data_end == UNKNOWN and self.windows_read < len(WINDOWS)
+
+    @property
+    def examining(self) -> bool:
+        """Whether the last offsets are still to be examined for gaps."""
+        examined = self.gaps[1] if self.gaps else UNKNOWN
+        return self.has_gaps and examined < self.end and self.examine >= FEWEST_EXAMINED
 
     @property
     def due(self) -> bool:
         """Whether the last records have to be read."""
-        return (
-            self.data_end == UNKNOWN
-            and self.windows_read < len(WINDOWS)
-            and self.still >= self.still_needed
-        )
+        return self.still >= self.still_needed and (self.searching or self.examining)
+
+    @property
+    def known_gaps(self) -> tuple[int, ...]:
+        """The gaps as a sample says them; empty where none was ever seen."""
+        return (self.gaps or (self.end, self.end)) if self.has_gaps else ()
 
     def start(self, begin: int) -> int:
         """First offset to read; `begin` is the begin offset of the log."""
-        return max(self.end - WINDOWS[self.windows_read], begin)
+        if self.searching:
+            return max(self.end - WINDOWS[self.windows_read], begin)
+        examined = self.gaps[1] if self.gaps else UNKNOWN
+        return max(self.end - self.examine, examined, begin)
 
     def after_read(self, last: int | None, begin: int) -> LogTail:
         """The tail after a read that found the last record at offset `last`, or no record."""
         if last is not None:
             plain = last + 1 >= self.end
-            still_needed = min(2 * self.still_needed, MAX_STILL_SAMPLES) if plain else STILL_SAMPLES
-            return replace(self, data_end=min(last + 1, self.end), still_needed=still_needed)
-        if self.start(begin) <= begin:  # the log holds no record at all
-            return replace(self, data_end=begin, still_needed=STILL_SAMPLES)
-        return replace(self, windows_read=self.windows_read + 1)
+            longer = min(2 * self.still_needed, MAX_STILL_SAMPLES)
+            still_needed = longer if plain and not self.has_gaps else STILL_SAMPLES
+            return replace(
+                self,
+                data_end=min(last + 1, self.end),
+                still_needed=still_needed,
+                has_gaps=self.has_gaps or not plain,
+            )
+        start, windows_read = self.start(begin), self.windows_read + 1
+        empty = replace(self, has_gaps=start < self.end)
+        if start <= begin or windows_read == len(WINDOWS):
+            empty = replace(empty, gaps=(start, self.end, start, self.end))
+        if start <= begin:  # the log holds no record at all
+            return replace(empty, data_end=begin, still_needed=STILL_SAMPLES)
+        return replace(empty, windows_read=windows_read)
+
+    def after_reading(self, offsets: Sequence[int], begin: int) -> LogTail:
+        """The tail after a read that found records at some offsets from `start` on, ascending."""
+        start = self.start(begin)
+        between = gaps_between(start, offsets, self.end)
+        if self.searching:
+            seen = replace(self, has_gaps=self.has_gaps or bool(between))
+            return seen.after_read(offsets[-1] if offsets else None, begin)
+        if self.gaps and start == self.gaps[1]:
+            start, between = self.gaps[0], [*self.gaps[2:], *between]
+        while len(between) > 2 * MAX_GAPS:
+            _, start, *between = between
+        return replace(self, gaps=(start, self.end, *between))
+
+    def unread(self) -> LogTail:
+        """The tail after a read that did not come to the end in time."""
+        return self if self.searching else replace(self, examine=self.examine // 2)
+
+
+def gaps_between(start: int, offsets: Sequence[int], end: int) -> list[int]:
+    """First and end offset of each gap from `start` to `end`, where records have these offsets."""
+    records = [start - 1, *(offset for offset in offsets if offset < end), end]
+    gaps: list[int] = []
+    for record, following in pairwise(records):
+        if following > record + 1:
+            gaps += [record + 1, following]
+    return gaps
 
 
 class LogTails:
@@ -107,12 +184,12 @@ class LogTails:
             self._consumer.close()
             self._consumer = None
 
-    def sampled(self, ends: Mapping[LogKey, int]) -> None:
-        """Apply one sample: the stable ends that could be read."""
+    def sampled(self, ends: Mapping[LogKey, int], highs: Mapping[LogKey, int]) -> None:
+        """Apply one sample: the stable ends that could be read, and the high watermarks."""
         self._tails = {
-            key: tail.sampled(end)
-            if (tail := self._tails.get(key)) is not None
-            else LogTail(end=end)
+            key: self._tails.get(key, LogTail(end=end, still=-1)).sampled(
+                end, open_transaction=highs.get(key, end) > end
+            )
             for key, end in ends.items()
         }
 
@@ -120,6 +197,11 @@ class LogTails:
         """Offset after the last record if it is known to be below the stable end, else UNKNOWN."""
         tail = self._tails.get(key)
         return tail.data_end if tail is not None and tail.data_end != tail.end else UNKNOWN
+
+    def gaps(self, key: LogKey) -> tuple[int, ...]:
+        """Offsets without a record, as `OffsetsRecord` has them; empty where none was seen."""
+        tail = self._tails.get(key)
+        return () if tail is None else tail.known_gaps
 
     def read_due(
         self, partitions: Mapping[LogKey, Partition], begins: Mapping[LogKey, int], timeout: float
@@ -134,14 +216,14 @@ class LogTails:
         if not due:
             return
         starts = {partitions[key]: self._tails[key].start(begins.get(key, 0)) for key in due}
-        found = last_records(self._reader(), starts, timeout)
+        found = record_offsets(self._reader(), starts, timeout)
         for key in due:
             if partitions[key] in found:
-                self._tails[key] = self._tails[key].after_read(
+                self._tails[key] = self._tails[key].after_reading(
                     found[partitions[key]], begins.get(key, 0)
                 )
             else:  # to the end of the queue
-                self._tails[key] = self._tails.pop(key)
+                self._tails[key] = self._tails.pop(key).unread()
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -161,16 +243,16 @@ class LogTails:
         return self._consumer
 
 
-def last_records(
+def record_offsets(
     consumer: Consumer, starts: Mapping[Partition, int], timeout: float
-) -> dict[Partition, int | None]:
-    """Offset of the last record at or after each start, or None for no record.
+) -> dict[Partition, list[int]]:
+    """Offsets of the records at or after each start, ascending.
 
     Partitions that could not be read to their end in `timeout` seconds are left out.
     """
     until = time.monotonic() + timeout
-    last: dict[Partition, int | None] = {}
-    at_end: dict[Partition, int | None] = {}
+    read: dict[Partition, list[int]] = {partition: [] for partition in starts}
+    at_end: dict[Partition, list[int]] = {}
     try:
         consumer.assign(
             [TopicPartition(*partition, offset) for partition, offset in starts.items()]
@@ -178,13 +260,15 @@ def last_records(
         while len(at_end) < len(starts) and (left := until - time.monotonic()) > 0:
             for message in consumer.consume(1000, min(left, 0.1)):
                 partition = (message.topic(), message.partition())
+                if partition not in starts:  # of an earlier reading
+                    continue
                 if message.error() is None:
-                    last[partition] = message.offset()
+                    read[partition].append(message.offset())
                 elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                    at_end[partition] = last.get(partition)
+                    at_end[partition] = read[partition]
     finally:
         _stop_fetching(consumer)
-    return {partition: offset for partition, offset in at_end.items() if partition in starts}
+    return at_end
 
 
 def _stop_fetching(consumer: Consumer) -> None:

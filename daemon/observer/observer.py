@@ -289,7 +289,10 @@ class Observer:
         previous = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**previous, **offsets.commits}
         self._tails.sampled(
-            {(state.topics[name].id, number): end for (name, number), end in offsets.stable.items()}
+            *(
+                {(state.topics[name].id, number): end for (name, number), end in ends.items()}
+                for ends in (offsets.stable, offsets.high)
+            )
         )
         self._log_unknown_offsets(readable, offsets)
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
@@ -314,6 +317,7 @@ class Observer:
             [offsets.stable.get((topic.topic, number), UNKNOWN) for number in numbers],
             [offsets.high.get((topic.topic, number), UNKNOWN) for number in numbers],
             [self._tails.data_end((topic.id, number)) for number in numbers],
+            [self._tails.gaps((topic.id, number)) for number in numbers],
             [self._commits[number] for number in sorted(self._commits)]
             if len(self._commits) == self._commit_partitions
             else (),

@@ -44,8 +44,6 @@ def pack(state: GroupState) -> bytes:
         "lags": [_pack_lag(topic, state.lags[topic]) for topic in topics],
         "committed": sorted(state.committed_topics),
         "planned": sorted(state.planned_topics),
-        "joined": sorted(state.member_topics),
-        "regexes": dict(state.regex_topics),
         "ids": dict(state.topic_ids),
         "layouts": {
             topic: [
@@ -72,6 +70,10 @@ def pack(state: GroupState) -> bytes:
         "skew_run": [state.skew_run.since, state.skew_run.evaluated_at, state.skew_run.active],
         "racks": _pack_racks_trigger(state.racks_trigger),
     }
+    if state.member_topics:
+        meta["joined"] = sorted(state.member_topics)
+    if state.regex_topics:
+        meta["regexes"] = dict(state.regex_topics)
     lags = {f"lag{index}": state.lags[topic].lag for index, topic in enumerate(topics)}
     owners = {
         f"owner{index}": state.lags[topic].owners.owner.astype(np.int32)
@@ -104,8 +106,8 @@ def unpack(value: bytes) -> GroupState:
         },
         committed_topics=frozenset(meta["committed"]),
         planned_topics=frozenset(meta["planned"]),
-        member_topics=frozenset(meta["joined"]),
-        regex_topics={regex: tuple(topics) for regex, topics in meta["regexes"].items()},
+        member_topics=frozenset(meta.get("joined", ())),
+        regex_topics={regex: tuple(topics) for regex, topics in meta.get("regexes", {}).items()},
         topic_ids=meta["ids"],
         layouts={
             topic: tuple(_unpack_layout(packed, rack_sets) for packed in layouts)

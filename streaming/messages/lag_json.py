@@ -94,6 +94,7 @@ class OwnFields(NamedTuple):
         committed: str,
         committed_at: str,
         lag: str,
+        lag_upper_bound: str,
         lost: str,
         reset: str,
         seconds: str | None,
@@ -106,7 +107,8 @@ class OwnFields(NamedTuple):
         """The fields of one group, from their values as JSON."""
         return cls(
             f',"committed":{committed},"committed_at":{committed_at}',
-            f',"lag":{lag}',
+            f',"lag":{lag}'
+            + ("" if lag_upper_bound == "[]" else f',"lag_upper_bound":{lag_upper_bound}'),
             f',"lost":{lost}',
             ("" if reset == "[]" else f',"reset":{reset}')
             + ("" if seconds is None else f',"seconds":{seconds}')
@@ -167,21 +169,24 @@ def _without_unclaimed(own: OwnFields, members: str) -> OwnFields:
     unclaimed = [index for index in json.loads(own.uncommitted) if index not in owned]
     if not unclaimed:
         return own
-    lag = json.loads(f"{{{own.lag[1:]}}}")["lag"]
+    counted = json.loads(f"{{{own.lag[1:]}}}")
+    lag = counted["lag"]
     rest = json.loads(f"{{{own.seconds[1:]}}}")
     found = [-1] * len(lag)
     for index in unclaimed:
         found[index], lag[index] = lag[index], 0
         if "seconds" in rest and rest["seconds"][index] is not None:
             rest["seconds"][index] = 0
-    bounds = set(rest.pop("seconds_lower_bound", ())).difference(unclaimed)
-    if bounds:
-        rest["seconds_lower_bound"] = sorted(bounds)
-    named = [(name, text(value)) for name, value in sorted(rest.items())]
-    return own._replace(
-        lag=fields(("lag", text(lag))),
-        seconds=fields(*named, ("unclaimed", text(found))),
+    for values, bounds in ((counted, "lag_upper_bound"), (rest, "seconds_lower_bound")):
+        if not (claimed := sorted(set(values.pop(bounds, ())).difference(unclaimed))):
+            continue
+        values[bounds] = claimed
+    rest["unclaimed"] = found
+    lag_text, rest_text = (
+        fields(*((name, text(value)) for name, value in sorted(values.items())))
+        for values in (counted, rest)
     )
+    return own._replace(lag=lag_text, seconds=rest_text)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,8 @@
   end is unknown.
 - A commit that lay beyond the log's end already before the end was read is out of range: its reader
   begins again as the reset policy says, as one without a commit does.
+- Offsets that are known to hold no record, between those that do, are no lag. Where a partition has
+  such offsets and not all of the lag was examined, the lag is an upper bound.
 - Where only control records and aborted transactions are known to follow the last data record, lag
   is counted to the end of the data.
 """
@@ -21,6 +23,8 @@ import numpy as np
 from streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streaming.rules.event_time import Int64, Mask
 
 
@@ -37,6 +41,8 @@ class Lag:
     """Records that the log deleted before the group read them."""
     stale: Mask
     """Whether the sample is too old, or too incomplete, for the commit."""
+    upper_bound: Mask
+    """Whether the lag may count offsets without a record."""
     out_of_range: Mask
     """Whether the commit lies beyond the log, so that its reader begins by the reset policy."""
 
@@ -49,6 +55,7 @@ def lag_of(
     reset: ResetPolicy | Mask,
     data_end: Int64 | None = None,
     log_end: Int64 | None = None,
+    gaps: Sequence[Sequence[int]] = (),
 ) -> Lag:
     """Compute the lag of commits.
 
@@ -62,6 +69,7 @@ def lag_of(
             log's end counts.
         log_end: a high watermark that is no older than the commit, by commit; a commit beyond it is
             out of range. `UNKNOWN`, or None for all: that cannot be known.
+        gaps: by partition, offsets without a record; see `OffsetsRecord`. Empty: none is known.
     """
     end_known = end >= 0
     uncommitted = committed == UNKNOWN
@@ -73,13 +81,30 @@ def lag_of(
     if data_end is not None:
         end = np.where(data_end == UNKNOWN, end, data_end)
     first = np.maximum(begin, 0)
-    start = np.maximum(committed, first)
     latest = reset == "latest" if isinstance(reset, str) else reset
-    from_begin = np.where(latest, 0, np.maximum(end - first, 0))
-    lag = np.where(uncommitted | out_of_range, from_begin, np.maximum(end - start, 0))
+    by_policy = np.where(latest, end, first)
+    start = np.where(uncommitted | out_of_range, by_policy, np.maximum(committed, first))
+    lag = np.where(end_known, np.maximum(end - start, 0), 0)
+    upper_bound = np.zeros(lag.shape, np.bool_)
+    for partition, examined in enumerate(gaps):
+        if examined:
+            cells = lag[..., partition], start[..., partition], end[..., partition]
+            lag[..., partition], upper_bound[..., partition] = _without_gaps(*cells, examined)
     return Lag(
-        lag=np.where(end_known, lag, 0),
+        lag=lag,
         lost=np.where(uncommitted, 0, np.maximum(first - committed, 0)),
         stale=stale,
+        upper_bound=upper_bound,
         out_of_range=out_of_range & end_known,
     )
+
+
+def _without_gaps(
+    lag: Int64, start: Int64, end: Int64, examined: Sequence[int]
+) -> tuple[Int64, Mask]:
+    """The lag of commits in one partition without the gaps, and whether it is an upper bound."""
+    first, last, *gaps = examined
+    begins, ends = np.array(gaps, np.int64).reshape(-1, 2).T
+    inside = np.minimum(ends, end[..., None]) - np.maximum(begins, start[..., None])
+    records = np.maximum(lag - np.maximum(inside, 0).sum(axis=-1), 0)
+    return records, (records > 0) & ((start < first) | (end > last))

@@ -107,6 +107,7 @@ class Lags:
             else rule.reset,
             data_end=state.data_end if rule.end_kind == "stable" else None,
             log_end=_log_end(state, cells, committed),
+            gaps=state.gaps if rule.end_kind == "stable" else (),
         )
         seconds, present_at, lower_bound = _seconds(state, rule, committed, lag)
         return cls(
@@ -264,6 +265,7 @@ def _own_fields(lags: Lags, velocity: Floats) -> list[OwnFields]:
         lag_json.integers(lags.committed),
         lag_json.integers(lags.committed_at),
         lag_json.integers(lags.lag.lag),
+        lag_json.set_indices(lags.lag.upper_bound),
         lag_json.integers(lags.lag.lost),
         lag_json.set_indices(lags.lag.out_of_range),
         lag_json.decimals(lags.seconds),

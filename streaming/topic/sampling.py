@@ -124,6 +124,7 @@ def sampled(
         stable=_newest(state.stable, np.array(record.stable, np.int64)),
         high=_newest(state.high, np.array(record.high, np.int64)),
         data_end=np.where(end_read, data_end, _newest(state.data_end, data_end)),
+        gaps=record.gaps or (),
         end_read_at=_newest(state.end_read_at, np.where(end_read, record.at, UNKNOWN)),
         sample_position=position,
         exact_cut=record.offsets_topic_ends is not None,

@@ -100,6 +100,9 @@ class TopicState:
     data_end: Int64
     """The offset after the last record that a read_committed consumer receives, where that is known
     to be below `stable`; otherwise `UNKNOWN`."""
+    gaps: tuple[tuple[int, ...], ...] = ()
+    """By partition, offsets without a record as the last sample's record has them; empty: none is
+    known in any partition."""
     end_read_at: Int64
     """The time of the last sample that could read the partition's end."""
     racks: Racks = ()
@@ -164,15 +167,20 @@ class TopicState:
 
     def pack(self) -> bytes:
         """The state store's value."""
-        meta = {name: getattr(self, name) for name in _META} | {
-            "state": VERSION,
-            "groups": self.commits.groups,
-            "topic_ids": self.commits.topic_ids,
-            "planned_readers": dict(self.planned_readers),
-            "last_tombstones": dict(self.last_tombstones),
-            "deferred_records": [len(payload) for payload in self.deferred_records],
-            "baselines": [baseline.at for baseline in self.baselines],
-        }
+        gaps = {"gaps": self.gaps} if any(self.gaps) else {}
+        meta = (
+            {name: getattr(self, name) for name in _META}
+            | gaps
+            | {
+                "state": VERSION,
+                "groups": self.commits.groups,
+                "topic_ids": self.commits.topic_ids,
+                "planned_readers": dict(self.planned_readers),
+                "last_tombstones": dict(self.last_tombstones),
+                "deferred_records": [len(payload) for payload in self.deferred_records],
+                "baselines": [baseline.at for baseline in self.baselines],
+            }
+        )
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
         if self.deferred_records:
             arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
@@ -199,6 +207,7 @@ class TopicState:
         return cls(
             **scalars,
             **columns,
+            gaps=tuple(map(tuple, meta.get("gaps", ()))),
             racks=tuple(map(tuple, meta["racks"])),
             sample_position=_log_position(meta["sample_position"]),
             layout_position=_log_position(meta["layout_position"]),
@@ -215,7 +224,15 @@ class TopicState:
         )
 
 
-_META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
+_META = (
+    "id",
+    "at",
+    "racks",
+    "racks_at",
+    "sample_position",
+    "layout_position",
+    "exact_cut",
+)
 _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
 _ARRAYS = ("begin", "stable", "high", "data_end", "end_read_at")
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from assignors.protocol.partition_ranges import WireError
@@ -142,6 +143,13 @@ class OffsetsRecord:
     It is below `stable` where only markers and aborted transactions follow; -1 where unknown. None
     if no partition has one.
     """
+    gaps: tuple[tuple[int, ...], ...] | None = None
+    """Offsets of each partition that hold no record for a read_committed consumer.
+
+    Empty where no such offset is known. Otherwise the first and the end offset of what was examined
+    (equal: nothing), then the first and the end offset of each gap in it, ascending. Control
+    records, aborted records and what compaction removed make gaps. None if all are empty.
+    """
     offsets_topic_ends: tuple[int, ...] | None = None
     """Last stable offset of each partition of `__consumer_offsets` at the time of the sample.
 
@@ -153,7 +161,11 @@ class OffsetsRecord:
         return ("offsets", self.topic)
 
     def value(self) -> dict[str, object]:
-        later = {"data_end": self.data_end, "offsets_topic_ends": self.offsets_topic_ends}
+        later: dict[str, object] = {
+            "data_end": self.data_end,
+            "gaps": self.gaps,
+            "offsets_topic_ends": self.offsets_topic_ends,
+        }
         return {name: column for name, column in later.items() if column is not None} | {
             "v": self.V,
             "at": self.at,
@@ -174,14 +186,22 @@ class OffsetsRecord:
             stable=fields.integers("stable", low=-1),
             high=fields.integers("high", low=-1),
             data_end=fields.optional_integers("data_end", low=-1),
+            gaps=fields.optional_integer_lists("gaps"),
             offsets_topic_ends=fields.optional_integers("offsets_topic_ends"),
         )
+        optional: dict[str, tuple[object, ...] | None] = {
+            "data_end": record.data_end,
+            "gaps": record.gaps,
+        }
         require_same_length(
             begin=record.begin,
             stable=record.stable,
             high=record.high,
-            **({} if record.data_end is None else {"data_end": record.data_end}),
+            **{name: column for name, column in optional.items() if column is not None},
         )
+        for offsets in record.gaps or ():
+            if len(offsets) % 2 or any(a > b for a, b in pairwise(offsets[2:])):
+                raise WireError("gaps: expected ascending pairs of offsets")
         return record
 
 

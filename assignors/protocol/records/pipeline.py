@@ -29,8 +29,9 @@ EXACT_INTEGERS_BELOW = 2.0**53
 class LagRecord:
     """A group's lag in a topic at one time.
 
-    Lists are indexed by partition, except for `stale`, `reset`, `seconds_lower_bound` and
-    `members`. Offsets are next offsets: of the record to be read or written next.
+    Lists are indexed by partition, except for `stale`, `reset`, `lag_upper_bound`,
+    `seconds_lower_bound` and `members`. Offsets are next offsets: of the record to be read or
+    written next.
     """
 
     KIND: ClassVar = "lag"
@@ -54,6 +55,8 @@ class LagRecord:
     """End of each partition, as `end_kind` defines it; -1 where unknown."""
     lag: tuple[int, ...]
     """Offsets between the commit and the end of each partition."""
+    lag_upper_bound: tuple[int, ...] = ()
+    """Partitions whose lag may count offsets without a record: control or aborted records."""
     lost: tuple[int, ...]
     """Offsets of each partition that were deleted before the group read them."""
     stale: tuple[int, ...]
@@ -122,6 +125,8 @@ class LagRecord:
         }
         if self.seconds_lower_bound:
             optional["seconds_lower_bound"] = self.seconds_lower_bound
+        if self.lag_upper_bound:
+            optional["lag_upper_bound"] = self.lag_upper_bound
         if self.reset:
             optional["reset"] = self.reset
         if self.unclaimed is not None:
@@ -175,6 +180,7 @@ class LagRecord:
             seconds=fields.optional_numbers("seconds"),
             seconds_lower_bound=fields.optional_integers("seconds_lower_bound") or (),
             end_read_at=fields.optional_integers("end_read_at", low=-1),
+            lag_upper_bound=fields.optional_integers("lag_upper_bound") or (),
             reset=fields.optional_integers("reset") or (),
             unclaimed=fields.optional_integers("unclaimed", low=-1),
             data_end=fields.optional_integers("data_end", low=-1),

@@ -57,11 +57,20 @@ def topic_records(draw):
 
 @st.composite
 def offsets_records(draw):
-    lists = columns(
-        draw, draw(st.integers(0, 4)), begin=offset, stable=offset, high=offset, data_end=offset
+    pairs = st.lists(st.tuples(whole, whole), max_size=2).map(
+        lambda drawn: tuple(sorted(offset for pair in drawn for offset in pair))
     )
-    if draw(st.booleans()):
-        del lists["data_end"]
+    lists = columns(
+        draw,
+        draw(st.integers(0, 4)),
+        begin=offset,
+        stable=offset,
+        high=offset,
+        data_end=offset,
+        gaps=pairs,
+    )
+    for field in draw(st.sets(st.sampled_from(["data_end", "gaps"]))):
+        del lists[field]
     offsets_topic_ends = draw(st.none() | st.lists(whole, max_size=3).map(tuple))
     return r.OffsetsRecord(
         topic=draw(name),
@@ -89,10 +98,12 @@ def lag_records(draw):
         seconds=figure,
         end_read_at=offset,
         data_end=offset,
+        unclaimed=offset,
         owner=st.integers(-1, 1),
         local=st.none() | st.booleans(),
     )
-    optional = ["rate", "velocity", "seconds", "end_read_at", "data_end", "owner", "local"]
+    optional = ["rate", "velocity", "seconds", "end_read_at", "data_end", "unclaimed"]
+    optional += ["owner", "local"]
     chosen = draw(st.sets(st.sampled_from(optional)))
     lists = {
         field: values for field, values in lists.items() if field in chosen or field not in optional
@@ -104,6 +115,8 @@ def lag_records(draw):
         id=draw(name),
         end_kind=draw(st.sampled_from(["stable", "high"])),
         stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
+        reset=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
+        lag_upper_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         seconds_lower_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         source=draw(source),
         members=draw(st.tuples(name, name)) if "owner" in chosen else (),
@@ -360,11 +373,14 @@ OPTIONAL = {
         "seconds_lower_bound",
         "end_read_at",
         "data_end",
+        "reset",
+        "unclaimed",
+        "lag_upper_bound",
         "members",
         "owner",
         "local",
     ),
-    r.OffsetsRecord: ("data_end", "offsets_topic_ends"),
+    r.OffsetsRecord: ("data_end", "gaps", "offsets_topic_ends"),
     r.BrokerRecord: ("follower_fetching",),
     r.GroupRecord: ("certificate", "cooldown", "last_epoch", "subscriptions", "shards"),
     r.GroupShard: ("subscriptions",),

@@ -5,11 +5,15 @@ from confluent_kafka import Consumer, Producer
 
 from daemon.observer.cluster_state import UNKNOWN
 from daemon.observer.last_records import (
+    EXAMINED,
+    FEWEST_EXAMINED,
+    MAX_GAPS,
     MAX_STILL_SAMPLES,
     STILL_SAMPLES,
     WINDOWS,
     LogTail,
-    last_records,
+    gaps_between,
+    record_offsets,
 )
 
 
@@ -29,7 +33,7 @@ def test_a_partition_is_looked_at_once_its_end_has_stood_still():
 def test_what_was_found_holds_until_the_end_moves():
     after_read = stood(10, STILL_SAMPLES).after_read(8, 0)
     assert after_read.data_end == 9
-    assert not stood(10, 100, after_read).due
+    assert not stood(10, 100, after_read).searching
     assert after_read.sampled(11).data_end == UNKNOWN
 
 
@@ -60,6 +64,56 @@ def test_who_ends_with_a_record_is_looked_at_less_often_and_who_ends_with_a_mark
     assert tail.still_needed == MAX_STILL_SAMPLES
 
 
+def test_the_last_offsets_of_a_log_with_gaps_are_examined_and_later_only_what_came_since():
+    tail = stood(100, STILL_SAMPLES).after_reading([92, 93, 94, 95, 98, 99], 0)
+    assert tail.known_gaps == (100, 100), "gaps were seen, and none examined"
+    assert tail.due
+    assert tail.start(0) == 0
+    tail = tail.after_reading([*range(40), *range(60, 96), 98, 99], 0)
+    assert tail.known_gaps == (0, 100, 40, 60, 96, 98)
+    assert not stood(100, 100, tail).due
+    tail = stood(110, MAX_STILL_SAMPLES, tail.sampled(110))
+    assert tail.known_gaps == (0, 100, 40, 60, 96, 98), "a range keeps its gaps"
+    tail = tail.after_reading(range(102, 110), 0)
+    assert tail.due
+    assert tail.start(0) == 100
+    tail = tail.after_reading(range(101, 110), 0)
+    assert tail.known_gaps == (0, 110, 40, 60, 96, 98, 100, 101)
+
+
+def test_a_log_without_gaps_is_never_examined():
+    tail = stood(10_000, STILL_SAMPLES).after_reading(range(9992, 10_000), 0)
+    assert (tail.known_gaps, stood(10_000, 100, tail).due) == ((), False)
+
+
+def test_a_transaction_that_was_seen_open_lets_a_log_be_examined():
+    tail = LogTail(end=10_000).sampled(10_000, open_transaction=True)
+    tail = stood(10_005, STILL_SAMPLES, tail.sampled(10_005)).after_reading(range(9997, 10_005), 0)
+    assert (tail.due, tail.start(0)) == (True, 10_005 - EXAMINED)
+
+
+def test_what_takes_too_long_to_examine_is_examined_less_and_in_the_end_not_at_all():
+    tail = stood(10_000, STILL_SAMPLES).after_reading([9_999 - 3], 0)
+    while tail.due:
+        assert tail.start(0) <= 10_000 - FEWEST_EXAMINED
+        tail = tail.unread()
+    assert tail.known_gaps == (10_000, 10_000)
+
+
+def test_of_many_gaps_the_newest_are_kept_and_what_is_before_them_counts_as_not_examined():
+    tail = stood(4000, STILL_SAMPLES).after_reading([3998], 0)
+    tail = tail.after_reading(range(0, 4000, 2), 0)
+    first, end, *gaps = tail.known_gaps
+    assert len(gaps) == 2 * MAX_GAPS
+    assert (first, end) == (gaps[0] - 1, 4000)
+
+
+def test_gaps_lie_between_records_and_at_both_ends():
+    assert gaps_between(3, [5, 6, 9], 12) == [3, 5, 7, 9, 10, 12]
+    assert gaps_between(3, [3, 4], 5) == []
+    assert gaps_between(3, [], 5) == [3, 5]
+
+
 @pytest.mark.integration
 def test_the_last_records_of_real_logs(kafka, fresh, client_config):
     topic = fresh("tails")
@@ -87,13 +141,13 @@ def test_the_last_records_of_real_logs(kafka, fresh, client_config):
             "auto.offset.reset": "error",
         }
     )
-    after_read = last_records(consumer, {(topic, number): 0 for number in range(5)}, 30)
+    after_read = record_offsets(consumer, {(topic, number): 0 for number in range(5)}, 30)
     producer.abort_transaction(20)
     consumer.close()
     assert after_read == {
-        (topic, 0): 0,
-        (topic, 1): 3,  # and a marker at 4
-        (topic, 2): 0,  # three records that never were, and a marker
-        (topic, 3): None,  # a transaction that is still open
-        (topic, 4): None,
+        (topic, 0): [0],
+        (topic, 1): [0, 1, 2, 3],  # and a marker at 4
+        (topic, 2): [0],  # three records that never were, and a marker
+        (topic, 3): [],  # a transaction that is still open
+        (topic, 4): [],
     }

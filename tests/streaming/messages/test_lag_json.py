@@ -80,6 +80,7 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         "members": ("ü", "b"),
         "owner": (0, -1),
         "local": (True, None),
+        "lag_upper_bound": (1,),
         "reset": (0,),
         "unclaimed": (-1, 9),
     }
@@ -102,7 +103,7 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
     )
     own = lag_json.OwnFields(
         named("committed", "committed_at"),
-        named("lag"),
+        named("lag", "lag_upper_bound"),
         named("lost"),
         named("reset", "seconds", "seconds_lower_bound", "source", "stale", "unclaimed"),
         named("velocity"),

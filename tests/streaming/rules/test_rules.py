@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assignors.protocol.records import RackChange
+from daemon.observer.last_records import gaps_between
 from streaming.rules import racks
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.partition_lag import lag_of
@@ -63,6 +66,50 @@ def test_lag(
         [lost],
         [stale],
     )
+
+
+def test_a_commit_beyond_the_log_is_no_commit() -> None:
+    columns = {"committed": 120, "begin": 30, "end": 100, "log_end": 110}
+    for committed, reset, lag, stale, out in [
+        (120, "earliest", 70, False, True),
+        (120, "latest", 0, False, True),
+        (105, "earliest", 0, True, False),
+    ]:
+        arrays = {
+            name: np.array([value], np.int64)
+            for name, value in (columns | {"committed": committed}).items()
+        }
+        found = lag_of(**arrays, reset=reset)
+        assert (found.lag[0], found.stale[0], found.out_of_range[0]) == (lag, stale, out)
+        assert found.lost[0] == 0
+
+
+@given(
+    records=st.sets(st.integers(0, 29)),
+    committed=st.lists(st.integers(-1, 35), min_size=1, max_size=5),
+    begin=st.integers(0, 5),
+    bounds=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+)
+def test_lag_counts_the_records_where_gaps_are_known_and_never_fewer(
+    records: set[int], committed: list[int], begin: int, bounds: tuple[int, int]
+) -> None:
+    first, last = sorted(bounds)
+    inside = [offset for offset in sorted(records) if first <= offset < last]
+    gaps = [first, last, *gaps_between(first, inside, last)]
+    found = lag_of(
+        committed=np.array(committed, np.int64)[:, None],
+        begin=np.array([begin], np.int64),
+        end=np.array([30], np.int64),
+        reset="earliest",
+        gaps=[gaps],
+    )
+    for commit, lag, upper_bound in zip(committed, found.lag, found.upper_bound, strict=True):
+        true = sum(offset >= max(commit, begin) for offset in records)
+        assert lag[0] >= true
+        if not upper_bound[0]:
+            assert lag[0] == true
+        if first <= max(commit, begin) and last == 30:
+            assert not upper_bound[0]
 
 
 @pytest.mark.parametrize(

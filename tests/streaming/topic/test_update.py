@@ -118,6 +118,20 @@ def test_a_commit_between_the_stable_end_and_the_high_watermark_is_that_of_a_rea
     assert (found["lag"], found["stale"], found.get("reset")) == ([0], [0], None)
 
 
+def test_offsets_that_hold_no_record_are_no_lag_and_unexamined_ones_are_an_upper_bound() -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 45, 1: 45, 2: 5})
+    examined = (20, 100, 40, 60, 90, 95)
+    story.sample(2, "t", [100] * 3, gaps=[examined, (100, 100), examined])
+    for batches in ([], [3], [4]):
+        found = lag(run(story, batches=batches))
+        assert found["lag"] == [55 - 15 - 5, 55, 95 - 20 - 5]
+        assert found["lag_upper_bound"] == [1, 2]
+    story.commits(3, "g", "t", {1: 100, 2: 61})
+    found = lag(run(story, batches=[4]))
+    assert (found["lag"], found.get("lag_upper_bound")) == ([35, 0, 34], None)
+
+
 def test_the_reset_policy_is_a_setting_of_each_group() -> None:
     story = Story()
     for group in ("g", "other"):

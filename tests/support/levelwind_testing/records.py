@@ -32,7 +32,17 @@ def topic(name="t", racks=((), (), (), ()), *, at=1000, topic_id=TOPIC_ID):
     )
 
 
-def offsets(topic, ends, *, at, begin=None, high=None, topic_id=TOPIC_ID, offsets_topic_ends=None):
+def offsets(
+    topic,
+    ends,
+    *,
+    at,
+    begin=None,
+    high=None,
+    topic_id=TOPIC_ID,
+    gaps=None,
+    offsets_topic_ends=None,
+):
     """A topic's offsets; `ends`: stable offsets by partition, and high watermarks by default."""
     return OffsetsRecord(
         topic=topic,
@@ -41,6 +51,7 @@ def offsets(topic, ends, *, at, begin=None, high=None, topic_id=TOPIC_ID, offset
         begin=tuple(begin or (0,) * len(ends)),
         stable=tuple(ends),
         high=tuple(high or ends),
+        gaps=gaps and tuple(gaps),
         offsets_topic_ends=offsets_topic_ends,
     )
 

@@ -53,6 +53,7 @@ class Story(Log):
         begin: Sequence[int] = (),
         topic_id: bytes = ID,
         commits: tuple[int, ...] | None = None,
+        gaps: Sequence[tuple[int, ...]] | None = None,
     ) -> None:
         record = records.offsets(
             topic,
@@ -61,6 +62,7 @@ class Story(Log):
             begin=begin,
             high=[offset + 7 for offset in end],
             topic_id=name_of(topic_id),
+            gaps=gaps,
             offsets_topic_ends=commits,
         )
         self.add_record(TOPICS.metadata, int(at * SECOND), record)
