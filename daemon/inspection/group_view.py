@@ -194,12 +194,26 @@ class GroupView:
                 "committed": record.committed[number] if record.committed[number] >= 0 else None,
                 "end": record.end[number] if record.end[number] >= 0 else None,
                 "lag": record.lag[number],
+                "note": lag_note(record, number),
                 "racks": list(record.racks[number]),
                 "at": record.at,
             }
             for topic, record in sorted(self.current_lags().items())
             for number in range(len(record.lag))
         ]
+
+
+def lag_note(record: LagRecord, number: int) -> str | None:
+    """What is to be known beside the lag of a partition; None: nothing."""
+    if record.unclaimed is not None and record.unclaimed[number] >= 0:
+        return f"unclaimed: {record.unclaimed[number]:,} records by the reset policy"
+    if number in record.reset:
+        return "commit beyond the log: by the reset policy"
+    if number in record.stale:
+        return "sample older than the commit"
+    if record.committed[number] < 0 and record.lag[number]:
+        return "no commit: by the reset policy"
+    return "upper bound: may count aborted records" if number in record.lag_upper_bound else None
 
 
 class GroupViews:

@@ -179,6 +179,8 @@ def _member_table(view: GroupView) -> Table:
 
 
 def _partition_table(view: GroupView) -> Table:
+    rows = view.partitions()
+    noted = any(row["note"] for row in rows)
     table = borderless_table(
         ("TOPIC", False),
         ("PARTITION", True),
@@ -187,8 +189,9 @@ def _partition_table(view: GroupView) -> Table:
         ("END", True),
         ("LAG", True),
         ("RACKS", False),
+        *([("NOTE", False)] if noted else []),
     )
-    for row in view.partitions():
+    for row in rows:
         racks = row["racks"]
         table.add_row(
             str(row["topic"]),
@@ -198,6 +201,7 @@ def _partition_table(view: GroupView) -> Table:
             _offset_text(row["end"]),
             _offset_text(row["lag"]),
             ",".join(racks) if isinstance(racks, list) and racks else "-",
+            *([str(row["note"] or "-")] if noted else []),
         )
     return table
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from assignors.protocol.records import LagRecord
     from daemon.control.controller import ControlState
 
 BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
@@ -242,6 +243,14 @@ class _Groups(Collector):
 def families(state: ControlState, now: float) -> Iterator[Metric]:
     """Yield the gauges of all groups; `now` is in seconds since the epoch."""
     lag = _family("lag_records", "Records behind, over all partitions of the group.")
+    unclaimed = _family(
+        "unclaimed_partitions",
+        "Partitions without a commit, an owner and a plan in topics that the group reads: no lag.",
+    )
+    bounded = _family(
+        "upper_bound_partitions",
+        "Partitions whose lag may count control records and aborted records.",
+    )
     age = _family("lag_age_seconds", "Age of the group's oldest sample of lag, in seconds.")
     share = _family(
         "largest_member_share_ratio", "Share of the group's lag that the most loaded member has."
@@ -285,6 +294,8 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
         drain = figures.drain
         for family, value in (
             (lag, figures.total if lags else None),
+            (unclaimed, partitions_unclaimed(lags) if lags else None),
+            (bounded, sum(len(one.lag_upper_bound) for one in lags.values()) if lags else None),
             (age, None if figures.oldest_at is None else max(now - figures.oldest_at / 1000, 0.0)),
             (share, figures.largest_share),
             (skew, figures.skew),
@@ -305,8 +316,13 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
                 crossing.add_metric([group.name, kind], ratio)
         for cause in group.triggers:
             triggers.add_metric([group.name, cause.value], 1.0)
-    yield from (lag, age, share, skew, load, best, horizon, utilisation, wanted)
+    yield from (lag, unclaimed, bounded, age, share, skew, load, best, horizon, utilisation, wanted)
     yield from (members, moving, crossing, triggers, plans_waiting, plan_delay)
+
+
+def partitions_unclaimed(lags: Mapping[str, LagRecord]) -> int:
+    """Return the number of partitions that nobody claims."""
+    return sum(records >= 0 for lag in lags.values() for records in lag.unclaimed or ())
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:
