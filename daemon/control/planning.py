@@ -14,16 +14,21 @@ from assignors.problem.assignment import Assignment
 from assignors.problem.drain import SHORTEST_HORIZON_SECONDS
 from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
+from assignors.problem.score import load_figures, score
 from assignors.problem.validity import violations
 from assignors.registry import certified_strategy
 from daemon.control.gain.waiting import WaitingFigures, waiting_figures
 from daemon.control.policy import HANDOVER_SECONDS, Proposal
-from daemon.control.settings import EVERY
+from daemon.control.settings import EVERY, Cause
 
 NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
 """Load of a member in seconds that justifies neither crossing racks nor a move: it needs at most
 0.7 of its capacity for its arrivals, or drains a small backlog at once."""
+
+LEAST_ASSUMED_HORIZON_SECONDS = 60.0
+"""Least seconds of arrivals that count in a plan because of skew while no member's speed is known:
+a guessed time to drain is often so short that what members have yet to commit would outweigh what
+arrives."""
 
 IDLE_RATE = 1.0
 """Minimum arrival rate assumed per partition, in records a second, so that idle partitions also
@@ -81,6 +86,7 @@ def compute_plan(
     owners: Mapping[TopicPartition, str],
     speeds: Mapping[str, float] = MappingProxyType({}),
     *,
+    cause: Cause,
     pause: float = HANDOVER_SECONDS,
 ) -> ComputedPlan:
     """Compute a plan for a group.
@@ -93,6 +99,7 @@ def compute_plan(
         owners: the instance that owns each partition now; owners that are no longer members are
             left out.
         speeds: learned records per second of the members, by instance.
+        cause: cause of the plan.
         pause: seconds that a hand-over of the group takes.
 
     Raises:
@@ -100,7 +107,8 @@ def compute_plan(
             published.
     """
     group = build_problem(members, topics, lags, owners, planning.record_bytes, speeds)
-    answer, certificate = certified_strategy(planning.strategy, options_of(planning))(group)
+    options = {**horizon_of(cause, group), **options_of(planning)}
+    answer, certificate = certified_strategy(planning.strategy, options)(group)
     if broken := violations(group, answer):
         raise RuntimeError(
             f"strategy {planning.strategy} broke an invariant: {broken[0]}"
@@ -137,6 +145,18 @@ def options_of(planning: PlanSettings) -> dict[str, Any]:
     """Return the options of the strategy: those that are set, else defaults for a live group."""
     drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
     return {"load_floor": NEGLIGIBLE_LOAD_SECONDS, **drift, **planning.options}
+
+
+def horizon_of(cause: Cause, group: Group) -> dict[str, float]:
+    """Return the option that sets the horizon of a plan; none where its own time to drain counts.
+
+    Skew of a group whose members' speeds are unknown shows that records wait, and nothing else may
+    do so again until a member is at its limit: so the arrivals are levelled at once.
+    """
+    if cause is not Cause.SKEW or not group.assumed:
+        return {}
+    own = load_figures(group, Assignment.held(group).owner).horizon
+    return {"horizon": max(own, LEAST_ASSUMED_HORIZON_SECONDS)}
 
 
 def build_problem(

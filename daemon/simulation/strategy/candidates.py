@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from assignors.problem.inputs import ProblemError
 from assignors.registry import OPTIONS, strategy_named
-from daemon.control.planning import options_of
+from daemon.control.planning import horizon_of, options_of
 from daemon.control.settings import PlanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.registry import Strategy
+    from assignors.problem.assignment import Assignment
+    from assignors.problem.group import Group
+    from daemon.control.settings import Cause
 
 WITHOUT_TIME_LIMIT: Mapping[str, Any] = {"time_budget": 3600.0}
 """Options that keep a plan independent of the machine's speed."""
@@ -32,6 +34,14 @@ EAGER_STRATEGIES = frozenset(
 partitions before it is assigned new ones."""
 
 
+class PlanningStrategy(Protocol):
+    """A strategy with its options, and with those that the daemon adds for a cause."""
+
+    def __call__(self, group: Group, cause: Cause, /) -> Assignment:
+        """Plan a group."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A strategy that is ready to plan."""
@@ -40,8 +50,7 @@ class Candidate:
     """The text that was parsed, options included."""
     eager: bool
     """Whether classic consumers run the strategy by the eager protocol."""
-    plan: Strategy
-    """The strategy with its options."""
+    plan: PlanningStrategy
 
 
 def candidate(text: str) -> Candidate:
@@ -64,9 +73,12 @@ def candidate(text: str) -> Candidate:
                 f" its options: {accepted_names}"
             )
         options[option] = _value(value)
-    return Candidate(
-        name=text.strip(), eager=name in EAGER_STRATEGIES, plan=strategy_named(name, options)
-    )
+    strategy_named(name, options)  # an option out of its range is found before the first plan
+
+    def plan(group: Group, cause: Cause) -> Assignment:
+        return strategy_named(name, {**horizon_of(cause, group), **options})(group)
+
+    return Candidate(name=text.strip(), eager=name in EAGER_STRATEGIES, plan=plan)
 
 
 def _value(text: str) -> Any:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.problem.columns import Bools, Floats, Ints, Longs
-    from assignors.registry import Strategy
     from daemon.simulation.fleet import Event, World
+    from daemon.simulation.strategy.candidates import PlanningStrategy
     from daemon.simulation.traffic import ReadOrder, RecentArrivals
 
 EACH_TICK = Rhythm()
@@ -80,7 +80,7 @@ class StrategyRun:
     def __init__(
         self,
         world: World,
-        strategy: Strategy,
+        strategy: PlanningStrategy,
         rules: Rules,
         hand_over: HandOver,
         target: float,
@@ -248,7 +248,7 @@ class StrategyRun:
     ) -> None:
         group, members = self._problem(now, recent)
         begun = perf_counter()
-        answer = self._strategy(group)
+        answer = self._strategy(group, cause)
         self.tally.plan_seconds.append(perf_counter() - begun)
         if wrong := violations(group, answer):
             raise RuntimeError(f"a strategy broke an invariant at {now:.0f} s: {wrong[0]}")

@@ -5,7 +5,7 @@ from types import MappingProxyType
 import pytest
 
 from daemon.control.planning import build_problem, compute_plan
-from daemon.control.settings import PlanSettings
+from daemon.control.settings import Cause, PlanSettings
 from levelwind_testing.records import lag, member, topic
 
 NOTHING = MappingProxyType({})
@@ -34,7 +34,9 @@ TWO = {"a": member("a", rack="x"), "b": member("b", rack="y")}
 
 def moved(planning, racks, lags, owners):
     places = {("t", number): owner for number, owner in enumerate(owners)}
-    return len(compute_plan(planning, TWO, {"t": topic("t", racks)}, {"t": lags}, places).moved)
+    layout = {"t": topic("t", racks)}
+    plan = compute_plan(planning, TWO, layout, {"t": lags}, places, cause=Cause.OPERATOR)
+    return len(plan.moved)
 
 
 @pytest.mark.parametrize(("more", "moves"), [(1.04, 0), (1.06, 2)])
@@ -72,6 +74,33 @@ def test_the_hand_over_alone_withholds_partitions():
         {"t": topic("t", ((),) * 4)},
         {"t": lag(0, 0, 0, 0, topic="t")},
         owners,
+        cause=Cause.MEMBERSHIP,
     )
     assert {name: len(share) for name, share in plan.target.items()} == {"a": 2, "b": 2}
     assert len(plan.moved) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "speeds", "arrivals"),
+    [
+        # The lag looks like as much as the arrivals of ten seconds, and is levelled.
+        (Cause.OPERATOR, {}, [260.0, 340.0]),
+        (Cause.SKEW, {}, [300.0, 300.0]),
+        (Cause.SKEW, {"a": 600.0, "b": 600.0}, [260.0, 340.0]),
+    ],
+)
+def test_while_no_speed_is_known_a_plan_for_skew_levels_the_arrivals(cause, speeds, arrivals):
+    # What has arrived since the last commits looks like lag: here that of the first two.
+    sample = lag(400, 400, 0, 0, 0, topic="t", rate=(130.0, 130.0, 140.0, 160.0, 40.0))
+    owners = {("t", number): owner for number, owner in enumerate("aaaab")}
+    plan = compute_plan(
+        PlanSettings(strategy="optimal", options={"load_floor": 0}),
+        TWO,
+        {"t": topic("t", ((),) * 5)},
+        {"t": sample},
+        owners,
+        speeds,
+        cause=cause,
+    )
+    rates = [sum(sample.rate[number] for _, number in share) for share in plan.target.values()]
+    assert sorted(rates) == arrivals

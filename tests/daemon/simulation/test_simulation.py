@@ -330,8 +330,8 @@ def test_optimal_plans_here_as_in_the_daemon_and_leaves_little_lag_where_it_is()
         )
 
     plan = candidate("optimal").plan
-    assert plan(group(3)).owner.tolist() == [0, 0, 1, 1]
-    assert plan(group(4000)).owner.tolist() != [0, 0, 1, 1]
+    assert plan(group(3), Cause.OPERATOR).owner.tolist() == [0, 0, 1, 1]
+    assert plan(group(4000), Cause.OPERATOR).owner.tolist() != [0, 0, 1, 1]
 
 
 def test_progress_is_told_block_by_block():
