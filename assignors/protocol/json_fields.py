@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from assignors.protocol import partition_ranges as ranges
@@ -159,8 +160,14 @@ class Fields:
         return None if self._get(name) is None else self.number(name, above=above)
 
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
+        value = self._get(name)
+        # The usual column, without a function for its refusal.
+        if type(value) is list and set(map(type, value)) == {int} and min(value) >= low:
+            column = tuple(cast("list[int]", value))
+            if max(column) <= MAX_INT64:
+                return column
         return _integers(
-            self._get(name), low, lambda value: self._fail(name, f"integers from {low}", value)
+            value, low, lambda refused: self._fail(name, f"integers from {low}", refused)
         )
 
     def optional_integers(self, name: str, *, low: int = 0) -> tuple[int, ...] | None:
@@ -171,7 +178,13 @@ class Fields:
         """Numbers from 0 or nulls; None if the field is null or missing."""
         if self._document.get(name) is None:
             return None
-        read = tuple(map(_finite, self._list(name)))
+        column = self._list(name)
+        # The usual column: numbers alone, none of them so large that its type matters.
+        if column and set(map(type, column)) <= {int, float}:
+            figures = cast("list[float]", column)
+            if min(figures) >= 0 and max(figures) <= MAX_INT64:
+                return tuple(map(float, figures))
+        read = tuple(map(_finite, column))
         if any(
             (number is None and given is not None) or (number or 0) < 0
             for number, given in zip(read, self._list(name), strict=True)
@@ -209,7 +222,12 @@ class Fields:
         def refuse(value: object) -> WireError:
             return self._fail(name, "lists of texts", value)
 
-        return tuple(_texts(row, refuse) for row in self._list(name))
+        rows = self._list(name)
+        if set(map(type, rows)) <= {list}:
+            lists = cast("list[list[object]]", rows)
+            if set(map(type, chain.from_iterable(lists))) <= {str}:
+                return tuple(map(tuple, cast("list[list[str]]", lists)))
+        return tuple(_texts(row, refuse) for row in rows)
 
     def partitions(self, name: str) -> Partitions:
         """`{topic: ranges}` with at most `MAX_PARTITIONS` partitions in all topics together."""

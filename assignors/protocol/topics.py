@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 TopicKind: TypeAlias = Literal[
@@ -57,9 +58,16 @@ class Topics:
 
     def kind(self, name: str) -> TopicKind | None:
         """The kind of a topic by its name; None if the topic is not this installation's."""
-        return next((kind for kind in TOPIC_KINDS if self.name(kind) == name), None)
+        return _kinds(self.prefix).get(name)
 
 
+@lru_cache(maxsize=16)
+def _kinds(prefix: str) -> dict[str, TopicKind]:
+    """The kinds of an installation's topics by their names: every message is looked up in it."""
+    return {Topics(prefix).name(kind): kind for kind in TOPIC_KINDS}
+
+
+@lru_cache(maxsize=65_536)
 def partition_for(name: str, partitions: int) -> int:
     """The partition of a name's records.
 

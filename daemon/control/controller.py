@@ -128,6 +128,7 @@ def _receive(
     """Take in records in their order, then decide about each group that they concern."""
     effects: list[Effect] = []
     received: dict[str, _Received] = {}
+    clocks = state.clocks
     for kind, record in records:
         match record:
             case BrokerRecord():
@@ -146,7 +147,7 @@ def _receive(
                 effects += raised
             case _:
                 pass
-        _take_in(state, kind, record, received, state.clocks, clock)
+        _take_in(state, kind, record, received, clocks, clock)
     context = state.context(clock)
     # Groups that wait for a plan come first, at the next tick.
     last = -1.0 if state.backlog else state.backlog.computed + plans_allowed(state)

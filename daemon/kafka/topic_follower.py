@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from daemon.errors import LevelwindError
+from daemon.kafka.repeated_announcements import RepeatedAnnouncements
 from daemon.kafka.topic_reader import (
     POLL_SECONDS,
     ConsumedRecord,
@@ -71,6 +72,7 @@ class TopicFollower:
     """Seconds until a start without an answer fails."""
     rejected: int = 0
     """Messages rejected so far."""
+    _announcements: RepeatedAnnouncements = field(default_factory=RepeatedAnnouncements)
     _outage: Outage = field(default_factory=Outage)
     _throttle: Throttle[tuple[str | None, ...]] = field(
         default_factory=lambda: Throttle(interval=10.0)
@@ -176,7 +178,7 @@ class TopicFollower:
         self._on_progress()
         if error is not None or (not self.samples and is_offset_sample(message)):
             return 0
-        item = decode_message(self.topics, message)
+        item = decode_message(self.topics, message, self._announcements.decode)
         if isinstance(item, ConsumedRecord):
             self.on_record(item)
         else:

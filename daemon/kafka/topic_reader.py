@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind, Topics
 
+    Decode = Callable[[TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection]
+
 BATCH = 1000
 """The most messages of one poll."""
 
@@ -84,21 +86,29 @@ class RejectedMessage:
     timestamp: int
 
 
-def decode_message(topics: Topics, message: Message) -> ConsumedRecord | RejectedMessage:
-    """Decode a message of one of levelwind's topics."""
+def decode_message(
+    topics: Topics, message: Message, decode: Decode = decode
+) -> ConsumedRecord | RejectedMessage:
+    """Decode a message of one of levelwind's topics; `decode` reads its key and its value."""
     kind = topics.kind(message.topic())
     if kind is None:
         raise ValueError(f"{message.topic()} is none of levelwind's topics")
     record = decode(kind, message.key(), message.value())
-    position = {
-        "kind": kind,
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "timestamp": message.timestamp()[1],
-    }
     if isinstance(record, Rejection):
-        return RejectedMessage(reason=record.reason, **position)
-    return ConsumedRecord(record=record, **position)
+        return RejectedMessage(
+            kind=kind,
+            reason=record.reason,
+            partition=message.partition(),
+            offset=message.offset(),
+            timestamp=message.timestamp()[1],
+        )
+    return ConsumedRecord(
+        kind=kind,
+        record=record,
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=message.timestamp()[1],
+    )
 
 
 @dataclass(slots=True)

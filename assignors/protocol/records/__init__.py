@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from assignors.protocol import json_fields
@@ -225,6 +226,10 @@ def _other_version(kind: _Kind, v: int) -> str:
 def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     if raw is None:
         raise WireError("no key")
+    return (_parse_key if topic in LOG_POSITION_KINDS else _known_key)(topic, raw)
+
+
+def _parse_key(topic: TopicKind, raw: bytes) -> tuple[_Kind, Key]:
     key = json_fields.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(
@@ -244,6 +249,10 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
         if not fits or (type(part) is int and part > json_fields.MAX_INT64):
             raise WireError(f"key: expected a {expected}, got {json_fields.show(part)}")
     return kind, tuple(key)
+
+
+_known_key = lru_cache(maxsize=65_536)(_parse_key)
+"""Keys that come again and again: all but positions in a log."""
 
 
 def partition_key(key: Key) -> str | None:

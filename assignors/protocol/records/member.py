@@ -30,6 +30,8 @@ LEAST_CAPACITY, MOST_CAPACITY = 1e-6, 1e6
 LONGEST_WAIT_MS = 3_600_000
 """Longest lease, and longest wait for a commit, that a member may ask for."""
 LONGEST_POLL_INTERVAL_MS = 86_400_000
+MOST_ANNOUNCEMENTS = 2**53
+"""Highest number of an announcement."""
 MOST_CHARACTERS = 1024
 """Longest name or version that an announcement may have."""
 
@@ -143,7 +145,7 @@ class MemberRecord:
             starting=fields.partitions("starting"),
             nack=_read_nack(fields.optional_section("nack")),
             features=fields.texts("features"),
-            heartbeat=fields.integer("heartbeat", high=2**53),
+            heartbeat=fields.integer("heartbeat", high=MOST_ANNOUNCEMENTS),
             hold_ms=fields.integer("hold_ms", low=1, high=LONGEST_WAIT_MS),
             commit_ms=fields.integer("commit_ms", low=1, high=LONGEST_WAIT_MS),
             max_poll_interval_ms=fields.integer(

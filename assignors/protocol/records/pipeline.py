@@ -195,6 +195,23 @@ class LagRecord:
 
 
 def _check_lengths(record: LagRecord) -> None:
+    columns: tuple[tuple[object, ...] | None, ...] = (
+        record.committed,
+        record.committed_at,
+        record.begin,
+        record.end,
+        record.lost,
+        record.racks,
+        record.rate,
+        record.velocity,
+        record.seconds,
+        record.end_read_at,
+        record.data_end,
+        record.owner,
+        record.local,
+    )
+    if {len(column) for column in columns if column is not None} == {len(record.lag)}:
+        return
     optional: dict[str, tuple[object, ...] | None] = {
         "rate": record.rate,
         "velocity": record.velocity,

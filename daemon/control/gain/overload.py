@@ -52,6 +52,15 @@ class DemandWatch:
         newer = sampled_at is not None and sampled_at != self.sampled_at
         return self.checked_at + CHECK_SECONDS if newer else float("inf")
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no overload has begun."""
+        return self.exceeded_since is None and self.members_wanted is None
+
+    def checked_moderate(self, sampled_at: int | None, now: float) -> DemandWatch:
+        """Take in that the demand of a group is surely moderate, while the watch is quiet."""
+        return replace(self, checked_at=now, sampled_at=sampled_at)
+
     def checked(
         self, group: str, demand: GroupDemand | None, sampled_at: int | None, now: float
     ) -> tuple[DemandWatch, list[LogEvent]]:

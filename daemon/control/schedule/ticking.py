@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from daemon.control.boundary.control_effects import Effect, FenceCommits
 from daemon.control.decision import Decision
+from daemon.control.gain.demand import learned_speeds, surely_moderate
 from daemon.control.membership.liveness import check_liveness
 from daemon.control.schedule.deciding import current_deadlines, decide_about, enter
 
@@ -33,9 +34,10 @@ def tick(
     context = state.context(clock)
     effects: list[Effect] = []
     held: dict[str, Decision] = {}
-    for group in state.groups.take_due(clock.now, context.members_clocks):
+    for taken in state.groups.take_due(clock.now, context.members_clocks):
+        group = taken if taken.name in state.postponed else with_moderate_demand(taken, clock.now)
         if not current_deadlines(state, group, context).passed(context.time_of(group.name)):
-            enter(state, group, context)  # the deadline was put off
+            enter(state, group, context)  # the deadline was put off, or had little to say
             continue
         before, fences = _look(group, context)
         effects += fences
@@ -55,6 +57,23 @@ def tick(
         state, more = decide_about(state, before, context, may_plan=False)
         effects += more
     return state, [*effects, *state.backlog.delay_events(budget, clock.now)]
+
+
+def with_moderate_demand(group: ManagedGroup, now: float) -> ManagedGroup:
+    """Return a group whose demand was looked at, if it is due and a rough look is enough.
+
+    For most groups that is all that ordinary lag asks of a tick.
+    """
+    watch, sampled_at = group.demand, group.lag_at
+    if (
+        group.plan is None
+        or not group.live
+        or not watch.quiet
+        or not watch.due(sampled_at, now)
+        or not surely_moderate(group.lags.values(), group.capacity, learned_speeds(group.speeds))
+    ):
+        return group
+    return replace(group, demand=watch.checked_moderate(sampled_at, now))
 
 
 def plans_allowed(state: ControlState) -> float:

@@ -3,10 +3,12 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import MemberSpeed, SpeedRecord
-from daemon.control.gain.demand import group_demand, learned_speeds
+from daemon.control.gain.demand import group_demand, learned_speeds, surely_moderate
 from daemon.control.gain.overload import DemandWatch
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
@@ -136,3 +138,26 @@ def test_members_that_keep_pace_beside_slow_ones_get_more_and_the_group_is_not_o
     assert play.logged("group.overloaded") == []
     shares = {name: len(list(ranges.parse(text))) for name, text in play.owned().items()}
     assert shares["a"] < min(shares["b"], shares["c"])
+
+
+@given(
+    st.lists(st.sampled_from((0, 10, 1_499, 1_500, 3_000, 10**6)), min_size=1, max_size=5),
+    st.lists(st.sampled_from((None, 0.0, 1.0, 99.0, 250.0)), min_size=5, max_size=5),
+    st.fixed_dictionaries(
+        {}, optional={"a": st.sampled_from((1.0, 100.0, 300.0)), "b": st.just(90.0)}
+    ),
+)
+def test_what_is_surely_moderate_is_neither_too_much_nor_too_heavy(behind, rates, learned):
+    record = lag(*behind, rate=tuple(rates[: len(behind)]))
+    if surely_moderate([record], TWO, learned):
+        demand = group_demand({"t": record}, TWO, learned)
+        assert demand.members_wanted is None
+        assert not demand.unsplittable
+
+
+def test_ordinary_demand_is_surely_moderate():
+    assert surely_moderate([lag(60, 40, rate=(20.0, None))], TWO, LEARNED)
+    assert surely_moderate([lag(60, 40)], TWO, {})
+    assert surely_moderate([], TWO, LEARNED)
+    assert not surely_moderate([lag(60_000, 40, rate=(20.0, 0.0))], TWO, LEARNED)
+    assert not surely_moderate([lag(0, 0, rate=(250.0, 160.0))], TWO, LEARNED)

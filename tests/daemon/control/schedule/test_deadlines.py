@@ -55,6 +55,7 @@ class EveryGroup(ExitStack):
             (Deadlines, "passed", lambda *_: True),
             (controller, "repeated", lambda *_: False),
             (controller, "sampled", lambda *_: False),
+            (ticking, "with_moderate_demand", lambda group, _now: group),
         ):
             self.enter_context(patch.object(target, name, twin))
         return self

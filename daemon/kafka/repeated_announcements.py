@@ -1,0 +1,99 @@
+"""Decoding of announcements of which most repeat the one before: only their number is read.
+
+A member announces itself every few seconds, and mostly says the same under the next number. An
+announcement with the same bytes around its number has the same fields, so that it need not be read
+again. Guarantee: the result is that of `decode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, NamedTuple
+
+from assignors.protocol.records import MemberRecord, Rejection, decode
+from assignors.protocol.records.member import MOST_ANNOUNCEMENTS
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import Record, Tombstone
+    from assignors.protocol.topics import TopicKind
+
+NUMBER = b'"heartbeat":'
+"""The bytes before the number of an announcement."""
+
+MOST_MEMBERS = 200_000
+"""Members of which the last announcement is kept; it takes about two kilobytes."""
+
+NUMBER_DIGITS = len(str(MOST_ANNOUNCEMENTS)) - 1
+"""Number of digits up to which every number is one that a record may have."""
+
+
+class _Announcement(NamedTuple):
+    """The last announcement of a member that was read in full."""
+
+    before: bytes
+    """Its bytes up to its number."""
+    after: bytes
+    """Its bytes behind its number."""
+    properties: dict[str, object]
+    """The fields of the record without the number."""
+
+    def number_in(self, value: bytes) -> int | None:
+        """Return the number of an announcement that says the same; None if it does not."""
+        if not (value.startswith(self.before) and value.endswith(self.after)):
+            return None
+        digits = value[len(self.before) : len(value) - len(self.after)]
+        if not (digits.isdigit() and len(digits) <= NUMBER_DIGITS):
+            return None
+        return None if digits[0] == ord("0") and digits != b"0" else int(digits)
+
+
+class RepeatedAnnouncements:
+    """Decodes records, and remembers the last announcement of each member."""
+
+    def __init__(self, most_members: int = MOST_MEMBERS) -> None:
+        self._last: dict[bytes, _Announcement] = {}
+        """By key; the one that was read in full longest ago is the first."""
+        self._most_members = most_members
+
+    def decode(
+        self, kind: TopicKind, key: bytes | None, value: bytes | None
+    ) -> Record | Tombstone | Rejection:
+        """Decode a message of one of levelwind's topics; value None is a tombstone."""
+        if kind != "members" or key is None:
+            return decode(kind, key, value)
+        last = self._last.get(key)
+        if last is not None and value is not None:
+            number = last.number_in(value)
+            if number is not None:
+                return MemberRecord(heartbeat=number, **last.properties)  # type: ignore[arg-type]
+        record = decode(kind, key, value)
+        if last is not None:
+            del self._last[key]
+        if isinstance(record, MemberRecord) and value is not None:
+            self._remember(key, value, record)
+        return record
+
+    def _remember(self, key: bytes, value: bytes, record: MemberRecord) -> None:
+        """Remember an announcement if its number stands in one place alone.
+
+        Without an escape no text can contain a quote, so that the only such bytes are the name of
+        the field that was read.
+        """
+        before, name, rest = value.partition(NUMBER)
+        digits = str(record.heartbeat).encode()
+        behind = rest[len(digits) :]
+        if (
+            b"\\" in value
+            or value.count(NUMBER[:-1]) != 1
+            or not rest.startswith(digits)
+            or behind[:1] not in {b",", b"}"}
+        ):
+            return
+        if len(self._last) >= self._most_members:
+            del self._last[next(iter(self._last))]
+        properties = {
+            field.name: getattr(record, field.name)
+            for field in fields(record)
+            if field.name != "heartbeat"
+        }
+        self._last[key] = _Announcement(before + name, behind, properties)
