@@ -59,6 +59,8 @@ class Offsets:
     commits: Mapping[int, int] = field(default_factory=dict)
     """Stable offsets of `__consumer_offsets` by partition number; unreadable partitions are left
     out."""
+    commits_high: Mapping[int, int] = field(default_factory=dict)
+    """Its high watermarks."""
 
 
 def probe_cluster(
@@ -265,8 +267,9 @@ def read_offsets(
     # A commit that the sample counts is older than the ends: none lies beyond its log only because
     # the log grew. The observer may lack the permission to read the offsets topic.
     ends, _ = _answers(clients.list_offsets(client, commits, committed, timeout), {})
-    # Both requests are sent before the first answer is awaited.
+    # The next three requests are sent before the first answer is awaited.
     high_asked = clients.list_offsets(client, wanted, uncommitted, timeout)
+    commits_high_asked = clients.list_offsets(client, commits, uncommitted, timeout)
     begin_asked = clients.list_offsets(
         client,
         {TopicPartition(*log_partition): earliest for log_partition in begins},
@@ -288,12 +291,14 @@ def read_offsets(
     }
     stable |= _answers(clients.list_offsets(client, moved, committed, timeout), failed)[0]
     begin, _ = _answers(begin_asked, failed)
+    highs, _ = _answers(commits_high_asked, {})
     return Offsets(
         begin=begin,
         stable=stable,
         high=high,
         failed=failed,
         commits={number: end for (_, number), end in ends.items()},
+        commits_high={number: end for (_, number), end in highs.items()},
     )
 
 

@@ -34,6 +34,7 @@ from daemon.observer.cluster_state import (
     stable_at_high_watermark,
     unseen_brokers,
 )
+from daemon.observer.held_commits import HeldCommits
 from daemon.observer.last_records import LogTails, partitions_by_id
 from daemon.observer.metadata_topic import MetadataTopic
 from daemon.telemetry.logger import Logger
@@ -113,6 +114,7 @@ class Observer:
         self._unknown: Mapping[str, tuple[int, ...]] = {}  # unread in two samples or more
         self._commits: dict[int, int] = {}  # stable ends of the offsets topic
         self._tails = LogTails(client_config)
+        self._held = HeldCommits(client_config, self._client, topics, self._log)
         self._published_samples: Mapping[str, OffsetsRecord] = {}  # last samples by topic
         # By job; each entry is written by its job alone.
         self._outages = {METADATA_JOB: Outage(), OFFSETS_JOB: Outage()}
@@ -148,6 +150,7 @@ class Observer:
                 if self._scheduler.get_job(job) is not None:
                     self._scheduler.remove_job(job)
         self._tails.close()
+        self._held.close()
         self._topic.close()
 
     def _when_rested(self, job: str, tick: Callable[[], None]) -> None:
@@ -288,6 +291,7 @@ class Observer:
         self._highs = highs
         previous = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**previous, **offsets.commits}
+        self._held.sampled(offsets.commits, offsets.commits_high, time.monotonic())
         self._tails.sampled(
             *(
                 {(state.topics[name].id, number): end for (name, number), end in ends.items()}
@@ -301,6 +305,7 @@ class Observer:
             samples if publish_all else changed_samples(self._published_samples, samples)
         )
         self._published_samples = {record.topic: record for record in samples}
+        self._held.read_on(self._settings.timeout)
         if self._settings.detect_control_records:
             # The result goes into the next sample, so that no sample waits for it.
             readable_partitions = partitions_by_id(

@@ -335,6 +335,12 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "Offsets that could not be read are readable again.",
     ),
     _event(
+        "observer.commits_released",
+        "info",
+        "partitions seconds",
+        "The transaction that held back commits has ended, after `seconds` at most.",
+    ),
+    _event(
         "observer.resumed",
         "info",
         "tick seconds",
@@ -351,6 +357,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "topic error",
         "The observer may not describe a topic: grant the right, or exclude the topic.",
+    ),
+    _event(
+        "observer.commits_held_back",
+        "warning",
+        "partitions",
+        "A transaction stays open on partitions of `__consumer_offsets`. The observer reads on "
+        "there, and asks the coordinators which commits have taken effect.",
     ),
     _event(
         "observer.offsets_unknown",

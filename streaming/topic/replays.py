@@ -1,5 +1,7 @@
 """Replays of a topic's records: whether a record that could not be decoded earlier still applies.
 
+A commit that an open transaction holds back comes as a replay, too, ahead of its own reading.
+
 Records are ordered by their positions in the log, not by when they are read. The operator's command
 has searched the log for newer records of the replay's key up to the offset `until`; the topic's
 state knows the records after it: a newer commit, sample or layout outdates the replay. A newer

@@ -1,0 +1,140 @@
+"""Commits behind an open transaction on `__consumer_offsets`."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from assignors.protocol.topics import Topics
+from daemon.observer.cluster_probe import OFFSETS_TOPIC
+from daemon.observer.cluster_state import UNKNOWN
+from daemon.observer.held_commits import HELD_SECONDS, HeldCommit, HeldCommits, HeldPartition
+
+
+class NotedLog:
+    """A logger that notes the names and fields of events."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattr__(self, level):
+        return lambda event, **fields: self.events.append((level, event, fields))
+
+
+def commit(offset, committed):
+    return HeldCommit(offset, 1, b"k", b"v", committed)
+
+
+def test_the_newest_commit_that_the_coordinator_confirms_has_taken_effect():
+    key, other = ("g", "t", 0), ("h", "t", 0)
+    partition = HeldPartition(stable=5, since=0.0, read_to=20)
+    partition.unanswered = {
+        key: [commit(6, 10), commit(8, 12), commit(11, 10), commit(15, 99)],
+        other: [commit(7, 3)],
+    }
+    assert partition.confirmed({key: 10, other: UNKNOWN}) == [commit(11, 10)]
+    assert partition.unanswered == {key: [commit(15, 99)], other: [commit(7, 3)]}
+    assert partition.confirmed({key: 10}) == [], "99 is of a transaction that may be open"
+    assert partition.confirmed({key: 99, other: 3}) == [commit(7, 3), commit(15, 99)]
+    assert partition.unanswered == {}
+
+
+def test_a_commit_that_was_taken_back_is_confirmed_by_no_commit():
+    partition = HeldPartition(stable=5, since=0.0, read_to=20)
+    partition.unanswered = {("g", "t", 0): [commit(6, 10), commit(8, UNKNOWN)]}
+    assert partition.confirmed({("g", "t", 0): UNKNOWN}) == [commit(8, UNKNOWN)]
+
+
+def held_commits():
+    log = NotedLog()
+    return HeldCommits({}, SimpleNamespace(), Topics(), log), log
+
+
+def test_a_transaction_that_stays_open_is_logged_once_and_so_is_its_end():
+    held, log = held_commits()
+    for second in range(5):
+        held.sampled({0: 10, 1: 7}, {0: 12 + second, 1: 7}, float(second))
+    assert log.events == [("warning", "observer.commits_held_back", {"partitions": "0"})]
+    held.sampled({0: 17, 1: 7}, {0: 17, 1: 7}, 6.0)
+    assert log.events[1:] == [
+        ("info", "observer.commits_released", {"partitions": "0", "seconds": 6.0})
+    ]
+
+
+def test_transactions_that_end_soon_hold_nothing_back():
+    held, log = held_commits()
+    for second in range(10):
+        held.sampled({0: 10 + 2 * second}, {0: 12 + 2 * second}, second * HELD_SECONDS)
+    assert log.events == []
+    assert held.effective(1, 1.0) == []
+
+
+def offsets_partition(group, count):
+    """The partition of the offsets topic that a group's coordinator writes to."""
+    number = 0
+    for letter in group:
+        number = (31 * number + ord(letter)) & 0xFFFFFFFF
+    return (number & 0x7FFFFFFF) % count
+
+
+def ends(config, partition, level):
+    reader = Consumer({**config, "group.id": "ends", "isolation.level": level})
+    end = reader.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, partition), timeout=60)[1]
+    reader.close()
+    return end
+
+
+@pytest.mark.integration
+def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client_config):
+    topic = fresh("held")
+    kafka.create(topic, 2)
+    reader = Consumer({**client_config, "group.id": topic, "enable.auto.commit": False})
+    reader.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    admin = AdminClient(client_config)
+    count = len(admin.list_topics(OFFSETS_TOPIC, timeout=60).topics[OFFSETS_TOPIC].partitions)
+    number = offsets_partition(topic, count)
+    plain = next(
+        name
+        for name in (f"{topic}-{suffix}" for suffix in range(100_000))
+        if offsets_partition(name, count) == number
+    )
+    producer = Producer({**client_config, "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction(
+        [TopicPartition(topic, 0, 5)], reader.consumer_group_metadata(), 60
+    )
+    other = Consumer({**client_config, "group.id": plain, "enable.auto.commit": False})
+    for offset in (2, 3):
+        other.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)
+    log = NotedLog()
+    held = HeldCommits(client_config, admin, Topics(), log)
+
+    def sampled(now):
+        stable = ends(client_config, number, "read_committed")
+        held.sampled(
+            {number: stable}, {number: ends(client_config, number, "read_uncommitted")}, now
+        )
+        return stable
+
+    stable = sampled(0.0)
+    assert held.effective(1, 30.0) == []
+    sampled(HELD_SECONDS)
+    (replay,) = held.effective(1, 30.0)
+    assert (replay.topic, replay.partition, replay.until) == (
+        OFFSETS_TOPIC,
+        number,
+        replay.offset + 1,
+    )
+    assert replay.offset >= stable
+    assert plain.encode() in replay.raw_key
+    assert held.effective(2, 30.0) == [], "the transaction is open, and nothing else is new"
+    other.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)
+    (again,) = held.effective(3, 30.0)
+    assert again.offset > replay.offset
+    producer.commit_transaction(60)
+    reader.close()
+    other.close()
+    held.close()
+    assert [event for _, event, _ in log.events] == ["observer.commits_held_back"]
