@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LOCK = HERE / "jars.lock"
 
-JarSet = Literal["brokers", "spark"]
-SETS: tuple[JarSet, ...] = ("brokers", "spark")
+JarSet = Literal["brokers", "spark", "tools"]
+SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools")
 
 _ATTEMPTS = 3
 

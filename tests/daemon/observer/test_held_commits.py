@@ -10,6 +10,7 @@ from assignors.protocol.topics import Topics
 from daemon.observer.cluster_probe import OFFSETS_TOPIC
 from daemon.observer.cluster_state import UNKNOWN
 from daemon.observer.held_commits import HELD_SECONDS, HeldCommit, HeldCommits, HeldPartition
+from levelwind_testing.kafka.kafka_wire import offsets_partition
 
 
 class NotedLog:
@@ -68,14 +69,6 @@ def test_transactions_that_end_soon_hold_nothing_back():
         held.sampled({0: 10 + 2 * second}, {0: 12 + 2 * second}, second * HELD_SECONDS)
     assert log.events == []
     assert held.effective(1, 1.0) == []
-
-
-def offsets_partition(group, count):
-    """The partition of the offsets topic that a group's coordinator writes to."""
-    number = 0
-    for letter in group:
-        number = (31 * number + ord(letter)) & 0xFFFFFFFF
-    return (number & 0x7FFFFFFF) % count
 
 
 def ends(config, partition, level):

@@ -30,3 +30,14 @@ def commit_that_expires(
             return
         assert error in (NOT_COORDINATOR, LOADING), error
     raise AssertionError("no broker coordinates the group")
+
+
+def offsets_partition(group: str, count: int) -> int:
+    """The partition of the offsets topic, of `count`, that a group's commits are written to.
+
+    The coordinator takes the hash of a Java string; the name is ASCII.
+    """
+    number = 0
+    for letter in group.encode("ascii"):
+        number = (31 * number + letter) & 0xFFFFFFFF
+    return (number & 0x7FFFFFFF) % count
