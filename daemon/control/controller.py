@@ -20,9 +20,11 @@ from assignors.protocol.records import (
     LagRecord,
     MemberRecord,
     PlannerRecord,
+    Rejection,
     Tombstone,
     TopicRecord,
 )
+from assignors.protocol.unread_lag import UnreadLag
 from daemon.control.boundary.control_effects import (
     Effect,
     FenceCommits,
@@ -45,7 +47,7 @@ from daemon.control.boundary.control_events import (
 from daemon.control.context import Clock, LogEvent
 from daemon.control.control_state import ControlState, Postponement
 from daemon.control.decision import Decision
-from daemon.control.group_records import apply, sampled
+from daemon.control.group_records import apply, sampled, unreadable
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.membership.announcements import repeated
 from daemon.control.membership.existing_partitions import existing_only
@@ -123,7 +125,9 @@ class _Received:
 
 
 def _receive(
-    state: ControlState, records: Iterable[tuple[TopicKind, Record | Tombstone]], clock: Clock
+    state: ControlState,
+    records: Iterable[tuple[TopicKind, Record | Tombstone | UnreadLag]],
+    clock: Clock,
 ) -> tuple[ControlState, list[Effect]]:
     """Take in records in their order, then decide about each group that they concern."""
     effects: list[Effect] = []
@@ -190,7 +194,7 @@ def _planner(state: ControlState, clock: Clock) -> Publish:
 def _take_in(
     state: ControlState,
     kind: TopicKind,
-    record: Record | Tombstone,
+    record: Record | Tombstone | UnreadLag,
     received: dict[str, _Received],
     clocks: MembersClocks,
     clock: Clock,
@@ -207,8 +211,17 @@ def _take_in(
         if repeated(group, record, time):
             return
         state.groups.subscribed(name, record.topics)
-    elif isinstance(record, LagRecord) and known is not None and sampled(group, record):
-        return
+    elif isinstance(record, LagRecord | UnreadLag):
+        if known is not None and sampled(group, record):
+            return
+        if isinstance(record, UnreadLag):
+            read = record.read()
+            if isinstance(read, Rejection):
+                received.setdefault(name, _Received()).events.append(unreadable(record, read))
+                if known is None:
+                    state.groups.put(group, NO_DEADLINES, clocks.partition_of(name))
+                return
+            record = read
     updated, events = apply(group, record, time)
     if updated is known and not events:
         return  # what the control itself has written changes nothing
@@ -248,7 +261,7 @@ def _topic_changed(
     return state
 
 
-def _group_of(kind: TopicKind, record: Record | Tombstone) -> str | None:
+def _group_of(kind: TopicKind, record: Record | Tombstone | UnreadLag) -> str | None:
     """Return the group that a record is about; None for the control's own tombstones."""
     if isinstance(record, Tombstone):
         return str(record.key[1]) if kind in {"members", "lag", "triggers"} else None

@@ -15,13 +15,14 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
+from assignors.protocol.unread_lag import UnreadLag
+from daemon.control.context import LogEvent
 from daemon.control.membership.announcements import announced, withdrawn
 from daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from assignors.handover.planner_time import PlannerTime
-    from assignors.protocol.records import Record
-    from daemon.control.context import LogEvent
+    from assignors.protocol.records import Record, Rejection
     from daemon.control.managed_group import ManagedGroup
 
 
@@ -40,6 +41,7 @@ def apply(
             ledger = group.ledger.eviction_read_back(incarnation, time.now)
             return replace(group, ledger=ledger), []
         case LagRecord():
+            group.unread.pop(record.topic, None)
             return replace(group, lags={**group.lags, record.topic: record}), []
         case SpeedRecord():
             return replace(group, speeds=record), []
@@ -55,7 +57,7 @@ def apply(
             return group, []
 
 
-def sampled(group: ManagedGroup, record: LagRecord) -> bool:
+def sampled(group: ManagedGroup, record: LagRecord | UnreadLag) -> bool:
     """Take in a sample of lag in place if nothing waits for it; return whether that is so.
 
     Between two looks at the demand of a group only the first sample matters to its deadlines.
@@ -67,14 +69,48 @@ def sampled(group: ManagedGroup, record: LagRecord) -> bool:
         or record.topic not in group.lags  # other threads may go through the topics
     ):
         return False
-    group.lags[record.topic] = record
+    if isinstance(record, UnreadLag):
+        group.unread[record.topic] = record
+    else:
+        group.unread.pop(record.topic, None)
+        group.lags[record.topic] = record
     return True
+
+
+def newest_lags(group: ManagedGroup) -> dict[str, LagRecord]:
+    """Return the newest samples of a group by topic, and leave the unread ones unread.
+
+    For other threads than the control's.
+    """
+    read = {topic: unread.read() for topic, unread in list(group.unread.items())}
+    newer = {topic: record for topic, record in read.items() if isinstance(record, LagRecord)}
+    return {**group.lags, **newer}
+
+
+def read_lag(group: ManagedGroup) -> list[LogEvent]:
+    """Read in place the samples of a group that are unread, and log those that cannot be read."""
+    events = []
+    while group.unread:
+        topic, unread = group.unread.popitem()
+        record = unread.read()
+        if isinstance(record, LagRecord):
+            group.lags[topic] = record
+        else:
+            events.append(unreadable(unread, record))
+    return events
+
+
+def unreadable(unread: UnreadLag, rejection: Rejection) -> LogEvent:
+    """Return the log event of a sample that cannot be read: the one before stays."""
+    fields = {"group": unread.group, "topic": unread.topic, "reason": rejection.reason}
+    return LogEvent("lag.unreadable", fields)
 
 
 def _ended(group: ManagedGroup, tombstone: Tombstone) -> tuple[ManagedGroup, list[LogEvent]]:
     """Take in that the pipeline deleted a record of the group."""
     match tombstone.key:
         case ("lag", _, topic):
+            group.unread.pop(str(topic), None)
             lags = {name: lag for name, lag in group.lags.items() if name != topic}
             return replace(group, lags=lags), []
         case ("speed", _):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TopicRecord,
         TriggerRecord,
     )
+    from assignors.protocol.unread_lag import UnreadLag
     from daemon.control.membership.duplicate_instances import InstanceConflict
     from daemon.control.membership.live_member import Live
     from daemon.control.membership.start_bars import StartBars
@@ -66,6 +67,9 @@ class ManagedGroup:
 
     A sample that nothing waits for is entered in place.
     """
+    unread: dict[str, UnreadLag] = field(default_factory=dict)
+    """Newer samples of topics in `lags` that nothing has needed yet, by topic; entered and read in
+    place, at the latest by the next decision."""
     triggers: Mapping[Cause, TriggerRecord] = field(default_factory=dict)
     """The active triggers, by cause."""
     operator: OperatorRecord | None = None

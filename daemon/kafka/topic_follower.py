@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from daemon.errors import LevelwindError
-from daemon.kafka.repeated_announcements import RepeatedAnnouncements
+from daemon.kafka.repeated_records import RepeatedRecords
 from daemon.kafka.topic_reader import (
     POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
     RejectedMessage,
-    decode_message,
+    UnreadMessage,
     is_offset_sample,
     is_partition_end,
     next_offset,
@@ -29,6 +29,7 @@ from daemon.kafka.topic_reader import (
     poll_batch,
     read_to_end,
     stable_ends,
+    take_message,
 )
 from daemon.telemetry.logger import Logger
 from daemon.telemetry.throttle import Outage, Throttle
@@ -61,6 +62,8 @@ class TopicFollower:
     """Whether to hand on the samples of offsets in `metadata`."""
     on_record: Callable[[ConsumedRecord], None]
     """Called with every record."""
+    on_unread: Callable[[UnreadMessage], None] | None = None
+    """Called with samples of lag that were left unread; None: each is read for `on_record`."""
     on_rejected: Callable[[RejectedMessage], None] = lambda _: None
     """Called with every message that matches no schema; the message has been counted and logged."""
     on_caught_up: Callable[[], None] = lambda: None
@@ -72,7 +75,7 @@ class TopicFollower:
     """Seconds until a start without an answer fails."""
     rejected: int = 0
     """Messages rejected so far."""
-    _announcements: RepeatedAnnouncements = field(default_factory=RepeatedAnnouncements)
+    _repeated: RepeatedRecords = field(init=False)
     _outage: Outage = field(default_factory=Outage)
     _throttle: Throttle[tuple[str | None, ...]] = field(
         default_factory=lambda: Throttle(interval=10.0)
@@ -85,6 +88,10 @@ class TopicFollower:
     """Callbacks whose ends have not been reached yet."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        """Begin without any record."""
+        self._repeated = RepeatedRecords(lazy=self.on_unread is not None)
 
     def start(self) -> None:
         """Look up the ends of the topics and begin to read in the background.
@@ -178,11 +185,13 @@ class TopicFollower:
         self._on_progress()
         if error is not None or (not self.samples and is_offset_sample(message)):
             return 0
-        item = decode_message(self.topics, message, self._announcements.decode)
+        item = take_message(self.topics, message, self._repeated.decode)
         if isinstance(item, ConsumedRecord):
             self.on_record(item)
-        else:
+        elif isinstance(item, RejectedMessage):
             self._reject(item)
+        elif self.on_unread is not None:
+            self.on_unread(item)
         return 1
 
     def _reject(self, item: RejectedMessage) -> None:

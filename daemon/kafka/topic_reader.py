@@ -23,6 +23,7 @@ from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from assignors.protocol.records import Rejection, decode
+from assignors.protocol.unread_lag import UnreadLag
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka import clients
 
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind, Topics
 
-    Decode = Callable[[TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection]
+    Decode = Callable[
+        [TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection | UnreadLag
+    ]
 
 BATCH = 1000
 """The most messages of one poll."""
@@ -86,28 +89,49 @@ class RejectedMessage:
     timestamp: int
 
 
-def decode_message(
-    topics: Topics, message: Message, decode: Decode = decode
-) -> ConsumedRecord | RejectedMessage:
-    """Decode a message of one of levelwind's topics; `decode` reads its key and its value."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadMessage:
+    """A sample of lag that was left unread, with its position in the log."""
+
+    kind: TopicKind
+    """The topic that the message is in."""
+    record: UnreadLag
+    partition: int
+    offset: int
+    timestamp: int
+
+
+def decode_message(topics: Topics, message: Message) -> ConsumedRecord | RejectedMessage:
+    """Decode a message of one of levelwind's topics."""
+    item = take_message(topics, message, decode)
+    if isinstance(item, UnreadMessage):
+        raise TypeError(f"{item} was left unread")
+    return item
+
+
+def take_message(
+    topics: Topics, message: Message, decode: Decode
+) -> ConsumedRecord | UnreadMessage | RejectedMessage:
+    """Take a message of one of levelwind's topics, of which `decode` reads key and value."""
     kind = topics.kind(message.topic())
     if kind is None:
         raise ValueError(f"{message.topic()} is none of levelwind's topics")
     record = decode(kind, message.key(), message.value())
+    partition, offset, timestamp = message.partition(), message.offset(), message.timestamp()[1]
     if isinstance(record, Rejection):
         return RejectedMessage(
             kind=kind,
             reason=record.reason,
-            partition=message.partition(),
-            offset=message.offset(),
-            timestamp=message.timestamp()[1],
+            partition=partition,
+            offset=offset,
+            timestamp=timestamp,
+        )
+    if isinstance(record, UnreadLag):
+        return UnreadMessage(
+            kind=kind, record=record, partition=partition, offset=offset, timestamp=timestamp
         )
     return ConsumedRecord(
-        kind=kind,
-        record=record,
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=message.timestamp()[1],
+        kind=kind, record=record, partition=partition, offset=offset, timestamp=timestamp
     )
 
 

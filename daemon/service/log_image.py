@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import Tombstone
+from assignors.protocol.records import Rejection, Tombstone
+from assignors.protocol.unread_lag import UnreadLag
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
-    from daemon.kafka.topic_reader import ConsumedRecord
+    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 
 MOST_TOMBSTONES = 20_000
 """Tombstones to keep. Brokers delete them after a day; what the oldest ended has ended long ago."""
@@ -25,11 +26,13 @@ class LogImage:
     """The newest records and tombstones, in the order in which they were written."""
 
     def __init__(self, most_tombstones: int = MOST_TOMBSTONES) -> None:
-        self._newest: OrderedDict[Hashable, tuple[TopicKind, Record | Tombstone]] = OrderedDict()
+        self._newest: OrderedDict[Hashable, tuple[TopicKind, Record | Tombstone | UnreadLag]] = (
+            OrderedDict()
+        )
         self._tombstones: OrderedDict[Hashable, None] = OrderedDict()
         self._most_tombstones = most_tombstones
 
-    def add(self, read: ConsumedRecord) -> None:
+    def add(self, read: ConsumedRecord | UnreadMessage) -> None:
         """Take in the next record of a partition.
 
         Each partition has records of its own of the keys that all partitions have.
@@ -46,5 +49,11 @@ class LogImage:
 
     @property
     def records(self) -> tuple[tuple[TopicKind, Record | Tombstone], ...]:
-        """The records, each with its topic."""
-        return tuple(self._newest.values())
+        """The records, each with its topic; a sample that cannot be read is left out."""
+        return tuple(
+            (kind, read)
+            for kind, record in self._newest.values()
+            if not isinstance(
+                read := record.read() if isinstance(record, UnreadLag) else record, Rejection
+            )
+        )

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 
 from daemon.control.gain.cross_rack import cross_rack_shares
 from daemon.control.gain.demand import learned_speeds
+from daemon.control.group_records import newest_lags
 from daemon.control.snapshot import current_lags, group_lag
 from daemon.errors import ConfigurationError
 
@@ -289,7 +290,7 @@ def families(state: ControlState, now: float) -> Iterator[Metric]:
     )
     plan_delay.add_metric([], state.backlog.longest_wait(now))
     for group in state.groups.values():
-        lags = current_lags(group.lags, state.topics, state.deleted_topics)
+        lags = current_lags(newest_lags(group), state.topics, state.deleted_topics)
         figures = group_lag(lags, group.owners(), group.capacity, learned_speeds(group.speeds))
         drain = figures.drain
         for family, value in (

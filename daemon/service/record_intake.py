@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from assignors.protocol.topics import Topics
     from daemon.control.controller import Event
-    from daemon.kafka.topic_reader import ConsumedRecord
+    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
     from daemon.service.leadership import LeadershipEvent
     from daemon.service.mailbox import Mailbox
 
@@ -88,6 +88,13 @@ class RecordIntake:
         if self._posting:
             key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
             self._mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
+
+    def on_unread(self, read: UnreadMessage) -> None:
+        """Take a sample of lag into the image, and post it if the daemon leads."""
+        self._image.add(read)
+        if self._posting:
+            event = RecordReceived(kind=read.kind, record=read.record)
+            self._mailbox.put((read.kind, read.record.key, None), event)
 
     def on_caught_up(self) -> None:
         """Post that everything has been read that the topics held at the start."""

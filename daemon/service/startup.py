@@ -133,6 +133,7 @@ def _start(
         client_config=settings.client(),
         topics=settings.topics,
         on_record=intake.on_record,
+        on_unread=intake.on_unread,
         on_caught_up=intake.on_caught_up,
         on_crash=intake.on_crash,
         log=log,

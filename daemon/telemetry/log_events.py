@@ -226,6 +226,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "control.lag_max_age: the oldest is `age` seconds old. Later plans do not say it again.",
     ),
     _event(
+        "lag.unreadable",
+        "warning",
+        "group topic reason",
+        "A record of levelwind.lag has a number that breaks the protocol, and is left out: the one "
+        "before it stays. It looked like those before, so that this was found only when the lag "
+        "was needed.",
+    ),
+    _event(
         "group.frozen",
         "warning",
         "group silent members for_seconds",

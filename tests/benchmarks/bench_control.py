@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_control.py [--groups 5000] [--beside 500] [--seconds 6]
 
-The real way in: Kafka messages with encoded records go through `decode_message`, `RecordIntake` and
+The real way in: Kafka messages with encoded records go through `take_message`, `RecordIntake` and
 the mailbox to `step`, without brokers. Every group has a topic of its own and owns all of it. A
 second of news is what a second brings: each member announces itself every 3 s, each group's lag is
 published every `--lag-every` seconds, its speeds every 10 s, and each partition of the members'
@@ -52,8 +52,8 @@ from daemon.control.controller import (
     together,
 )
 from daemon.control.settings import ControlSettings, PlanSettings
-from daemon.kafka.repeated_announcements import RepeatedAnnouncements
-from daemon.kafka.topic_reader import ConsumedRecord, decode_message
+from daemon.kafka.repeated_records import RepeatedRecords
+from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage, take_message
 from daemon.service.mailbox import Mailbox
 from daemon.service.planning_pace import PlanningPace
 from daemon.service.record_intake import RecordIntake
@@ -92,7 +92,7 @@ class Fleet:
         self.elapsed = 0.0
         """Seconds that the daemon would have taken, alone on the machine."""
         self._pace = PlanningPace(TICK_SECONDS)
-        self._announcements = RepeatedAnnouncements()
+        self._repeated = RepeatedRecords(lazy=True)
         self.longest_step = 0.0
         self.members: dict[tuple[str, str], MemberRecord] = {}
         self.names = [f"group-{number:05}" for number in range(groups)]
@@ -229,9 +229,12 @@ class Fleet:
         name = kinds[0] if kinds else kind
         begun = time.process_time()
         for message in messages:
-            read = decode_message(TOPICS, message, self._announcements.decode)
-            assert isinstance(read, ConsumedRecord), read
-            self._intake.on_record(read)
+            read = take_message(TOPICS, message, self._repeated.decode)
+            if isinstance(read, UnreadMessage):
+                self._intake.on_unread(read)
+            else:
+                assert isinstance(read, ConsumedRecord), read
+                self._intake.on_record(read)
         self.cpu[f"{name}: decoding and intake"] += time.process_time() - begun
         if name != "metadata":
             self._work(name)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
+    from assignors.protocol.unread_lag import UnreadLag
     from daemon.control.boundary.control_effects import Rollback
     from daemon.control.schedule.plan_backlog import PlanBudget
 
@@ -28,7 +29,7 @@ class RecordReceived:
     """One record that was read after the start."""
 
     kind: TopicKind
-    record: Record | Tombstone
+    record: Record | Tombstone | UnreadLag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

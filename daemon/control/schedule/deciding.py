@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from daemon.control.boundary.control_effects import Effect, Publish, Rollback
 from daemon.control.boundary.topics_of_records import written
 from daemon.control.decision import Decision, decide
+from daemon.control.group_records import read_lag
 from daemon.control.schedule.deadlines import deadlines_of, planned_at
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def decide_about(
     """
     group = before.group
     name = group.name
+    if group.unread:
+        before = replace(before, events=(*before.events, *read_lag(group)))
     postponement = state.postponed.get(name)
     if postponement is not None and context.now < postponement.until:
         return undecided(state, before, context)

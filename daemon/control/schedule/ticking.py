@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from daemon.control.boundary.control_effects import Effect, FenceCommits
 from daemon.control.decision import Decision
 from daemon.control.gain.demand import learned_speeds, surely_moderate
+from daemon.control.group_records import read_lag
 from daemon.control.membership.liveness import check_liveness
 from daemon.control.schedule.deciding import current_deadlines, decide_about, enter
 
@@ -35,6 +36,7 @@ def tick(
     effects: list[Effect] = []
     held: dict[str, Decision] = {}
     for taken in state.groups.take_due(clock.now, context.members_clocks):
+        effects += read_lag(taken)
         group = taken if taken.name in state.postponed else with_moderate_demand(taken, clock.now)
         if not current_deadlines(state, group, context).passed(context.time_of(group.name)):
             enter(state, group, context)  # the deadline was put off, or had little to say

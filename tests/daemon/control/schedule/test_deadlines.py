@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone
+from assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
+from assignors.protocol.unread_lag import UnreadLag
 from daemon.control import controller
 from daemon.control.context import LogEvent
 from daemon.control.controller import CommitsFenced, PlanBudget, Publish, Ticked
@@ -221,6 +222,12 @@ class Story:
         if self.layouts.pop(name, None):
             self.play.receive("metadata", Tombstone(("topic", name)))
 
+    def _sample(self, record):
+        """Publish a sample, which the daemon has left unread or not."""
+        self.play.written.append(("lag", record))
+        unread = UnreadLag(record.group, record.topic, encode(record)[1])
+        self.play._read("lag", self.random.choice((record, unread, unread)))
+
     def report_lag(self):
         at = round((self.play.now - self.random.choice((0, 0, 0, 50))) * 1000)
         for group in GROUPS:
@@ -228,7 +235,7 @@ class Story:
                 behind = [self.random.choice((0, 10, 9000)) for _ in range(layout.partitions)]
                 rate = (self.random.choice((1.0, 400.0)),) * len(behind)
                 record = lag(*behind, group=group, topic=name, at=at, topic_id=layout.id, rate=rate)
-                self.play.receive("lag", record)
+                self._sample(record)
 
     def report_lag_for_long(self):
         for _ in range(12):
@@ -259,7 +266,7 @@ class Story:
                     record = lag(
                         *behind, group=group, topic=name, at=at, topic_id=layout.id, rate=rate
                     )
-                    self.play.receive("lag", record)
+                    self._sample(record)
                 self.play.receive("triggers", replace(skew_trigger(at=at, since=at), group=group))
             self.play.wait(self.random.choice((4.0, 9.0)))
 

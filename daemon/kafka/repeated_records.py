@@ -1,8 +1,9 @@
-"""Decoding of announcements of which most repeat the one before: only their number is read.
+"""Decoding of records of which most repeat the one before.
 
 A member announces itself every few seconds, and mostly says the same under the next number. An
 announcement with the same bytes around its number has the same fields, so that it need not be read
-again. Guarantee: the result is that of `decode`.
+again: the result is that of `decode`. A sample of lag mostly differs from the one before in its
+numbers; it is left unread until somebody needs it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import MemberRecord, Rejection, decode
+from assignors.protocol.records import LagRecord, MemberRecord, decode
 from assignors.protocol.records.member import MOST_ANNOUNCEMENTS
+from assignors.protocol.unread_lag import UnreadLag
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Record, Tombstone
+    from assignors.protocol.records import Record, Rejection, Tombstone
     from assignors.protocol.topics import TopicKind
 
 NUMBER = b'"heartbeat":'
 """The bytes before the number of an announcement."""
+
+FIGURES = b"0123456789.-"
+"""The characters of numbers; the others are the shape of a value."""
 
 MOST_MEMBERS = 200_000
 """Members of which the last announcement is kept; it takes about two kilobytes."""
@@ -47,18 +52,24 @@ class _Announcement(NamedTuple):
         return None if digits[0] == ord("0") and digits != b"0" else int(digits)
 
 
-class RepeatedAnnouncements:
+class RepeatedRecords:
     """Decodes records, and remembers the last announcement of each member."""
 
-    def __init__(self, most_members: int = MOST_MEMBERS) -> None:
+    def __init__(self, most_members: int = MOST_MEMBERS, *, lazy: bool = False) -> None:
+        """Begin without any; `lazy`: leave samples of lag unread."""
         self._last: dict[bytes, _Announcement] = {}
         """By key; the one that was read in full longest ago is the first."""
+        self._samples: dict[bytes, tuple[str, str, bytes]] = {}
+        """Group, topic and shape of the last sample of lag that was read, by key."""
         self._most_members = most_members
+        self._lazy = lazy
 
     def decode(
         self, kind: TopicKind, key: bytes | None, value: bytes | None
-    ) -> Record | Tombstone | Rejection:
+    ) -> Record | Tombstone | Rejection | UnreadLag:
         """Decode a message of one of levelwind's topics; value None is a tombstone."""
+        if kind == "lag" and key is not None and self._lazy:
+            return self._decode_lag(key, value)
         if kind != "members" or key is None:
             return decode(kind, key, value)
         last = self._last.get(key)
@@ -71,6 +82,22 @@ class RepeatedAnnouncements:
             del self._last[key]
         if isinstance(record, MemberRecord) and value is not None:
             self._remember(key, value, record)
+        return record
+
+    def _decode_lag(
+        self, key: bytes, value: bytes | None
+    ) -> Record | Tombstone | Rejection | UnreadLag:
+        """Leave a sample unread whose shape is that of one that was read."""
+        shape = b"" if value is None else value.translate(None, FIGURES)
+        last = self._samples.get(key)
+        if last is not None and value is not None and last[2] == shape:
+            return UnreadLag(last[0], last[1], value)
+        record = decode("lag", key, value)
+        self._samples.pop(key, None)
+        if isinstance(record, LagRecord):
+            if len(self._samples) >= self._most_members:
+                del self._samples[next(iter(self._samples))]
+            self._samples[key] = record.group, record.topic, shape
         return record
 
     def _remember(self, key: bytes, value: bytes, record: MemberRecord) -> None:

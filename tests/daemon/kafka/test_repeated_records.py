@@ -1,4 +1,4 @@
-"""Announcements that repeat the one before, decoded as `decode` alone would."""
+"""Records that repeat the one before: announcements, and samples of lag."""
 
 import json
 from dataclasses import replace
@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone, decode, encode
-from daemon.kafka import repeated_announcements
-from daemon.kafka.repeated_announcements import RepeatedAnnouncements
-from levelwind_testing.records import member, topic
+from assignors.protocol.unread_lag import UnreadLag
+from daemon.kafka import repeated_records
+from daemon.kafka.repeated_records import RepeatedRecords
+from levelwind_testing.records import lag, member, topic
 
 FIRST = member("m0", state="active", owned={"t": (0, 1)}, rack="a", heartbeat=9)
 NUMBERS = st.sampled_from(("0", "7", "10", "007", "-1", "1.0", "9007199254740992", "9" * 30, ""))
@@ -40,7 +41,7 @@ def values():
 
 @given(st.lists(values() | st.none(), max_size=8))
 def test_an_announcement_is_decoded_as_if_none_had_come_before(values):
-    announcements = RepeatedAnnouncements()
+    announcements = RepeatedRecords()
     key, first = encode(FIRST)
     for value in (first, *values, first):
         found = announcements.decode("members", key, value)
@@ -49,9 +50,9 @@ def test_an_announcement_is_decoded_as_if_none_had_come_before(values):
 
 
 def test_a_repeated_announcement_is_not_read_again():
-    announcements = RepeatedAnnouncements()
+    announcements = RepeatedRecords()
     announcements.decode("members", *encode(FIRST))
-    with patch.object(repeated_announcements, "decode", side_effect=AssertionError):
+    with patch.object(repeated_records, "decode", side_effect=AssertionError):
         for number in (10, 11, 1000):
             record = replace(FIRST, heartbeat=number)
             assert announcements.decode("members", *encode(record)) == record
@@ -62,14 +63,14 @@ def test_another_field_of_the_same_name_keeps_an_announcement_from_being_a_patte
     document = {"also": {"heartbeat": 9}, **json.loads(value)}
     first = json.dumps(document, separators=(",", ":")).encode()
     second = first.replace(b'{"heartbeat":9}', b'{"heartbeat":12}')
-    announcements = RepeatedAnnouncements()
+    announcements = RepeatedRecords()
     announcements.decode("members", key, first)
     assert announcements.decode("members", key, second).heartbeat == 9
 
 
 @pytest.mark.parametrize("value", [None, b"{"])
 def test_what_is_no_announcement_ends_the_pattern(value):
-    announcements = RepeatedAnnouncements()
+    announcements = RepeatedRecords()
     key, first = encode(FIRST)
     announcements.decode("members", key, first)
     found = announcements.decode("members", key, value)
@@ -79,11 +80,54 @@ def test_what_is_no_announcement_ends_the_pattern(value):
 
 def test_other_records_are_decoded_as_ever():
     record = topic()
-    assert RepeatedAnnouncements().decode("metadata", *encode(record)) == record
+    assert RepeatedRecords().decode("metadata", *encode(record)) == record
 
 
 def test_no_more_members_are_remembered_than_allowed():
-    announcements = RepeatedAnnouncements(most_members=2)
+    announcements = RepeatedRecords(most_members=2)
     for number in range(5):
         announcements.decode("members", *encode(replace(FIRST, instance=f"m{number}")))
     assert len(announcements._last) == 2
+
+
+SAMPLE = lag(5, 0, rate=(1.5, None), seconds=(0.1, 0.0))
+
+
+def test_a_sample_in_the_shape_of_the_last_one_is_left_unread():
+    lazy = RepeatedRecords(lazy=True)
+    assert lazy.decode("lag", *encode(SAMPLE)) == SAMPLE
+    later = replace(SAMPLE, at=2500, lag=(70, 11), rate=(3.0, None), seconds=(12.5, 0.25))
+    unread = lazy.decode("lag", *encode(later))
+    assert isinstance(unread, UnreadLag)
+    assert (unread.key, unread.read()) == (later.key, later)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(SAMPLE, rate=(1.5, 2.5)),
+        replace(SAMPLE, stale=(0, 1)),
+        lag(5, 0, 1, rate=(1.5, None, 1.0), seconds=(0.1, 0.0, 0.0)),
+        replace(SAMPLE, topic="u"),
+    ],
+    ids=["a rate", "two stale partitions", "another partition", "another topic"],
+)
+def test_a_sample_in_another_shape_is_read(other):
+    lazy = RepeatedRecords(lazy=True)
+    lazy.decode("lag", *encode(SAMPLE))
+    assert lazy.decode("lag", *encode(other)) == other
+
+
+@pytest.mark.parametrize("value", [None, b"{", b""])
+def test_what_is_no_sample_ends_the_shape(value):
+    lazy = RepeatedRecords(lazy=True)
+    key, first = encode(SAMPLE)
+    lazy.decode("lag", key, first)
+    assert lazy.decode("lag", key, value) == decode("lag", key, value)
+    assert lazy.decode("lag", key, first) == SAMPLE
+
+
+def test_samples_are_read_where_nobody_asked_to_leave_them_unread():
+    eager = RepeatedRecords()
+    for _ in range(2):
+        assert eager.decode("lag", *encode(SAMPLE)) == SAMPLE

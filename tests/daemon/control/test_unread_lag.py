@@ -1,0 +1,86 @@
+"""Samples of lag that are left unread until a decision needs them."""
+
+from assignors.protocol.records import Tombstone, encode
+from assignors.protocol.unread_lag import UnreadLag
+from daemon.control.group_records import newest_lags
+from levelwind_testing.control.play import Play
+from levelwind_testing.records import lag, member, request, topic
+
+
+def unread(record, damage=(b"", b"")):
+    return UnreadLag(record.group, record.topic, encode(record)[1].replace(*damage))
+
+
+def planned():
+    """A settled group with a sample that its next look at the demand awaits."""
+    play = Play()
+    play.start()
+    play.receive("metadata", topic())
+    play.join(member("m0"), member("m1"))
+    play.wait(6)
+    play.receive("lag", lag(1, 2, 3, 4, at=round(play.now * 1000)))
+    return play
+
+
+def group_of(play):
+    return play.state.groups["g"]
+
+
+def test_a_sample_stays_unread_until_a_decision_and_the_newest_one_counts():
+    play = planned()
+    at = round(play.now * 1000)
+    for behind in (5, 6):
+        play._read("lag", unread(lag(behind, 0, 0, 0, at=at + behind)))
+    group = group_of(play)
+    assert group.lags["t"].lag == (1, 2, 3, 4)
+    assert newest_lags(group)["t"].lag == (6, 0, 0, 0)
+    play.receive("control", request())
+    play.wait(1)
+    group = group_of(play)
+    assert group.lags["t"].lag == (6, 0, 0, 0)
+    assert group.plan.lag_at == at + 6
+    assert not group.unread
+
+
+def test_the_look_at_the_demand_reads_what_is_unread():
+    play = planned()
+    play._read("lag", unread(lag(9, 0, 0, 0, at=round(play.now * 1000) + 1)))
+    play.wait(6)
+    assert group_of(play).lags["t"].lag == (9, 0, 0, 0)
+    assert group_of(play).demand.sampled_at == group_of(play).lag_at
+
+
+def test_a_sample_that_is_read_replaces_one_that_is_unread():
+    play = planned()
+    at = round(play.now * 1000)
+    play._read("lag", unread(lag(5, 0, 0, 0, at=at + 1)))
+    play._read("lag", lag(6, 0, 0, 0, at=at + 2))
+    play.wait(6)
+    assert group_of(play).lags["t"].lag == (6, 0, 0, 0)
+
+
+def test_the_end_of_a_topics_lag_ends_what_is_unread_too():
+    play = planned()
+    play._read("lag", unread(lag(5, 0, 0, 0, at=round(play.now * 1000))))
+    play.receive("lag", Tombstone(("lag", "g", "t")))
+    play.wait(6)
+    assert group_of(play).lags == {}
+
+
+def test_a_sample_that_cannot_be_read_is_logged_and_the_one_before_stays():
+    play = planned()
+    broken = unread(lag(5, 0, 0, 0, at=round(play.now * 1000)), (b'"lag":[5', b'"lag":[-5'))
+    play._read("lag", broken)
+    play.wait(6)
+    assert group_of(play).lags["t"].lag == (1, 2, 3, 4)
+    (entry,) = play.logged("lag.unreadable")
+    assert (entry["group"], entry["topic"]) == ("g", "t")
+    assert "lag" in entry["reason"]
+
+
+def test_a_first_sample_that_cannot_be_read_makes_no_group():
+    play = Play()
+    play.start()
+    play._read("lag", unread(lag(5), (b'"lag":[5', b'"lag":[-5')))
+    assert "g" not in play.state.groups
+    assert len(play.logged("lag.unreadable")) == 1
