@@ -196,6 +196,15 @@ class Fields:
         """Texts; None if the field is null or missing."""
         return None if self._document.get(name) is None else self.texts(name)
 
+    def optional_texts_or_nulls(self, name: str) -> tuple[str | None, ...] | None:
+        """Texts or nulls (unknown); None if the field is null or missing."""
+        if self._document.get(name) is None:
+            return None
+        read = tuple(self._list(name))
+        if not all(value is None or (type(value) is str and value) for value in read):
+            raise self._fail(name, "texts or null", self._get(name))
+        return cast("tuple[str | None, ...]", read)
+
     def optional_flags(self, name: str) -> tuple[bool | None, ...] | None:
         """Flags or nulls (unknown); None if the field is null or missing."""
         if self._document.get(name) is None:
@@ -229,9 +238,9 @@ class Fields:
                 return tuple(map(tuple, cast("list[list[str]]", lists)))
         return tuple(_texts(row, refuse) for row in rows)
 
-    def partitions(self, name: str) -> Partitions:
-        """`{topic: ranges}` with at most `MAX_PARTITIONS` partitions in all topics together."""
-        left = MAX_PARTITIONS
+    def partitions(self, name: str, *, limit: int = MAX_PARTITIONS) -> Partitions:
+        """`{topic: ranges}` with at most `limit` partitions in all topics together."""
+        left = limit
         read: dict[str, tuple[int, ...]] = {}
         for topic, text in self._object(name).items():
             if type(text) is not str:
@@ -242,6 +251,17 @@ class Fields:
                 read[topic] = numbers
             else:
                 raise self._fail(name, "named topics with partitions", text)
+        return read
+
+    def partitions_by_name(self, name: str) -> dict[str, Partitions]:
+        """`{name: {topic: ranges}}`, with at most `MAX_PARTITIONS` partitions in all together."""
+        inner, left = self.section(name), MAX_PARTITIONS
+        read: dict[str, Partitions] = {}
+        for key in self._object(name):
+            if not key:
+                raise self._fail(name, "named shares", self._get(name))
+            read[key] = inner.partitions(key, limit=left)
+            left -= sum(map(len, read[key].values()))
         return read
 
     def counts(self, name: str, *, low: int = 0) -> dict[str, int]:

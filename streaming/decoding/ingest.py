@@ -24,6 +24,7 @@ from assignors.protocol.records import (
     MemberShard,
     OffsetsRecord,
     PlannerRecord,
+    PlanShard,
     Rejection,
     ReplayRecord,
     Tombstone,
@@ -57,7 +58,7 @@ MALFORMED_RECORD = "malformed levelwind record"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
 REPLAYABLE_KINDS: tuple[TopicKind, ...] = ("metadata", "assignments")
 PUBLISHED_KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
-COUNTED_KINDS = ("broker", "planner")
+COUNTED_KINDS = ("broker", "planner", "plan_shard")
 NAMELESS_GROUP = "group without a name"
 """Brokers accept commits of a group without a name, but no client can ask for its lag, and no
 levelwind record can name the group."""
@@ -325,6 +326,8 @@ def _state_key(record: Record | Tombstone) -> tuple[str | None, str]:
             return group_key(str(name)), str(name)
         case Tombstone(key=(("broker" | "planner") as kind, *_)):
             return str(kind), ""
+        case Tombstone(key=("p", *_)):
+            return PlanShard.KIND, ""
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
             return TOPIC_KEY_PREFIX + topic, ""
         case (
@@ -334,7 +337,7 @@ def _state_key(record: Record | Tombstone) -> tuple[str | None, str]:
             | MemberShard(group=group)
         ):
             return group_key(group), group
-        case BrokerRecord() | PlannerRecord():
+        case BrokerRecord() | PlannerRecord() | PlanShard():
             return record.KIND, ""
         case _:
             return None, ""

@@ -142,7 +142,7 @@ def record_text(
         shared: the fields that all groups of the topic share.
         own: the group's own fields.
         local: the field `local` as `fields` writes it, if the record has one.
-        members: the fields `members` and `owner`, if the record has them.
+        members: the fields `member_racks`, `members` and `owner`, if the record has them.
         planned: whether the group's plan covers the topic, and so claims all of its partitions.
     """
     if own.uncommitted and not planned:
@@ -197,7 +197,7 @@ def _owned(members: str) -> frozenset[int]:
 
 
 def owner_fields(members: Sequence[tuple[str, str | None]], owner: Int64) -> str:
-    """The fields `members` and `owner` of a lag record; empty if there are no members.
+    """The fields `member_racks`, `members` and `owner` of a lag record; empty without members.
 
     Args:
         members: name and rack of each member that owns a partition of the topic.
@@ -205,7 +205,11 @@ def owner_fields(members: Sequence[tuple[str, str | None]], owner: Int64) -> str
     """
     if not members:
         return ""
-    return fields(("members", text([name for name, _ in members])), ("owner", text(owner.tolist())))
+    return fields(
+        ("member_racks", owner_racks(members) or None),
+        ("members", text([name for name, _ in members])),
+        ("owner", text(owner.tolist())),
+    )
 
 
 def owner_racks(members: Sequence[tuple[str, str | None]]) -> str:
@@ -222,7 +226,7 @@ def local_field(racks: str, owner_fields: str, owner_racks: str) -> str:
 
     Args:
         racks: the racks of the replicas by partition, as JSON.
-        owner_fields: the fields `members` and `owner`.
+        owner_fields: the fields `members` and `owner`, and others of theirs.
         owner_racks: the members' racks, as JSON.
     """
     member_racks = json.loads(owner_racks)

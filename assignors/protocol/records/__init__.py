@@ -22,6 +22,7 @@ from assignors.protocol.records.pipeline import (
     MemberSpeed,
     SpeedRecord,
 )
+from assignors.protocol.records.plan_shards import PlanShard
 from assignors.protocol.records.planned_group import (
     CertifiedObjective,
     GroupRecord,
@@ -84,6 +85,7 @@ __all__ = [
     "OperatorRecord",
     "Partitions",
     "PlanCertificate",
+    "PlanShard",
     "PlannedCauseCooldown",
     "PlannedCooldown",
     "PlannedMember",
@@ -126,6 +128,7 @@ Record: TypeAlias = (
     | PlannerRecord
     | GroupRecord
     | GroupShard
+    | PlanShard
     | MemberAssignment
     | MemberShard
     | OperatorRecord
@@ -176,6 +179,7 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
         "planner": _kind(PlannerRecord),
         "g": _kind(GroupRecord, "name"),
         "gs": _kind(GroupShard, "name", "number"),
+        "p": _kind(PlanShard, "name", "number"),
         "m": _kind(MemberAssignment, "name", "name", "name"),
         "ms": _kind(MemberShard, "name", "name", "name", "number"),
     },

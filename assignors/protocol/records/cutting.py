@@ -10,6 +10,7 @@ from assignors.protocol import json_fields
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.records.cut import Cut
+from assignors.protocol.records.plan_shards import PlanShard
 from assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
@@ -19,7 +20,7 @@ from assignors.protocol.records.planned_group import (
 from assignors.protocol.records.shards import GroupShard, MemberShard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from assignors.protocol.partition_ranges import Partitions
     from assignors.protocol.records.planner import MemberAssignment
@@ -129,6 +130,52 @@ def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
         shards=Cut(count=len(shards), digest=digest),
     )
     return (*shards, head)
+
+
+def cut_assignments(
+    group: str, group_epoch: int, assignments: Mapping[str, Partitions]
+) -> tuple[tuple[PlanShard, ...], Cut]:
+    """The shards of a plan's assignment, at least one, and the plan's reference to them.
+
+    Args:
+        group: the group's name.
+        group_epoch: epoch of the plan.
+        assignments: partitions by member.
+    """
+    runs = [
+        (member, topic, numbers[first : first + RUN_PARTITIONS])
+        for member, share in sorted(assignments.items())
+        for topic, numbers in sorted(share.items())
+        for first in range(0, len(numbers), RUN_PARTITIONS)
+    ]
+    contents: list[dict[str, dict[str, tuple[int, ...]]]] = []
+    for part in _parts(runs, lambda run: _size(run[0]) + _run_size(run)):
+        content: dict[str, dict[str, tuple[int, ...]]] = {}
+        for member, topic, numbers in part:
+            share = content.setdefault(member, {})
+            share[topic] = (*share.get(topic, ()), *numbers)
+        contents.append(content)
+    contents = contents or [{}]
+    digest = _digest(
+        [
+            {"group": group, "group_epoch": group_epoch},
+            *(
+                {member: ranges.texts(share) for member, share in content.items()}
+                for content in contents
+            ),
+        ]
+    )
+    shards = tuple(
+        PlanShard(
+            group=group,
+            shard=number,
+            group_epoch=group_epoch,
+            digest=digest,
+            assignments=content,
+        )
+        for number, content in enumerate(contents)
+    )
+    return shards, Cut(count=len(shards), digest=digest)
 
 
 def _run_size(run: tuple[str, str, Sequence[int]]) -> int:

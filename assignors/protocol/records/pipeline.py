@@ -97,6 +97,8 @@ class LagRecord:
     """
     members: tuple[str, ...] = ()
     """Instances that own some of the partitions."""
+    member_racks: tuple[str | None, ...] | None = None
+    """Rack of each of `members`; None if none is known."""
     owner: tuple[int, ...] | None = None
     """Index into `members` of each partition's owner; -1 without an owner.
 
@@ -137,6 +139,8 @@ class LagRecord:
             optional["data_end"] = self.data_end
         if self.owner is not None:
             optional |= {"members": self.members, "owner": self.owner}
+            if self.member_racks is not None:
+                optional["member_racks"] = self.member_racks
         if self.local is not None:
             optional["local"] = self.local
         return optional | {
@@ -185,11 +189,14 @@ class LagRecord:
             unclaimed=fields.optional_integers("unclaimed", low=-1),
             data_end=fields.optional_integers("data_end", low=-1),
             members=() if owner is None else (fields.optional_texts("members") or ()),
+            member_racks=None if owner is None else fields.optional_texts_or_nulls("member_racks"),
             owner=owner,
             local=fields.optional_flags("local"),
         )
         if max(record.owner or (), default=-1) >= len(record.members):
             raise WireError("owner: an index that is not in members")
+        if record.member_racks is not None and len(record.member_racks) != len(record.members):
+            raise WireError("member_racks: not as long as members")
         _check_lengths(record)
         return record
 

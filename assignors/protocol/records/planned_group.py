@@ -340,6 +340,9 @@ class GroupRecord:
     shards: Cut | None = None
     """The shards that hold all of `topics` and `members`, which are empty here; None: the record is
     whole."""
+    assignments: Cut | None = None
+    """The shards of key `p` that hold the assignment, for a mode other than `managed`; None: the
+    members' own records have it."""
     last_epoch: int | None = None
     """The highest epoch that any record of the group had, where no other record that is left says
     it; None: the group's records say it."""
@@ -373,6 +376,7 @@ class GroupRecord:
             "digest": self.digest,
             "certificate": None if self.certificate is None else self.certificate.value(),
             "cooldown": None if self.cooldown is None else self.cooldown.value(),
+            "assignments": None if self.assignments is None else self.assignments.value(),
             "last_epoch": self.last_epoch,
             "shards": None if self.shards is None else self.shards.value(),
         }
@@ -401,6 +405,7 @@ class GroupRecord:
             certificate=_read_later(fields, "certificate", PlanCertificate.read),
             cooldown=_read_later(fields, "cooldown", PlannedCooldown.read),
             shards=_read_later(fields, "shards", Cut.read),
+            assignments=_read_later(fields, "assignments", Cut.read),
             last_epoch=(
                 fields.optional_integer("last_epoch", high=LAST_EPOCH)
                 if fields.has("last_epoch")

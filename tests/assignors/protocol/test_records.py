@@ -120,6 +120,7 @@ def lag_records(draw):
         seconds_lower_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
         source=draw(source),
         members=draw(st.tuples(name, name)) if "owner" in chosen else (),
+        member_racks=draw(st.none() | st.tuples(rack, rack)) if "owner" in chosen else None,
         **lists,
     )
 
@@ -322,8 +323,17 @@ RECORDS = {
             excess_after=st.none() | number,
             handover_ms=st.none() | whole,
         ),
+        assignments=shards,
         last_epoch=st.none() | epoch,
         shards=shards,
+    ),
+    ("assignments", r.PlanShard): st.builds(
+        r.PlanShard,
+        group=name,
+        shard=whole,
+        group_epoch=epoch,
+        digest=name,
+        assignments=st.dictionaries(name, partitions, max_size=2),
     ),
     ("assignments", r.GroupShard): st.builds(
         r.GroupShard,
@@ -377,12 +387,20 @@ OPTIONAL = {
         "unclaimed",
         "lag_upper_bound",
         "members",
+        "member_racks",
         "owner",
         "local",
     ),
     r.OffsetsRecord: ("data_end", "gaps", "offsets_topic_ends"),
     r.BrokerRecord: ("follower_fetching",),
-    r.GroupRecord: ("certificate", "cooldown", "last_epoch", "subscriptions", "shards"),
+    r.GroupRecord: (
+        "certificate",
+        "cooldown",
+        "assignments",
+        "last_epoch",
+        "subscriptions",
+        "shards",
+    ),
     r.GroupShard: ("subscriptions",),
     r.MemberAssignment: ("shards",),
 }

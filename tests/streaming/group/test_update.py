@@ -54,6 +54,7 @@ def test_owners_of_a_kip_848_group_come_from_its_members_current_assignments() -
         found = lag(run(story, batches=batches))
         assert owners(found) == ["m0", "m0", "static"], batches
         assert found["local"] == [True, False, None], batches
+        assert found["member_racks"] == ["a", None], batches
 
 
 def test_lag_of_a_kip_848_group_is_skewed_by_its_members_share() -> None:
@@ -85,6 +86,7 @@ def test_a_member_that_left_owns_nothing() -> None:
     found = lag(run(story))
     assert owners(found) == [None, None, "static"]
     assert "local" not in found
+    assert "member_racks" not in found
 
 
 def test_a_deleted_group_has_no_members_even_if_their_own_tombstones_are_missing() -> None:

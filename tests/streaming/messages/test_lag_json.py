@@ -78,6 +78,7 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         "end_read_at": (1, 2),
         "data_end": (-1, 9),
         "members": ("ü", "b"),
+        "member_racks": ("a", None),
         "owner": (0, -1),
         "local": (True, None),
         "lag_upper_bound": (1,),
@@ -108,5 +109,10 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         named("reset", "seconds", "seconds_lower_bound", "source", "stale", "unclaimed"),
         named("velocity"),
     )
-    written = lag_json.record_text(shared, own, named("local"), named("members", "owner"))
+    written = lag_json.record_text(
+        shared, own, named("local"), named("member_racks", "members", "owner")
+    )
+    if every_field:
+        owners = lag_json.owner_fields([("ü", "a"), ("b", None)], np.array([0, -1]))
+        assert owners == named("member_racks", "members", "owner")
     assert written.encode() == encode(whole)[1]
