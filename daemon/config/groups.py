@@ -44,6 +44,10 @@ class GroupSection:
 
     strategy: str | None = None
     """The group's strategy; by default that of `control.strategy`."""
+    mode: Literal["managed", "published", "advisory"] = "managed"
+    """How members get plans: `managed`, they follow levelwind alone; `published`, they subscribe,
+    and their `PublishedAssignor` applies the plans; `advisory`, they subscribe, and nobody applies
+    the plans, which are recommendations."""
     reset_policy: Literal["latest", "earliest"] | None = None
     """Where the group's readers begin without a commit; by default as `pipeline.reset_policy` says.
     The group need not be a planned one. In effect when the daemon starts."""
@@ -91,7 +95,7 @@ class GroupSection:
 OPTION_NAMES = tuple(
     setting.name
     for setting in fields(GroupSection)
-    if setting.name not in {"strategy", "reset_policy", "record_bytes"}
+    if setting.name not in {"strategy", "mode", "reset_policy", "record_bytes"}
 )
 """Names of the settings that are options of a strategy."""
 

@@ -17,6 +17,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 from assignors.optimal.model.plan_options import Options
+from daemon.config.groups import GroupSection
 from daemon.config.settings import PASSED_THROUGH, Settings
 from daemon.control.planning import options_of
 from daemon.control.settings import PlanSettings
@@ -183,6 +184,7 @@ def _of_a_group(setting: Setting) -> Setting:
     name = setting.path.removeprefix("groups.NAME.")
     defaults = {option.name: getattr(Options(), option.name) for option in fields(Options)}
     defaults |= options_of(PlanSettings(strategy="optimal"))
+    defaults["mode"] = GroupSection().mode
     default = "`control.strategy`" if name == "strategy" else _shown(defaults.get(name))
     return setting._replace(path=name, default=default)
 

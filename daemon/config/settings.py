@@ -30,6 +30,7 @@ from daemon.observer.settings import ObserverSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from assignors.protocol.records import Mode
     from streaming.spark.settings import PipelineSettings
 
 
@@ -208,6 +209,12 @@ class Settings(BaseModel):
             options=section.options(),
             record_bytes=section.sizes(),
         )
+
+    def watched_modes(self) -> dict[str, Mode]:
+        """Return the mode of each group that is not managed, by its name."""
+        return {
+            name: section.mode for name, section in self.groups.items() if section.mode != "managed"
+        }
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from assignors.handover.timers import Timers
-    from assignors.protocol.records import BrokerRecord, TopicRecord
+    from assignors.protocol.records import BrokerRecord, Mode, TopicRecord
     from daemon.control.membership.members_clock import MembersClock
     from daemon.control.schedule.plan_backlog import PlanBudget
     from daemon.control.settings import ControlSettings, PlanSettings
@@ -47,6 +47,8 @@ class ControlState:
     timers: Timers
     planning_of: Callable[[str], PlanSettings]
     """Returns the planning settings of a group, by its name."""
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    """Mode of each group that is not managed, by its name."""
     members_partitions: int
     """Number of partitions of `levelwind.members`."""
     planner_epoch: int = 0

@@ -59,6 +59,7 @@ from daemon.control.schedule.group_table import GroupTable
 from daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
 from daemon.control.schedule.ticking import plans_allowed, tick
 from daemon.control.settings import Cause
+from daemon.control.watched.watched_decision import end_plan
 
 __all__ = [
     "Clock",
@@ -324,5 +325,10 @@ def _recover(
         LogEvent("daemon.leading", leading),
         *recovered.events,
     ]
+    for group in recovered.groups.values():
+        mode = state.modes.get(group.name, "managed")
+        if group.plan is not None and group.plan.mode not in ("managed", mode):
+            state, ended = undecided(state, end_plan(group), context)
+            effects += ended
     state, more = _receive(state, recovered.pending, clock)
     return state, [*effects, *more]

@@ -67,7 +67,7 @@ def decide(
     """
     snapshot = GroupSnapshot(group, context)
     evaluated = _watch_demand(group, snapshot)
-    evaluated = evaluated.then(_evaluate_last_plan(evaluated.group, snapshot))
+    evaluated = evaluated.then(evaluate_last_plan(evaluated.group, snapshot))
     group = _without_lost_records(evaluated.group, context)
     planned = (
         _plan_if_due(group, planning, snapshot, may_plan=may_plan)
@@ -81,7 +81,7 @@ def decide(
 # The last plan.
 
 
-def _evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
+def evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
     """Compare the expected gain of the last plan with the load now, once its cooldown is over."""
     expected, now = group.policy.cooldown.expected, snapshot.context.now
     if expected is None or not group.policy.evaluation_due(now) or snapshot.stale_lags:
@@ -139,9 +139,9 @@ def _plan_if_due(
             group = replace(group, policy=policy.without_changes(), waiting_for_topics=False)
             return Decision(group=group)
         if snapshot.missing_topics:
-            return _wait_for_topics(group, snapshot)
-    if suppression := _stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
-        return _suppress(group, cause, suppression, None, context)
+            return wait_for_topics(group, snapshot)
+    if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
+        return suppress(group, cause, suppression, None, context)
     if not may_plan:
         return Decision(group=group, awaits_plan=True)
     return replace(_plan(group, cause, planning, snapshot), computed=True)
@@ -164,13 +164,13 @@ def _plan(
             pause=policy.handover,
         )
     except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
-        return _fail(group, cause, traceback.format_exc(), context)
+        return fail(group, cause, traceback.format_exc(), context)
     suppression = policy.admit_plan(cause, plan.proposal, context.now, context.settings)
     if suppression is None:
         return _publish(group, cause, plan, snapshot)
     if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
-        return _confirm(group, group.plan, plan, suppression, snapshot)
-    return _suppress(group, cause, suppression, plan, context)
+        return confirm(group, group.plan, plan, suppression, snapshot)
+    return suppress(group, cause, suppression, plan, context)
 
 
 def _publish(
@@ -193,7 +193,7 @@ def _publish(
     )
 
 
-def _stale_trigger(cause: Cause, snapshot: GroupSnapshot) -> Suppression | None:
+def stale_trigger(cause: Cause, snapshot: GroupSnapshot) -> Suppression | None:
     """The objection to a plan because of skew while the lag is too old to plan by."""
     if cause is not Cause.SKEW or not snapshot.stale_lags:
         return None
@@ -212,7 +212,7 @@ def _stale(snapshot: GroupSnapshot) -> LogEvent:
     return LogEvent("lag.stale", fields)
 
 
-def _wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
+def wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
     """Make no plan before the layout of all topics of the plan in force is known."""
     fields = {"group": group.name, "topics": snapshot.missing_topics}
     event = LogEvent("plan.waiting_for_topics", fields)
@@ -222,7 +222,7 @@ def _wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
     )
 
 
-def _fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Decision:
+def fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Decision:
     """Leave the assignment as it is, and try the cause again after a cooldown."""
     policy = group.policy.failed(cause, context.now, context.settings)
     fields = {
@@ -237,7 +237,7 @@ def _fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext
     )
 
 
-def _suppress(
+def suppress(
     group: ManagedGroup,
     cause: Cause,
     suppression: Suppression,
@@ -265,7 +265,7 @@ def _reason(objection: Objection, context: ControlContext) -> str:
     return objection.value
 
 
-def _confirm(
+def confirm(
     group: ManagedGroup,
     in_force: GroupRecord,
     plan: ComputedPlan,

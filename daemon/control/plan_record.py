@@ -187,6 +187,7 @@ def canonical(record: GroupRecord, plan: ComputedPlan, cause: Cause) -> dict[str
     """Return the fields of the one log line of a published plan."""
     return {
         "group": record.group,
+        "mode": record.mode,
         "group_epoch": record.group_epoch,
         "plan_id": record.plan_id,
         "strategy": record.strategy,

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from assignors.problem.score import Score
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from daemon.control.membership.live_member import Profile
     from daemon.control.settings import PlanSettings
 
 
@@ -80,7 +81,7 @@ class ComputedPlan:
 
 def compute_plan(
     planning: PlanSettings,
-    members: Mapping[str, MemberRecord],
+    members: Mapping[str, MemberRecord | Profile],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],
@@ -93,7 +94,7 @@ def compute_plan(
 
     Args:
         planning: the strategy, a name of `STRATEGIES`, and its options.
-        members: the live members, by instance.
+        members: the live members, or those of a watched group, by instance.
         topics: the layouts of the members' topics; a topic without one is left out of the plan.
         lags: the group's lag by topic; a topic without a record counts as having none.
         owners: the instance that owns each partition now; owners that are no longer members are
@@ -160,7 +161,7 @@ def horizon_of(cause: Cause, group: Group) -> dict[str, float]:
 
 
 def build_problem(
-    members: Mapping[str, MemberRecord],
+    members: Mapping[str, MemberRecord | Profile],
     topics: Mapping[str, TopicRecord],
     lags: Mapping[str, LagRecord],
     owners: Mapping[TopicPartition, str],

@@ -24,11 +24,13 @@ from assignors.protocol.records import (
     MemberShard,
     OperatorRecord,
     PlannerRecord,
+    PlanShard,
     SpeedRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
 )
+from assignors.protocol.records.plan_shards import planned_assignments
 from assignors.protocol.records.reassembly import Reassembly
 from daemon.control import plan_record
 from daemon.control.context import LogEvent
@@ -165,6 +167,8 @@ class GroupRecords:
     later is live."""
     shards: dict[Key, int] = field(default_factory=dict)
     """Number of shards that the topics hold of a record, by its key."""
+    plan_shards: dict[int, PlanShard] = field(default_factory=dict)
+    """Shards of the assignment of a watched group's plan, by number."""
     departed: set[Incarnation] = field(default_factory=set)
     """Incarnations whose announcement was deleted by a tombstone: before that they had given up all
     partitions."""
@@ -186,6 +190,10 @@ def _by_group(
             case GroupShard() | MemberShard():
                 shards = groups[record.group].shards
                 shards[record.head_key] = max(shards.get(record.head_key, 0), record.shard + 1)
+            case PlanShard(group=group, shard=number):
+                groups[group].plan_shards[number] = record
+                shards = groups[group].shards
+                shards["p", group] = max(shards.get(("p", group), 0), number + 1)
             case Tombstone(key=(_, group, instance, incarnation)) if kind == "members":
                 departed[str(group)].add(Incarnation(str(instance), str(incarnation)))
             case _:
@@ -226,7 +234,7 @@ def recover_group(
         members=members,
         time=time,
     )
-    target = _recovered_target(records.assignments, records.plan)
+    target = _watched_target(records) or _recovered_target(records.assignments, records.plan)
     group = ManagedGroup(
         name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
     )
@@ -260,6 +268,12 @@ def _with_cooldown(group: ManagedGroup, clock: Clock) -> ManagedGroup:
     cooldown = plan_record.recovered_cooldown(planned, clock.now, clock.at)
     handover = group.policy.handover if planned.handover_ms is None else planned.handover_ms / 1000
     return replace(group, policy=replace(group.policy, cooldown=cooldown, handover=handover))
+
+
+def _watched_target(records: GroupRecords) -> Mapping[str, frozenset[TopicPartition]]:
+    """Return the share of each member of a watched group, by its plan; empty for other groups."""
+    planned = planned_assignments(records.plan, records.plan_shards) if records.plan else None
+    return {member: ranges.pairs(share) for member, share in (planned or {}).items()}
 
 
 def _recovered_target(

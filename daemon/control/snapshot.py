@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from daemon.control.context import ControlContext
     from daemon.control.managed_group import ManagedGroup
-    from daemon.control.membership.live_member import Basis
+    from daemon.control.membership.live_member import Basis, Profile
 
 
 def current_lags(
@@ -153,9 +153,14 @@ class GroupSnapshot:
     context: ControlContext
 
     @cached_property
-    def members(self) -> Mapping[str, MemberRecord]:
-        """The announcements of the live members, by instance."""
+    def members(self) -> Mapping[str, MemberRecord | Profile]:
+        """What the live members announced, by instance."""
         return self.group.members
+
+    @cached_property
+    def capacity(self) -> Mapping[str, float]:
+        """The capacity of the live members, by instance."""
+        return self.group.capacity
 
     @cached_property
     def basis(self) -> Basis:
@@ -214,7 +219,7 @@ class GroupSnapshot:
     def lag(self) -> GroupLag:
         """The lag and the load of the group now."""
         speeds = learned_speeds(self.group.speeds)
-        return group_lag(self.current_lags, self.owners, self.group.capacity, speeds)
+        return group_lag(self.current_lags, self.owners, self.capacity, speeds)
 
     @cached_property
     def speeds(self) -> Mapping[str, float]:
@@ -229,7 +234,7 @@ class GroupSnapshot:
     @cached_property
     def demand(self) -> GroupDemand | None:
         """What the partitions ask of the live members."""
-        return group_demand(self.lags, self.group.capacity, self.speeds)
+        return group_demand(self.lags, self.capacity, self.speeds)
 
     @cached_property
     def lag_at(self) -> int | None:

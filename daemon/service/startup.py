@@ -153,6 +153,7 @@ def _start(
             settings=settings.control,
             timers=settings.timers,
             planning_of=settings.planning_of,
+            modes=settings.watched_modes(),
             members_partitions=partitions[settings.topics.members],
             planner_epoch=past.planner_epoch,
         ),

@@ -92,8 +92,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "plan.published",
         "info",
-        "group group_epoch plan_id strategy cause members moved moves before after waiting lag_at "
-        "metadata_at certificate",
+        "group mode group_epoch plan_id strategy cause members moved moves before after waiting "
+        "lag_at metadata_at certificate",
         "A plan was decided and published, with its cause, its moves, the scores before and after, "
         "and the `waiting` in record-seconds that it saves and that its hand-over costs.",
     ),

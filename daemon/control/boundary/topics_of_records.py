@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
 from assignors.protocol.records.cutting import cut
+from assignors.protocol.records.plan_shards import plan_shard_keys
 from assignors.protocol.records.shards import shard_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from assignors.protocol.records import Key, Record
+    from assignors.protocol.records.cut import Cut
     from assignors.protocol.topics import TopicKind
 
 
@@ -40,8 +42,14 @@ def written(records: Iterable[Record | Tombstone], shards: Mapping[Key, int]) ->
                 entries += _ended_shards(record.key, len(parts) - 1, after.pop(record.key, 0))
                 if len(parts) > 1:
                     after[record.key] = len(parts) - 1
+                if isinstance(record, GroupRecord):
+                    entries += _ended_plan_shards(record.group, record.assignments, after)
             case Tombstone(key=("operator", _)):
                 entries.append(("control", record))
+            case Tombstone(key=("g", group)):
+                entries.append(("assignments", record))
+                entries += _ended_shards(record.key, 0, after.pop(record.key, 0))
+                entries += _ended_plan_shards(str(group), None, after)
             case Tombstone():
                 # A member that died cannot take back its announcement; if it stayed, the member
                 # would join again at every start.
@@ -55,3 +63,20 @@ def written(records: Iterable[Record | Tombstone], shards: Mapping[Key, int]) ->
 def _ended_shards(key: Key, first: int, end: int) -> list[tuple[TopicKind, Tombstone]]:
     """Tombstones of the shards that the last record with a key had and the new one has not."""
     return [("assignments", Tombstone(shard)) for shard in shard_keys(key, range(first, end))]
+
+
+def _ended_plan_shards(
+    group: str, assignments: Cut | None, shards: dict[Key, int]
+) -> list[tuple[TopicKind, Tombstone]]:
+    """Tombstones of the shards that the last plan's assignment had and the new one has not.
+
+    Args:
+        group: the group's name.
+        assignments: the reference to the shards of the new assignment; None: it has none.
+        shards: number of shards by key, which gets the new number.
+    """
+    count = 0 if assignments is None else assignments.count
+    before = shards.pop(("p", group), 0)
+    if count:
+        shards["p", group] = count
+    return [("assignments", Tombstone(key)) for key in plan_shard_keys(group, range(count, before))]

@@ -9,13 +9,19 @@ from daemon.control.boundary.control_effects import Effect, Publish, Rollback
 from daemon.control.boundary.topics_of_records import written
 from daemon.control.decision import Decision, decide
 from daemon.control.group_records import read_lag
-from daemon.control.schedule.deadlines import deadlines_of, planned_at
+from daemon.control.schedule.deadlines import (
+    AT_ONCE,
+    NEVER,
+    Deadlines,
+    deadlines_of,
+    planned_at,
+)
+from daemon.control.watched.watched_decision import decide_watched
 
 if TYPE_CHECKING:
     from daemon.control.context import ControlContext
     from daemon.control.control_state import ControlState
     from daemon.control.managed_group import ManagedGroup
-    from daemon.control.schedule.deadlines import Deadlines
 
 FIRST_PAUSE_SECONDS = 5.0
 """Wait after a group's records were refused; it doubles with each refusal that follows."""
@@ -48,7 +54,13 @@ def decide_about(
     postponement = state.postponed.get(name)
     if postponement is not None and context.now < postponement.until:
         return undecided(state, before, context)
-    decision = decide(group, state.planning_of(name), context, may_plan=may_plan)
+    mode = state.modes.get(name, "managed")
+    # Members that announce themselves make a group a managed one, whatever the settings say.
+    decision = (
+        decide(group, state.planning_of(name), context, may_plan=may_plan)
+        if mode == "managed" or not group.idle
+        else decide_watched(group, state.planning_of(name), mode, context, may_plan=may_plan)
+    )
     if decision.awaits_plan:
         state.backlog.add(name, context)
         if held is not None:
@@ -114,7 +126,12 @@ def enter(state: ControlState, group: ManagedGroup, context: ControlContext) -> 
 def current_deadlines(
     state: ControlState, group: ManagedGroup, context: ControlContext
 ) -> Deadlines:
-    """Return the deadlines of a group; a group whose plan is due no more ceases to wait for it."""
+    """Return the deadlines of a group; a group whose plan is due no more ceases to wait for it.
+
+    A watched group is looked at at every tick: the settings name each of them, so they are few.
+    """
+    if group.name in state.modes and group.idle:
+        return Deadlines(AT_ONCE, NEVER, NEVER)
     postponement = state.postponed.get(group.name)
     awaits_plan = group.name in state.backlog
     if awaits_plan and (postponement is not None or planned_at(group, context) > context.now):

@@ -62,7 +62,8 @@ def need_of(group: ManagedGroup, context: ControlContext) -> Need:
         if incarnation in group.live
     )
     return Need(
-        unowned=max(partitions - owned, 0),
+        # Of a group without announcements the coordinator sees to that each partition is read.
+        unowned=max(partitions - owned, 0) if group.live else 0,
         requested=group.operator is not None,
         waiting=sum(sum(record.lag) for record in group.lags.values()),
     )

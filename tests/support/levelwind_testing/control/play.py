@@ -52,6 +52,8 @@ class Play:
     strategy: str = "lag"
     planning: PlanSettings | None = None
     """Planning settings of every group; None: the strategy without options."""
+    modes: dict = field(default_factory=dict)
+    """Modes of the groups that are not managed, by name."""
     settings: ControlSettings = SETTINGS
     timers: Timers = TIMERS
     now: float = 100.0
@@ -116,6 +118,7 @@ class Play:
             timers=self.timers,
             planning_of=lambda _: self.planning or PlanSettings(strategy=self.strategy),
             members_partitions=1,
+            modes=self.modes,
         )
         return self._do(Recovered(records=tuple(records)))
 

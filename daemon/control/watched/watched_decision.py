@@ -1,0 +1,202 @@
+"""Decision about a watched group: the plan that is due, for others to apply. Pure.
+
+The causes and limits of plans are those of managed groups. A plan counts as followed once the
+owners are those that it names; the next trigger waits for that, but not longer than
+`FOLLOW_SECONDS`: who applies plans may be away. In mode `advisory` nobody applies them, so nothing
+waits, and a plan that says what the last one said is not published again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import PlannedMember, Tombstone
+from assignors.protocol.records.cutting import cut_assignments
+from daemon.control import plan_record
+from daemon.control.context import LogEvent
+from daemon.control.decision import (
+    Decision,
+    confirm,
+    evaluate_last_plan,
+    fail,
+    stale_trigger,
+    suppress,
+    wait_for_topics,
+)
+from daemon.control.gain.cooldown import TRIGGERED
+from daemon.control.planning import compute_plan
+from daemon.control.policy import Objection, Situation, Suppression
+from daemon.control.settings import Cause
+from daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import Mode
+    from daemon.control.context import ControlContext
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.planning import ComputedPlan
+    from daemon.control.settings import PlanSettings
+
+FOLLOW_SECONDS = 30.0
+"""Longest time that a plan which is not followed holds back triggers."""
+
+
+def decide_watched(
+    group: ManagedGroup,
+    planning: PlanSettings,
+    mode: Mode,
+    context: ControlContext,
+    *,
+    may_plan: bool = True,
+) -> Decision:
+    """Evaluate the last plan, and make the next one if it is due.
+
+    Args:
+        group: the group.
+        planning: the group's strategy.
+        mode: how its plans are applied: `published` or `advisory`.
+        context: settings, layouts and time.
+        may_plan: whether a plan may be computed now; if one is due, the decision says so.
+    """
+    snapshot = WatchedSnapshot(group, context)
+    if not snapshot.members:
+        return Decision(group=group)
+    evaluated = evaluate_last_plan(_watched(group, snapshot), snapshot)
+    due = _due_cause(evaluated.group, snapshot)
+    if isinstance(due, Decision):
+        return evaluated.then(due)
+    if not may_plan:
+        return evaluated.then(Decision(group=evaluated.group, awaits_plan=True))
+    planned = _plan(evaluated.group, due, planning, mode, snapshot)
+    return evaluated.then(replace(planned, computed=True))
+
+
+def end_plan(group: ManagedGroup) -> Decision:
+    """Delete a plan of a group that the settings no longer have watched."""
+    epoch = max(group.next_epoch - 1, group.ledger.epoch)
+    ended = replace(
+        group, plan=None, basis=None, target={}, ledger=replace(group.ledger, epoch=epoch)
+    )
+    return Decision(group=ended, records=(Tombstone(("g", group.name)),))
+
+
+def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:
+    """Note changes of members and topics, and whether the plan in force is followed."""
+    now = snapshot.context.now
+    if group.basis is None and group.plan is not None:
+        group = replace(group, basis=planned_basis(group.plan))
+    if group.basis != snapshot.basis and Cause.MEMBERSHIP not in group.policy.changes:
+        group = group.changed(Cause.MEMBERSHIP, now)
+    since = group.handover_since
+    if since is None or (not _followed(group, snapshot) and now < since + FOLLOW_SECONDS):
+        return group
+    return replace(group, handover_since=None)
+
+
+def _followed(group: ManagedGroup, snapshot: WatchedSnapshot) -> bool:
+    """Whether each planned partition that has an owner is its planned member's."""
+    owners = snapshot.owners
+    return all(
+        owners.get(partition, member) == member
+        for member, share in group.target.items()
+        for partition in share
+    )
+
+
+def _due_cause(group: ManagedGroup, snapshot: WatchedSnapshot) -> Cause | Decision:
+    """Return the cause of a plan now; without one, the decision that makes none."""
+    context, policy = snapshot.context, group.policy
+    situation = Situation(
+        has_members=True,
+        settled=group.handover_since is None,
+        raised=group.triggers.keys(),
+        requested=group.operator is not None,
+    )
+    cause = policy.due(situation, context.now, context.settings)
+    if cause is None:
+        return Decision(group=group)
+    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
+        if snapshot.basis == group.basis:
+            return Decision(group=replace(group, policy=policy.without_changes()))
+        if snapshot.missing_topics:
+            return wait_for_topics(group, snapshot)
+    if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
+        return suppress(group, cause, suppression, None, context)
+    return cause
+
+
+def _plan(
+    group: ManagedGroup,
+    cause: Cause,
+    planning: PlanSettings,
+    mode: Mode,
+    snapshot: WatchedSnapshot,
+) -> Decision:
+    """Compute a plan, and publish it if it is worth its moves."""
+    context, policy = snapshot.context, group.policy
+    try:
+        plan = compute_plan(
+            planning,
+            snapshot.members,
+            snapshot.topics,
+            snapshot.lags,
+            snapshot.owners,
+            snapshot.speeds,
+            pause=policy.handover,
+        )
+    except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
+        return fail(group, cause, traceback.format_exc(), context)
+    suppression = policy.admit_plan(cause, plan.proposal, context.now, context.settings)
+    if suppression is None and cause in TRIGGERED and plan.target == group.target:
+        pause = context.settings.cooldown.duration
+        suppression = Suppression(Objection.CONFIRMED, context.now + pause, pause)
+    if suppression is None:
+        return _publish(group, cause, plan, mode, snapshot)
+    if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
+        return confirm(group, group.plan, plan, suppression, snapshot)
+    return suppress(group, cause, suppression, plan, context)
+
+
+def _publish(
+    group: ManagedGroup, cause: Cause, plan: ComputedPlan, mode: Mode, snapshot: WatchedSnapshot
+) -> Decision:
+    """Publish a plan with its assignment; an operator's request is fulfilled with it."""
+    context = snapshot.context
+    policy = group.policy.planned(cause, plan.proposal, context.now, context.settings)
+    record = plan_record.of(snapshot, cause, plan, policy)
+    shares = {member: ranges.by_topic(share) for member, share in plan.target.items()}
+    shards, cut = cut_assignments(group.name, record.group_epoch, shares)
+    record = replace(
+        record,
+        mode=mode,
+        members=tuple(
+            PlannedMember(
+                instance=name,
+                incarnation=name,
+                rack=member.rack,
+                capacity=member.capacity,
+                priority=member.priority,
+                topics=tuple(sorted(member.topics)),
+            )
+            for name, member in sorted(snapshot.members.items())
+        ),
+        assignments=cut,
+    )
+    request = () if group.operator is None else (Tombstone(group.operator.key),)
+    published = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
+    return Decision(
+        group=replace(
+            group,
+            policy=policy,
+            plan=record,
+            basis=snapshot.basis,
+            target=plan.target,
+            operator=None,
+            waiting_for_topics=False,
+            handover_since=context.now if mode == "published" else None,
+        ),
+        records=(*shards, record, *request),
+        events=(published,),
+    )

@@ -1,0 +1,104 @@
+"""Snapshot of a watched group: its members and owners as lag records name them. Pure.
+
+A lag record names the members that own a partition of its topic: by `group.instance.id`, or by
+member id where there is none. A member that owns nothing is not known. Nor are subscriptions: each
+member counts as reading all topics of the group, and whoever applies a plan leaves out what a
+member does not read.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from daemon.control.membership.live_member import Basis, Profile
+from daemon.control.snapshot import GroupSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import GroupRecord, LagRecord
+
+EQUAL_CAPACITY = 1.0
+"""Capacity of each member: nobody announces another. Learned speeds count beside it."""
+
+
+class WatchedSnapshot(GroupSnapshot):
+    """A watched group and its topics, as one decision sees them."""
+
+    @cached_property
+    def members(self) -> Mapping[str, Profile]:
+        """The members that own partitions, by name."""
+        topics = frozenset(name for name in self.fresh_lags if name in self.context.topics)
+        racks: dict[str, str | None] = {}
+        for lag in sorted(self.fresh_lags.values(), key=lambda lag: (lag.at, lag.topic)):
+            known = lag.member_racks or (None,) * len(lag.members)
+            for name, rack in zip(lag.members, known, strict=True):
+                racks[name] = rack or racks.get(name)
+        return {
+            name: Profile(topics=topics, rack=rack, priority=0, capacity=EQUAL_CAPACITY)
+            for name, rack in sorted(racks.items())
+        }
+
+    @cached_property
+    def fresh_lags(self) -> Mapping[str, LagRecord]:
+        """The lag that counts, without samples that are older than `control.lag_max_age`."""
+        oldest = self.context.at - self.context.settings.lag_max_age * 1000
+        return {name: lag for name, lag in self.current_lags.items() if lag.at >= oldest}
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Basis of a plan made now."""
+        known = self.context.topics
+        return Basis(
+            self.members,
+            {
+                name: (known[name].id, known[name].partitions)
+                for name in sorted(self.fresh_lags)
+                if name in known
+            },
+        )
+
+    @cached_property
+    def missing_topics(self) -> list[str]:
+        """Topics of the plan in force that have lag and whose layout is missing."""
+        planned = self.group.plan.topics if self.group.plan else {}
+        return sorted(
+            name
+            for name in planned
+            if name in self.fresh_lags
+            and name not in self.context.topics
+            and name not in self.context.deleted_topics
+        )
+
+    @cached_property
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """The member that owns each partition."""
+        return {
+            (name, number): lag.members[index]
+            for name, lag in self.fresh_lags.items()
+            for number, index in enumerate(lag.owner or ())
+            if index >= 0
+        }
+
+    @cached_property
+    def capacity(self) -> Mapping[str, float]:
+        """The capacity of each member, by name."""
+        return {name: member.capacity for name, member in self.members.items()}
+
+
+def planned_basis(plan: GroupRecord) -> Basis:
+    """Basis that a watched group's plan was made for, as its record says."""
+    return Basis(
+        {
+            member.instance: Profile(
+                topics=frozenset(member.topics or ()),
+                rack=member.rack,
+                priority=member.priority,
+                capacity=member.capacity,
+            )
+            for member in plan.members
+        },
+        {name: (topic.id, topic.partitions) for name, topic in plan.topics.items()},
+    )

@@ -1,0 +1,193 @@
+"""Plans of groups that Kafka's coordinator manages, published for others to apply."""
+
+from dataclasses import replace
+
+import pytest
+
+from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
+from assignors.protocol.records.plan_shards import planned_assignments
+from levelwind_testing.control.play import Play
+from levelwind_testing.records import lag, member, racks_trigger, request, topic
+
+SIX = topic("t", (("a",),) * 3 + (("b",),) * 3)
+
+
+def owned(*behind, owner, members=("m0", "m1"), racks=None, at=100_000, **more):
+    """Lag of a topic whose partitions have owners, by index of `members`."""
+    return lag(*behind, at=at, members=members, owner=owner, member_racks=racks, **more)
+
+
+def newest_plan(play):
+    """The newest plan and the assignment that its shards hold, as a reader finds them."""
+    kept = {record.key: record for record in play.log}
+    plan = kept.get(("g", "g"))
+    if plan is None or isinstance(plan, Tombstone):
+        return None, None
+    shards = {record.shard: record for record in kept.values() if isinstance(record, PlanShard)}
+    planned = planned_assignments(plan, shards)
+    return plan, {name: ranges.texts(share).get("t", "") for name, share in planned.items()}
+
+
+def follow(play, *behind, **more):
+    """Let the group's leader apply the newest plan: the pipeline then sees other owners."""
+    _, planned = newest_plan(play)
+    names = sorted(planned)
+    owner = [None] * len(behind)
+    for index, name in enumerate(names):
+        for number in ranges.parse(planned[name]):
+            owner[number] = index
+    play.receive(
+        "lag",
+        owned(*behind, owner=tuple(owner), members=tuple(names), at=round(play.now * 1000), **more),
+    )
+
+
+def test_a_published_plan_has_shards_with_its_epoch_and_digest_before_its_record():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, -1)))
+    play.wait(2)
+    plan, planned = newest_plan(play)
+    assert (plan.mode, plan.cause, plan.group_epoch) == ("published", "membership", 1)
+    assert [entry.instance for entry in plan.members] == ["m0", "m1"]
+    assert sorted(len(ranges.parse(share)) for share in planned.values()) == [3, 3]
+    kinds = [type(record) for record in play.steps[-1]]
+    assert kinds == [PlanShard, GroupRecord]
+    assert play.plans[-1]["mode"] == "published"
+    assert play.members == {}, "nobody announces anything"
+
+
+def test_an_unchanged_group_gets_one_plan():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(5)
+    for _ in range(5):
+        follow(play, 0, 0, 0, 0, 0, 0)
+        play.wait(10)
+    assert len(play.plans) == 1
+
+
+def test_a_group_without_a_mode_is_only_watched():
+    play = Play(strategy="uniform")
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1)))
+    play.wait(10)
+    assert play.plans == []
+
+
+def test_racks_of_members_count_and_a_racks_trigger_moves_partitions():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    behind = (0,) * 6
+    play.start(SIX, owned(*behind, owner=(0, 0, 0, 1, 1, 1), racks=("a", "b")))
+    play.wait(3)
+    assert newest_plan(play)[1] == {"m0": "0-2", "m1": "3-5"}
+    follow(play, *behind, racks=("a", "b"))
+    play.wait(2)
+    swapped = replace(SIX, at=play.now * 1000, racks=SIX.racks[::-1])
+    play.receive("metadata", replace(swapped, at=round(swapped.at)))
+    play.receive("triggers", racks_trigger(at=round(play.now * 1000)))
+    play.wait(3)
+    plan, planned = newest_plan(play)
+    assert plan.cause == "racks"
+    assert planned == {"m0": "3-5", "m1": "0-2"}
+
+
+def test_a_member_that_joins_or_leaves_is_planned_for():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    # The brokers have given the new member something; a plan makes counts even.
+    third = owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 2), members=("m0", "m1", "m2"))
+    play.receive("lag", third)
+    play.wait(3)
+    assert sorted(map(len, map(ranges.parse, newest_plan(play)[1].values()))) == [2, 2, 2]
+    play.receive("lag", owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 0), members=("m0",)))
+    play.wait(3)
+    assert newest_plan(play)[1] == {"m0": "0-5"}
+    epochs = [plan["group_epoch"] for plan in play.plans]
+    assert epochs == sorted(set(epochs))
+
+
+def test_an_operator_gets_a_plan():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    play.receive("control", request())
+    play.wait(1)
+    assert [plan["cause"] for plan in play.plans] == ["membership", "operator"]
+
+
+def test_a_plan_that_nobody_applies_is_recommended_once():
+    """`advisory`: the owners stay what they are, and the same advice is not repeated."""
+    play = Play(strategy="uniform", modes={"g": "advisory"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1)))
+    play.wait(3)
+    plan, planned = newest_plan(play)
+    assert plan.mode == "advisory"
+    assert sorted(map(len, map(ranges.parse, planned.values()))) == [3, 3]
+    for _ in range(10):
+        play.receive(
+            "lag",
+            owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1), at=round(play.now * 1000)),
+        )
+        play.wait(30)
+    assert len(play.plans) == 1
+
+
+@pytest.mark.parametrize("mode", ["published", "advisory"])
+def test_a_restarted_daemon_goes_on_from_the_published_plan(mode):
+    play = Play(strategy="uniform", modes={"g": mode})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1)))
+    play.wait(3)
+    before = newest_plan(play)
+    play.restart()
+    play.wait(10)
+    assert newest_plan(play) == before
+    assert len(play.plans) == 1
+    play.receive("control", request())
+    play.wait(1)
+    assert newest_plan(play)[0].group_epoch > before[0].group_epoch
+
+
+def test_a_group_that_is_no_longer_published_loses_its_plan_and_its_shards():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1)))
+    play.wait(3)
+    play.modes = {}
+    play.restart()
+    kept = {record.key for record in play.kept()}
+    assert not any(key[0] in ("g", "p") for key in kept)
+    # The group may become a managed one, with epochs above those that assignors have seen.
+    play.join(member("m0", topics=("t",)))
+    play.wait(3)
+    assert play.plans[-1]["mode"] == "managed"
+    assert play.plans[-1]["group_epoch"] > 1
+
+
+def test_members_that_announce_themselves_make_the_group_a_managed_one():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX)
+    play.join(member("m0", topics=("t",)))
+    play.wait(3)
+    assert play.plans[-1]["mode"] == "managed"
+    assert play.owned() == {"m0": "0-5"}
+
+
+def test_lag_that_is_too_old_to_plan_by_makes_no_plan():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.now = 10_000.0
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1), at=1000))
+    play.wait(10)
+    assert play.plans == []
+
+
+def test_a_plan_that_needs_fewer_shards_ends_the_others(monkeypatch):
+    monkeypatch.setattr(cutting, "WHOLE_BYTES", 20)
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    assert len([key for key in play.state.groups["g"].shards if key[0] == "p"]) == 1
+    assert play.state.groups["g"].shards["p", "g"] == 2
+    play.receive("lag", owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 0), members=("m0",)))
+    play.wait(3)
+    assert Tombstone(("p", "g", 1)) in play.log
+    assert newest_plan(play)[1] == {"m0": "0-5"}
