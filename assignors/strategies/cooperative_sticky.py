@@ -26,7 +26,7 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
     Cost: as `sticky`, twice where something is withheld.
     """
     target = sticky_owners(group, kept_claims(group))
-    waits = _claimed_by_others(group, target)
+    waits = claimed_by_others(group, target)
     for _ in range(MAX_LOOK_AHEAD):
         if not waits.any():
             return Assignment(target)
@@ -35,13 +35,13 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
         if not ((released >= 0) & (next_target != released)).any():
             break
         target = next_target
-        waits = _claimed_by_others(group, target)
+        waits = claimed_by_others(group, target)
     owner = np.where(waits, NOBODY, target).astype(np.int32)
     withheld = np.where(waits, target, NOBODY).astype(np.int32)
     return Assignment(owner, withheld)
 
 
-def _claimed_by_others(group: Group, target: Ints) -> Bools:
+def claimed_by_others(group: Group, target: Ints) -> Bools:
     """Partitions that a member other than their target claims in the newest generation."""
     newest = np.full(group.partition_count, np.iinfo(np.int64).min)
     generation = group.generation[group.claim_member]

@@ -16,7 +16,7 @@ partitions before it joins, so there is no `CooperativeStickyAssignor`. Installe
 """
 
 from assignors.clients.aiokafka.aiokafka_adapter import for_aiokafka
-from assignors.clients.classic import strategy_classes
+from assignors.clients.classic import published_assignor, strategy_classes
 
 __all__ = [
     "FailoverAssignor",
@@ -24,6 +24,7 @@ __all__ = [
     "LagAssignor",
     "LagGlobalAssignor",
     "OptimalAssignor",
+    "PublishedAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "ServerRangeAssignor",
@@ -37,6 +38,7 @@ FairAssignor = for_aiokafka(strategy_classes.FairAssignor)
 LagAssignor = for_aiokafka(strategy_classes.LagAssignor)
 LagGlobalAssignor = for_aiokafka(strategy_classes.LagGlobalAssignor)
 OptimalAssignor = for_aiokafka(strategy_classes.OptimalAssignor)
+PublishedAssignor = for_aiokafka(published_assignor.PublishedAssignor)
 RangeAssignor = for_aiokafka(strategy_classes.RangeAssignor)
 RoundRobinAssignor = for_aiokafka(strategy_classes.RoundRobinAssignor)
 ServerRangeAssignor = for_aiokafka(strategy_classes.ServerRangeAssignor)

@@ -18,6 +18,7 @@ begins these with the instance id.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import MethodType, new_class
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -90,10 +91,14 @@ class AiokafkaAdapter(ClassicAssignor):
 
     _watched: Any = None
     """Metadata whose changes the assignor is told of."""
+    _loop: asyncio.AbstractEventLoop | None = None
+    """Event loop of the consumer; None before it has joined."""
 
     @OfConsumer
     def metadata(self, topics: Iterable[str]) -> bytes:
         """Write the subscription that the member joins with."""
+        with suppress(RuntimeError):  # no loop runs: the caller is no consumer
+            self._loop = asyncio.get_running_loop()
         return self.join_bytes(topics)
 
     @OfConsumer
@@ -121,6 +126,14 @@ class AiokafkaAdapter(ClassicAssignor):
         """Take the partitions that the member was assigned."""
         generation = getattr(self._coordinator, "generation", UNKNOWN_GENERATION)
         self.take(ranges.by_topic(assignment.partitions()), generation)
+
+    def _request_rejoin(self) -> None:
+        # The coordinator's futures belong to the event loop, and a plan arrives in another thread.
+        if self._loop is None:
+            super()._request_rejoin()
+        else:
+            with suppress(RuntimeError):  # the loop is closed, and so is the consumer
+                self._loop.call_soon_threadsafe(super()._request_rejoin)
 
     def _on_metadata(self, cluster: Any) -> None:
         self.metadata_changed(view_of(cluster))

@@ -12,16 +12,18 @@ A class works in place of an instance, with its defaults. An instance belongs to
 `attach` lets the assignor ask for rebalances. Installed with `levelwind[kafka-python]`.
 """
 
-from assignors.clients.classic import strategy_classes
+from assignors.clients.classic import published_assignor, strategy_classes
 from assignors.clients.kafka_python.kafka_python_adapter import for_kafka_python
 
 __all__ = [
+    "CooperativePublishedAssignor",
     "CooperativeStickyAssignor",
     "FailoverAssignor",
     "FairAssignor",
     "LagAssignor",
     "LagGlobalAssignor",
     "OptimalAssignor",
+    "PublishedAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "ServerRangeAssignor",
@@ -30,12 +32,14 @@ __all__ = [
     "UniformAssignor",
 ]
 
+CooperativePublishedAssignor = for_kafka_python(published_assignor.CooperativePublishedAssignor)
 CooperativeStickyAssignor = for_kafka_python(strategy_classes.CooperativeStickyAssignor)
 FailoverAssignor = for_kafka_python(strategy_classes.FailoverAssignor)
 FairAssignor = for_kafka_python(strategy_classes.FairAssignor)
 LagAssignor = for_kafka_python(strategy_classes.LagAssignor)
 LagGlobalAssignor = for_kafka_python(strategy_classes.LagGlobalAssignor)
 OptimalAssignor = for_kafka_python(strategy_classes.OptimalAssignor)
+PublishedAssignor = for_kafka_python(published_assignor.PublishedAssignor)
 RangeAssignor = for_kafka_python(strategy_classes.RangeAssignor)
 RoundRobinAssignor = for_kafka_python(strategy_classes.RoundRobinAssignor)
 ServerRangeAssignor = for_kafka_python(strategy_classes.ServerRangeAssignor)

@@ -1,0 +1,190 @@
+"""`PublishedPlans`: the newest published plan of a group, read with confluent-kafka.
+
+A thread reads the group's partition of `levelwind.assignments` from its beginning, since the topic
+is compacted, and then goes on. It needs no daemon: while the topic does not exist, or brokers do
+not answer, there is no plan, and the members assign by their local strategy.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from assignors.protocol.records import GroupRecord, PlanShard, Rejection, Tombstone, decode
+from assignors.protocol.records.plan_shards import planned_assignments
+from assignors.protocol.topics import Topics, partition_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+METADATA_TIMEOUT_SECONDS = 5.0
+RETRY_SECONDS = 5.0
+"""Wait before the topic is looked for again."""
+
+
+class PlanMailbox:
+    """The newest plan of a group, from the records of its partition in the order of the log."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._shards: dict[int, PlanShard] = {}
+        self.newest: PublishedPlan | None = None
+
+    def take(self, key: bytes | None, value: bytes | None) -> bool:
+        """Take in a record; return whether the newest plan has changed.
+
+        A record that cannot be read, and a plan without all of its shards, change nothing.
+        """
+        record = decode("assignments", key, value)
+        match record:
+            case Rejection(reason=reason, other_version=True):
+                _log.warning("a record of levelwind.assignments is passed over: %s", reason)
+            case PlanShard(group=self._group) as shard:
+                self._shards[shard.shard] = shard
+            case GroupRecord(group=self._group) as plan:
+                return self._take_plan(plan)
+            case Tombstone(key=("g", self._group)):
+                return self._replace(None)
+            case _:
+                pass
+        return False
+
+    def _take_plan(self, plan: GroupRecord) -> bool:
+        if plan.mode != "published":  # members follow by themselves, or nobody does
+            return self._replace(None)
+        epoch = PlanEpoch(plan.planner_epoch, plan.group_epoch)
+        if self.newest is not None and epoch <= self.newest.epoch:
+            return False  # the same plan, written again
+        assignments = planned_assignments(plan, self._shards)
+        if assignments is None:
+            _log.warning("plan %s of group %s lacks a shard", plan.plan_id, self._group)
+            return False
+        return self._replace(PublishedPlan(epoch=epoch, assignments=assignments))
+
+    def _replace(self, plan: PublishedPlan | None) -> bool:
+        changed = plan != self.newest
+        self.newest = plan
+        return changed
+
+
+class PublishedPlans:
+    """Source of a group's plans for one member; reads in a thread of its own."""
+
+    def __init__(
+        self, config: Mapping[str, Any], group: str, *, prefix: str = Topics().prefix
+    ) -> None:
+        """Configure the source; nothing connects before the member joins.
+
+        Args:
+            config: librdkafka's settings of the connection: `bootstrap.servers`, and security.
+            group: id of the group.
+            prefix: prefix of levelwind's topics.
+        """
+        self._config = {
+            "client.id": "levelwind-plans",
+            **config,
+            "group.id": f"levelwind-plans-{group}",  # required, and never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+        self._group = group
+        self._topic = Topics(prefix).assignments
+        self._mailbox = PlanMailbox(group)
+        self._lock = Lock()
+        self._read_once, self._closing = Event(), Event()
+        self._first_look = Event()  # everything was read once, or it cannot be read for now
+        self._thread: Thread | None = None
+        self._notify: Callable[[], Callable[[], None] | None] = lambda: None
+
+    def follow(self, notify: Callable[[], None]) -> None:
+        """Begin to read; see `PlanSource`."""
+        method = hasattr(notify, "__self__")
+        self._notify = weakref.WeakMethod(notify) if method else lambda: notify
+        if self._thread is None:
+            self._thread = Thread(
+                target=_read,
+                args=(weakref.ref(self), self._closing),
+                daemon=True,
+                name=f"levelwind-plans-{self._group}",
+            )
+            self._thread.start()
+
+    def newest(self, timeout: float) -> PublishedPlan | None:
+        """The newest plan; see `PlanSource`."""
+        if timeout:
+            self._first_look.wait(timeout)
+        with self._lock:
+            return self._mailbox.newest
+
+    def close(self) -> None:
+        """End the thread; without this it ends when the member's assignor is no longer used."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def open_reader(self) -> Any:
+        """A consumer at the beginning of the group's partition; None while there is no topic."""
+        reader = Consumer(self._config)
+        try:
+            found = reader.list_topics(self._topic, timeout=METADATA_TIMEOUT_SECONDS).topics
+            layout = found.get(self._topic)
+            if layout is not None and layout.error is None and layout.partitions:
+                number = partition_for(self._group, len(layout.partitions))
+                reader.assign([TopicPartition(self._topic, number, 0)])
+                return reader
+        except KafkaException as error:
+            _log.warning("plans of group %s cannot be read yet: %s", self._group, error)
+        self._first_look.set()
+        reader.close()
+        return None
+
+    def take(self, message: Any) -> None:
+        """Take in what the reader got."""
+        error = message.error()
+        if error is None:
+            with self._lock:
+                changed = self._mailbox.take(message.key(), message.value())
+            if changed and self._read_once.is_set() and (notify := self._notify()) is not None:
+                notify()
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - confluent's own name
+            if not self._read_once.is_set():
+                self._read_once.set()
+                self._first_look.set()
+                if (notify := self._notify()) is not None:
+                    notify()
+        else:
+            _log.warning("plans of group %s: %s", self._group, error)
+
+
+def _read(source: weakref.ref[PublishedPlans], closing: Event) -> None:
+    """Read until the source is closed or gone; the body of the thread."""
+    reader: Any = None
+    try:
+        while not closing.is_set():
+            plans = source()
+            if plans is None:
+                return
+            if reader is None:
+                reader = plans.open_reader()
+            del plans
+            if reader is None:
+                closing.wait(RETRY_SECONDS)
+                continue
+            message = reader.poll(POLL_SECONDS)
+            plans = source()
+            if message is not None and plans is not None:
+                plans.take(message)
+            del plans
+    finally:
+        if reader is not None:
+            reader.close()
