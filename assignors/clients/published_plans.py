@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
 from assignors.protocol.records import GroupRecord, PlanShard, Rejection, Tombstone, decode
-from assignors.protocol.records.plan_shards import planned_assignments
+from assignors.protocol.records.shards import planned_assignments
 from assignors.protocol.topics import Topics, partition_for
 
 if TYPE_CHECKING:

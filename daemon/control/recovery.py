@@ -30,8 +30,8 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from assignors.protocol.records.plan_shards import planned_assignments
 from assignors.protocol.records.reassembly import Reassembly
+from assignors.protocol.records.shards import planned_assignments
 from daemon.control import plan_record
 from daemon.control.context import LogEvent
 from daemon.control.managed_group import ManagedGroup

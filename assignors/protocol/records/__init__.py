@@ -22,7 +22,6 @@ from assignors.protocol.records.pipeline import (
     MemberSpeed,
     SpeedRecord,
 )
-from assignors.protocol.records.plan_shards import PlanShard
 from assignors.protocol.records.planned_group import (
     CertifiedObjective,
     GroupRecord,
@@ -44,7 +43,7 @@ from assignors.protocol.records.planner import (
     PlannerRecord,
 )
 from assignors.protocol.records.replay import ReplayRecord
-from assignors.protocol.records.shards import GroupShard, MemberShard
+from assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
 from assignors.protocol.records.trigger import (
     MemberLoad,
     RackChange,

@@ -10,14 +10,13 @@ from assignors.protocol import json_fields
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.records.cut import Cut
-from assignors.protocol.records.plan_shards import PlanShard
 from assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
     PlannedTopic,
     members_value,
 )
-from assignors.protocol.records.shards import GroupShard, MemberShard
+from assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,6 +3,9 @@
 The planner writes the shards and then their head, the record without what the shards hold, in one
 transaction. So a reader that meets a head has read its shards. Shards belong to a head that names
 their digest; a reader without all of them keeps the last state that it had.
+
+The assignment of a plan that members follow without a hand-over (`published`) is always in shards,
+whatever its size: the plan's record is their head.
 """
 
 # ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
@@ -14,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.records.member import LAST_EPOCH
 from assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
@@ -177,3 +181,83 @@ def _union(parts: Iterable[Partitions]) -> Partitions:
         for topic, numbers in part.items():
             union.setdefault(topic, set()).update(numbers)
     return {topic: tuple(sorted(numbers)) for topic, numbers in union.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanShard:
+    """Shares of some members in a plan; several shards may have parts of one share."""
+
+    KIND: ClassVar = "plan_shard"
+    V: ClassVar = 1
+
+    group: str
+    shard: int
+    """Number of the shard, from 0."""
+    group_epoch: int
+    """Epoch of the plan."""
+    digest: str
+    """The digest that the plan's record names."""
+    assignments: Mapping[str, Partitions]
+    """Partitions by member: its `group.instance.id`, or its member id if it has none."""
+
+    @property
+    def key(self) -> Key:
+        return ("p", self.group, self.shard)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "group_epoch": self.group_epoch,
+            "digest": self.digest,
+            "assignments": {
+                member: ranges.texts(share) for member, share in self.assignments.items()
+            },
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> PlanShard:
+        _, group, shard = key
+        return cls(
+            group=str(group),
+            shard=int(shard),
+            group_epoch=fields.integer("group_epoch", high=LAST_EPOCH),
+            digest=fields.text("digest"),
+            assignments=fields.partitions_by_name("assignments"),
+        )
+
+
+def planned_assignments(
+    plan: GroupRecord, shards: Mapping[int, PlanShard]
+) -> Mapping[str, Partitions] | None:
+    """Partitions by member in a plan; None if a shard is missing, or the plan has no shards.
+
+    Args:
+        plan: the plan's record.
+        shards: the shards of its group that were read, by number.
+    """
+    if plan.assignments is None:
+        return None
+    found = [shards.get(number) for number in range(plan.assignments.count)]
+    whole = [
+        shard
+        for shard in found
+        if shard is not None
+        and (shard.group_epoch, shard.digest) == (plan.group_epoch, plan.assignments.digest)
+    ]
+    if len(whole) < len(found):
+        return None
+    shares: dict[str, dict[str, set[int]]] = {}
+    for shard in whole:
+        for member, share in shard.assignments.items():
+            own = shares.setdefault(member, {})
+            for topic, numbers in share.items():
+                own.setdefault(topic, set()).update(numbers)
+    return {
+        member: {topic: tuple(sorted(numbers)) for topic, numbers in share.items()}
+        for member, share in shares.items()
+    }
+
+
+def plan_shard_keys(group: str, numbers: Iterable[int]) -> list[Key]:
+    """The keys of a group's shards, by their numbers."""
+    return [("p", group, number) for number in numbers]

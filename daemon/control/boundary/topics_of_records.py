@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
 from assignors.protocol.records.cutting import cut
-from assignors.protocol.records.plan_shards import plan_shard_keys
-from assignors.protocol.records.shards import shard_keys
+from assignors.protocol.records.shards import plan_shard_keys, shard_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

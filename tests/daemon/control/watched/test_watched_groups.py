@@ -6,7 +6,7 @@ import pytest
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
-from assignors.protocol.records.plan_shards import planned_assignments
+from assignors.protocol.records.shards import planned_assignments
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 
