@@ -144,6 +144,7 @@ def _plan(
             snapshot.lags,
             snapshot.owners,
             snapshot.speeds,
+            cause=cause,
             pause=policy.handover,
         )
     except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
