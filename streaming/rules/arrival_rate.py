@@ -3,7 +3,8 @@
 The last `RATE_MS` are cut into intervals of at least `INTERVAL_MS`, and the rate of a partition is
 the mean over them. An interval counts at most `BURST` times the median interval: what arrives all
 at once is a backlog, which lag shows, and no rate at which more will arrive. A rate that has
-changed for good counts as soon as half of the time has it.
+changed for good counts as soon as half of the time has it. The time before the first record of a
+partition does not count, so that what is new has its rate at once.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def arrival_rate(at: Int64, end: Int64) -> Floats:
     times, ends = at[points], end[points]
     length = np.diff(times) / 1000.0
     known = (ends[:-1] >= 0) & (ends[1:] >= 0)
+    begun = known & (ends[:-1] > 0)
+    known = np.where(begun.any(axis=0), begun, known)
     seconds = np.where(known, length[:, None], 0.0)
     if not seconds.any():
         return np.full(end.shape[1], np.nan)

@@ -35,6 +35,14 @@ def test_a_partition_that_is_new_has_the_rate_of_its_own_time() -> None:
     assert rates.tolist() == [10, 5]
 
 
+def test_the_time_before_the_first_record_does_not_count() -> None:
+    def end(second: int) -> int:
+        return 100 * max(second - 40, 0)
+
+    known = history(*((second, [end(second), 0]) for second in range(52)))
+    assert arrival_rate(known).tolist() == [100, 0]
+
+
 @settings(max_examples=examples(30))
 @given(st.floats(1, 5000), st.floats(0.5, 3), st.integers(3, 150))
 def test_steady_arrivals_have_their_rate(rate: float, interval: float, samples: int) -> None:
