@@ -229,10 +229,13 @@ def _other_version(kind: _Kind, v: int) -> str:
 def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
     if raw is None:
         raise WireError("no key")
-    return (_parse_key if topic in LOG_POSITION_KINDS else _known_key)(topic, raw)
+    if (kind := LOG_POSITION_KINDS.get(topic)) is not None:
+        return kind, _parse_key(topic, raw)
+    key = _known_key(topic, raw)
+    return KINDS[topic][str(key[0])], key
 
 
-def _parse_key(topic: TopicKind, raw: bytes) -> tuple[_Kind, Key]:
+def _parse_key(topic: TopicKind, raw: bytes) -> Key:
     key = json_fields.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(
@@ -251,7 +254,7 @@ def _parse_key(topic: TopicKind, raw: bytes) -> tuple[_Kind, Key]:
         )
         if not fits or (type(part) is int and part > json_fields.MAX_INT64):
             raise WireError(f"key: expected a {expected}, got {json_fields.show(part)}")
-    return kind, tuple(key)
+    return tuple(key)
 
 
 _known_key = lru_cache(maxsize=65_536)(_parse_key)
