@@ -97,15 +97,21 @@ class LagSamples:
         }
         columns = {name: getattr(self, name) for name in _SAMPLE_COLUMNS}
         matrices = {name: getattr(self, name).reshape(-1) for name in _SAMPLE_MATRICES}
-        return pack(meta, columns | matrices)
+        # Few commits are behind, and their times lie close together: both are packed apart.
+        behind_at = self.behind_at.reshape(-1)
+        is_behind = behind_at != UNKNOWN
+        behind = {"is_behind": np.packbits(is_behind), "behind_at": behind_at[is_behind]}
+        return pack(meta, columns | matrices | behind)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagSamples:
         """The row of a payload."""
         meta, arrays = unpack(payload)
         groups, position = tuple(meta["groups"]), meta["position"]
-        rows = {"lag": len(groups), "advance": arrays["stepped"].size}
-        rows["behind_at"] = rows["advance"]
+        partitions, steps = meta["partitions"], arrays["stepped"].size
+        is_behind = np.unpackbits(arrays["is_behind"], count=steps * partitions).astype(np.bool_)
+        behind_at = np.full(is_behind.size, UNKNOWN, np.int64)
+        behind_at[is_behind] = arrays["behind_at"]
         return cls(
             topic=meta["topic"],
             at=meta["at"],
@@ -113,10 +119,9 @@ class LagSamples:
             commit_logs=tuple(meta["commit_logs"]),
             position=None if position is None else (position[0], position[1]),
             **{name: arrays[name] for name in _SAMPLE_COLUMNS},
-            **{
-                name: arrays[name].reshape(count, meta["partitions"])
-                for name, count in rows.items()
-            },
+            lag=arrays["lag"].reshape(len(groups), partitions),
+            advance=arrays["advance"].reshape(steps, partitions),
+            behind_at=behind_at.reshape(steps, partitions),
         )
 
     def sample(self, index: int) -> LagSample:
@@ -142,7 +147,7 @@ class LagSamples:
 
 
 _SAMPLE_COLUMNS = ("seconds", "committed_at", "commit_log", "commit_position", "rate", "stepped")
-_SAMPLE_MATRICES = ("lag", "advance", "behind_at")
+_SAMPLE_MATRICES = ("lag", "advance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

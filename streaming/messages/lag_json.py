@@ -4,7 +4,8 @@ The text is to the byte what `LagRecord` would write. A topic sends its lag to e
 and a group only adds its members. So the columns are written once, where they are known, and those
 that all groups share once for all groups; a group joins texts. For 2,000 records of 50 partitions
 that took 10 to 17 ms, against 160 to 210 ms when each record was written whole from columns that
-were unpacked for it.
+were unpacked for it. The numbers of larger matrices become text in Arrow: 100,000 integers in 2 ms,
+as many decimals in 5 ms, which Python's JSON takes 11 and 31 ms for.
 
 A record's fields are in alphabetical order. `SharedFields` and `OwnFields` are the texts between
 which the other kind has fields; `record_text` joins them.
@@ -17,11 +18,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streaming.rules.event_time import Floats, Int64, Mask
+
+LEAST_FOR_ARROW = 256
+"""Size of a matrix from which Arrow is quicker."""
+MAX_HUNDREDTHS = 10**15
+"""Of fewer digits than these, a number's shortest text is its decimals."""
 
 
 text = json.JSONEncoder(
@@ -39,7 +47,9 @@ def integers(matrix: Int64) -> list[str]:
     """A JSON list for each row."""
     if not matrix.any():
         return [_zeros(matrix.shape[1])] * matrix.shape[0]
-    return _rows(text(matrix.tolist()))
+    if matrix.size < LEAST_FOR_ARROW:
+        return _rows(text(matrix.tolist()))
+    return _joined(pc.cast(pa.array(matrix.reshape(-1)), pa.string()), matrix.shape[1])
 
 
 def decimals(matrix: Floats) -> list[str | None]:
@@ -47,12 +57,44 @@ def decimals(matrix: Floats) -> list[str | None]:
     if not matrix.any():
         return [_zeros(matrix.shape[1]) if matrix.shape[1] else None] * matrix.shape[0]
     unknown = np.isnan(matrix)
-    written = text(matrix.tolist()).replace(".0,", ",").replace(".0]", "]")
+    hundredths = None if matrix.size < LEAST_FOR_ARROW else _hundredths(matrix, unknown)
+    if hundredths is None:
+        written = text(matrix.tolist()).replace(".0,", ",").replace(".0]", "]")
+        rows = _rows(written.replace("NaN", "null") if unknown.any() else written)
+    else:
+        rows = _joined(_decimal_texts(hundredths, unknown), matrix.shape[1])
     if not unknown.any():
-        return list(_rows(written))
-    all_unknown = [bool(row.all()) for row in unknown]
-    rows = _rows(written.replace("NaN", "null"))
-    return [None if empty else row for empty, row in zip(all_unknown, rows, strict=True)]
+        return list(rows)
+    known_rows = set(np.flatnonzero(~unknown.all(axis=1)).tolist())
+    return [row if number in known_rows else None for number, row in enumerate(rows)]
+
+
+def _hundredths(matrix: Floats, unknown: Mask) -> Int64 | None:
+    """The hundredths of numbers that have two decimals at most, 0 for NaN; None: not all do."""
+    known = np.where(unknown, 0.0, matrix)
+    if np.signbit(known).any() or known.max() >= MAX_HUNDREDTHS / 100:
+        return None
+    hundredths = np.rint(known * 100)
+    return hundredths.astype(np.int64) if (hundredths / 100 == known).all() else None
+
+
+def _decimal_texts(hundredths: Int64, unknown: Mask) -> pa.StringArray:
+    """The texts of numbers that are given in hundredths, row after row."""
+    whole, part = np.divmod(hundredths.reshape(-1), 100)
+    texts = pc.binary_join_element_wise(
+        pc.cast(pa.array(whole), pa.string()), _FRACTIONS.take(pa.array(part)), ""
+    )
+    return pc.if_else(pa.array(unknown.reshape(-1)), "null", texts) if unknown.any() else texts
+
+
+_FRACTIONS = pa.array([f".{part:02}".rstrip("0").rstrip(".") for part in range(100)])
+
+
+def _joined(texts: pa.StringArray, columns: int) -> list[str]:
+    """A JSON list for each row of a matrix, given the texts of its numbers row after row."""
+    bounds = pa.array(np.arange(0, len(texts) + 1, columns, dtype=np.int32))
+    rows: list[str] = pc.binary_join(pa.ListArray.from_arrays(bounds, texts), ",").to_pylist()
+    return [f"[{row}]" for row in rows]
 
 
 def set_indices(mask: Mask) -> list[str]:

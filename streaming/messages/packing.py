@@ -6,6 +6,12 @@ The second names each array with its type and length, so that a value explains i
 is needed to read it; nothing in a value is ever executed. The second head stands alone because it
 nearly always repeats: then it is neither written nor parsed again. Reading trusts no value: one
 whose shape is wrong raises `PackingError`.
+
+A longer array of whole numbers that lie close together is written in a narrower type, as the
+differences from the least one; the second head then has that type, too, and the least numbers come
+first among the arrays' bytes. Equal numbers take no bytes at all. What is stored and handed on
+costs more for each byte than this does: the state of a topic takes half the bytes, that of a bucket
+a third.
 """
 
 from __future__ import annotations
@@ -24,11 +30,28 @@ if TYPE_CHECKING:
 
 Meta: TypeAlias = dict[str, Any]
 Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
-Shape: TypeAlias = tuple[str, np.dtype[Any], int]
+Shape: TypeAlias = tuple[str, np.dtype[Any], int, str]
 
-VERSION = 2
+VERSION = 3
 HEAD = struct.Struct(">BII")
 TYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")}
+WHOLE_NUMBERS = {TYPES["<i4"], TYPES["<i8"]}
+"""Types that may be written in a narrower one."""
+EQUAL = "="
+"""The narrower type of numbers that are all the same."""
+NARROWER: dict[int, np.dtype[Any]] = {
+    1 << 8: np.dtype("|u1"),
+    1 << 16: np.dtype("<u2"),
+    1 << 32: np.dtype("<u4"),
+}
+"""By the end of its range, each narrower type; ascending."""
+STORED: dict[str, np.dtype[Any] | None] = {dtype.str: dtype for dtype in NARROWER.values()}
+STORED[EQUAL] = None
+"""By its name, each narrower type; None: nothing is stored."""
+LEAST_NARROWED = 16
+"""Length from which an array is narrowed: of a shorter one the search would cost more."""
+LEAST = np.dtype("<i8")
+"""Type of the least number of a narrowed array."""
 SHAPES = 4096
 """The number of second heads that are remembered."""
 
@@ -42,14 +65,43 @@ class PackingError(ValueError):
 def pack(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Pack some JSON-able `meta` and one-dimensional `arrays`."""
     meta_head = _encode(meta).encode()
-    shapes = _written(tuple([(name, array.dtype, array.size) for name, array in arrays.items()]))
+    named: list[Shape] = []
+    least: list[int] = []
+    content: list[bytes] = []
+    for name, array in arrays.items():
+        stored = ""
+        if array.size >= LEAST_NARROWED and array.dtype in WHOLE_NUMBERS:
+            low, high = int(array.min()), int(array.max())
+            stored, narrowed = _narrowed(array, low, high - low)
+            if stored:
+                least.append(low)
+            content.append(narrowed)
+        else:
+            content.append(array.tobytes())
+        named.append((name, array.dtype, array.size, stored))
+    shapes = _written(tuple(named))
     head = HEAD.pack(VERSION, len(meta_head), len(shapes))
-    return b"".join([head, meta_head, shapes, *[array.tobytes() for array in arrays.values()]])
+    return b"".join([head, meta_head, shapes, np.array(least, LEAST).tobytes(), *content])
+
+
+def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:
+    """The type that an array is written in, empty if it is its own, and the bytes."""
+    if span == 0:
+        return EQUAL, b""
+    for end, dtype in NARROWER.items():
+        if span < end and dtype.itemsize < array.dtype.itemsize:
+            return dtype.str, (array - array.dtype.type(low)).astype(dtype).tobytes()
+    return "", array.tobytes()
 
 
 @lru_cache(maxsize=SHAPES)
 def _written(shapes: tuple[Shape, ...]) -> bytes:
-    return _encode([[name, dtype.str, size] for name, dtype, size in shapes]).encode()
+    return _encode(
+        [
+            [name, dtype.str, size, stored] if stored else [name, dtype.str, size]
+            for name, dtype, size, stored in shapes
+        ]
+    ).encode()
 
 
 def unpack(value: bytes) -> tuple[Meta, Arrays]:
@@ -65,30 +117,57 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
         raise PackingError(f"version {version}, not {VERSION}")
     shapes_at = HEAD.size + meta_size
     start = shapes_at + shapes_size
-    arrays, size = _layout(value[shapes_at:start])
+    arrays, narrowed, size = _layout(value[shapes_at:start])
     if start + size != len(value):
         raise PackingError(f"{len(value)} bytes, not the {start + size} of its head")
     try:
         meta = json.loads(value[HEAD.size : shapes_at])
     except ValueError as error:
         raise PackingError(f"unreadable head: {error}") from error
+    least = iter(np.frombuffer(value, LEAST, narrowed, start))
     return meta, {
-        name: np.frombuffer(value, dtype, count, start + at) for name, dtype, count, at in arrays
+        name: np.frombuffer(value, dtype, count, start + at)
+        if not stored
+        else _widened(value, STORED[stored], dtype, count, start + at, next(least))
+        for name, dtype, count, stored, at in arrays
     }
 
 
+def _widened(
+    value: bytes, stored: np.dtype[Any] | None, dtype: np.dtype[Any], count: int, at: int, low: Any
+) -> npt.NDArray[Any]:
+    """An array that was written in a narrower type, read-only as the others are."""
+    if stored is None:
+        array = np.full(count, low, dtype)
+    else:
+        array = np.frombuffer(value, stored, count, at).astype(dtype)
+        array += dtype.type(low)
+    array.flags.writeable = False
+    return array
+
+
 @lru_cache(maxsize=SHAPES)
-def _layout(shapes: bytes) -> tuple[tuple[tuple[str, np.dtype[Any], int, int], ...], int]:
-    """The name, type, length and position in bytes of each array, and the size of all."""
+def _layout(
+    shapes: bytes,
+) -> tuple[tuple[tuple[str, np.dtype[Any], int, str, int], ...], int, int]:
+    """Of each array the name, type, length, narrower type and position in bytes.
+
+    Then the number of arrays that have a narrower type, and the size of all.
+    """
     arrays, at = [], 0
     try:
-        for name, dtype, count in json.loads(shapes):
-            if dtype not in TYPES or count < 0:
+        parts = json.loads(shapes)
+        narrowed = sum(len(part) > len(("name", "dtype", "count")) for part in parts)
+        at = narrowed * LEAST.itemsize
+        for name, dtype, count, *rest in parts:
+            (stored,) = rest or ("",)
+            if dtype not in TYPES or count < 0 or (rest and stored not in STORED):
                 raise PackingError(f"array {name} of {count} {dtype}")
-            arrays.append((str(name), TYPES[dtype], int(count), at))
-            at += count * TYPES[dtype].itemsize
+            arrays.append((str(name), TYPES[dtype], int(count), str(stored), at))
+            width = STORED.get(stored) if stored else TYPES[dtype]
+            at += count * width.itemsize if width is not None else 0
     except (ValueError, TypeError) as error:
         raise (
             error if isinstance(error, PackingError) else PackingError(f"unreadable head: {error}")
         ) from error
-    return tuple(arrays), at
+    return tuple(arrays), narrowed, at

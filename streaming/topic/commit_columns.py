@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 GROUP_SHIFT = 32
 PARTITION_MASK = (1 << GROUP_SHIFT) - 1
-COLUMNS = ("code", "offset", "at", "topic_id", "source", "position")
-NARROW_COLUMNS = ("topic_id", "source")
+KEY, KEY_PARTS = "code", ("group", "partition")
+COLUMNS = (KEY, "offset", "at", "topic_id", "source", "position")
+NARROW_COLUMNS = ("topic_id", "source", *KEY_PARTS)
 """Columns that fit 32 bits; they are packed so."""
 
 
@@ -152,12 +153,15 @@ class UncountedCommits(CommitColumns):
 def packable(
     commits: CommitColumns, names: Iterable[str], prefix: str = ""
 ) -> dict[str, npt.NDArray[Any]]:
-    """Columns to be packed, each under its name with a prefix."""
+    """Columns to be packed, each under its name with a prefix; the key in its two parts.
+
+    The parts are numbers that lie close together, which take few bytes.
+    """
+    columns = {name: getattr(commits, name) for name in names if name != KEY}
+    columns |= {name: getattr(commits, name) for name in KEY_PARTS}
     return {
-        prefix + name: getattr(commits, name).astype(
-            np.int32 if name in NARROW_COLUMNS else np.int64
-        )
-        for name in names
+        prefix + name: column.astype(np.int32 if name in NARROW_COLUMNS else np.int64, copy=False)
+        for name, column in columns.items()
     }
 
 
@@ -165,7 +169,13 @@ def unpacked(
     columns: Mapping[str, npt.NDArray[Any]], names: Iterable[str], prefix: str = ""
 ) -> dict[str, Any]:
     """Columns that `packable` gave, by name and in 64 bits again."""
-    return {name: columns[prefix + name].astype(np.int64) for name in names}
+    wide = {
+        name: columns[prefix + name].astype(np.int64, copy=False)
+        for name in (*names, *KEY_PARTS)
+        if name != KEY
+    }
+    group, partition = (wide.pop(name) for name in KEY_PARTS)
+    return {KEY: group << GROUP_SHIFT | partition, **wide}
 
 
 def no_entries() -> Int64:

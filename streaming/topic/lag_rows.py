@@ -323,9 +323,17 @@ def _velocity(state: TopicState, cells: Cells) -> Floats:
 def _newest_entries(state: TopicState, numbers: Int64) -> Int64:
     """For each group, the entry of its newest commit; -1: it has none."""
     commits = state.commits
-    first, last = np.searchsorted(commits.group, [numbers, numbers + 1])
-    newest = np.lexsort((commits.position, commits.group))  # of each group's entries the last
-    return np.where(first < last, np.append(newest, UNKNOWN)[last - 1], UNKNOWN)
+    newest = np.full(numbers.size + 1, UNKNOWN, np.int64)
+    if commits.position.size:
+        group = commits.group
+        first = np.flatnonzero(np.diff(group, prepend=UNKNOWN))  # sorted: each group's first entry
+        count = np.diff(first, append=group.size)
+        last = np.repeat(np.maximum.reduceat(commits.position, first), count)
+        entry = np.flatnonzero(commits.position == last)
+        row = np.searchsorted(numbers, group[entry])
+        asked = np.append(numbers, UNKNOWN)[row] == group[entry]
+        newest[np.where(asked, row, -1)] = np.where(asked, entry, UNKNOWN)
+    return newest[:-1]
 
 
 def _newest_commits(lags: Lags) -> tuple[tuple[str, ...], Int64, Int64]:

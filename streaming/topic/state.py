@@ -36,7 +36,7 @@ LogPosition: TypeAlias = tuple[str, int]
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 """The racks of the replicas of each partition."""
 
-VERSION = 5
+VERSION = 6
 READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
 """Event time after its last plan, or the last record of its members, for which a group without a
 commit counts as a reader: as long as brokers keep the offsets of an empty group

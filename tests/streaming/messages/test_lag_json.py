@@ -13,12 +13,30 @@ from assignors.protocol.records import LagRecord, encode
 from streaming.messages import lag_json
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 5))
+large_shapes = st.tuples(st.integers(4, 6), st.integers(lag_json.LEAST_FOR_ARROW // 4, 70))
+"""Shapes of matrices that become text in Arrow."""
 numbers = shapes.flatmap(lambda shape: hnp.arrays(np.int64, shape, elements=st.integers(-1, 2**62)))
 known = st.integers(0, 2**50).map(lambda hundredths: hundredths / 100) | st.sampled_from(
     [0.0, 1.0, 100.0, 0.05]
 )
 decimals = shapes.flatmap(
     lambda shape: hnp.arrays(np.float64, shape, elements=known | st.just(float("nan")))
+)
+
+
+few_decimals = st.integers(0, 10**12).map(lambda hundredths: hundredths / 100)
+large_numbers = large_shapes.flatmap(
+    lambda shape: hnp.arrays(
+        np.int64, shape, elements=st.integers(-(2**63), 2**63 - 1), fill=st.integers(-1, 10)
+    )
+)
+large_decimals = large_shapes.flatmap(
+    lambda shape: hnp.arrays(
+        np.float64,
+        shape,
+        elements=few_decimals | known | st.floats(0.001, 1e12),
+        fill=few_decimals | st.just(float("nan")),
+    )
 )
 
 
@@ -44,13 +62,13 @@ def field(written: LagRecord, name: str) -> str | None:
     return lag_json.text(value[name]) if name in value else None
 
 
-@given(numbers)
+@given(numbers | large_numbers)
 def test_rows_of_integers_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
     for row, written in zip(matrix.tolist(), lag_json.integers(matrix), strict=True):
         assert written == field(record(len(row), committed=tuple(row)), "committed")
 
 
-@given(decimals)
+@given(decimals | large_decimals)
 def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarray) -> None:
     for row, written in zip(matrix, lag_json.decimals(matrix), strict=True):
         values = (
@@ -59,6 +77,13 @@ def test_rows_of_figures_are_written_as_the_record_writes_them(matrix: np.ndarra
             else tuple(None if np.isnan(value) else value for value in row.tolist())
         )
         assert written == field(record(row.size, rate=values), "rate")
+
+
+@pytest.mark.parametrize("most", [10**4, lag_json.MAX_HUNDREDTHS, 10**17])
+def test_many_figures_are_written_as_python_writes_them(most: int) -> None:
+    figures = np.random.default_rng(7).integers(0, most, (40, 500)) / 100
+    for row, written in zip(figures.tolist(), lag_json.decimals(figures), strict=True):
+        assert written == lag_json.text([int(x) if x == int(x) and x < 1e16 else x for x in row])
 
 
 @given(shapes.flatmap(lambda shape: hnp.arrays(np.bool_, shape)))

@@ -9,11 +9,29 @@ from streaming.messages.packing import PackingError, pack, unpack
 metas = st.dictionaries(
     st.text(max_size=5), st.integers(-(2**53), 2**53) | st.text(max_size=5) | st.none(), max_size=3
 )
+SPANS = (0, 1, 2**8 - 1, 2**8, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**64 - 1)
+"""Differences between the least and the greatest number, about those where the type changes."""
+
+
+@st.composite
+def narrow_arrays(draw: st.DrawFn) -> np.ndarray:
+    """Whole numbers that lie close together, with the least and the greatest of their range."""
+    dtype = draw(st.sampled_from(["<i4", "<i8"]))
+    limits = np.iinfo(dtype)
+    span = draw(st.sampled_from(SPANS))
+    low = draw(st.integers(int(limits.min), int(limits.max)))
+    low = max(min(low, int(limits.max) - span), int(limits.min))
+    high = min(low + span, int(limits.max))
+    between = draw(st.lists(st.integers(low, high), max_size=30))
+    return np.array([low, high, *between, *[high] * 16], dtype)
+
+
 arrays = st.dictionaries(
     st.text(max_size=5),
     st.sampled_from(["|b1", "|u1", "<i4", "<i8", "<f8"]).flatmap(
-        lambda dtype: hnp.arrays(dtype, st.integers(0, 9))
-    ),
+        lambda dtype: hnp.arrays(dtype, st.integers(0, 40))
+    )
+    | narrow_arrays(),
     max_size=4,
 )
 
@@ -42,11 +60,25 @@ def test_a_cut_or_lengthened_value_is_refused(
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(PackingError, match="version 3"):
-        unpack(b"\x03" + pack({}, {})[1:])
+    with pytest.raises(PackingError, match="version 4"):
+        unpack(b"\x04" + pack({}, {})[1:])
 
 
 def test_object_arrays_cannot_be_smuggled_in() -> None:
     value = pack({}, {"x": np.zeros(1, np.int64)}).replace(b"<i8", b"|O8")
+    with pytest.raises(PackingError):
+        unpack(value)
+
+
+@pytest.mark.parametrize(
+    ("spread", "width"), [(0, 0), (200, 1), (60_000, 2), (4_000_000_000, 4), (2**40, 8)]
+)
+def test_numbers_that_lie_close_together_take_few_bytes(spread: int, width: int) -> None:
+    numbers = 10**15 + np.linspace(0, spread, 10_000).astype(np.int64)
+    assert len(pack({}, {"x": numbers})) == pytest.approx(10_000 * width, abs=60)
+
+
+def test_a_narrower_type_that_does_not_exist_is_refused() -> None:
+    value = pack({}, {"x": np.arange(100)}).replace(b"|u1", b"|u3")
     with pytest.raises(PackingError):
         unpack(value)
