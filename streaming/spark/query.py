@@ -45,6 +45,8 @@ READ_DEFAULTS = {
     "max.poll.records": "10000",
     "fetch.max.wait.ms": "20",
 }
+WRITE_DEFAULTS = {"batch.size": str(256 * 1024)}
+"""By default a request takes 16 KiB for a partition, which are four lag records."""
 
 
 def pack(records: DataFrame, topics: Topics) -> DataFrame:
@@ -158,13 +160,10 @@ def source(
         )
         for topic, numbers in assigned.items()
     }
-    kafka = {
-        f"kafka.{name}": value for name, value in (READ_DEFAULTS | dict(settings.kafka)).items()
-    }
     # Columns are selected before partitions are joined, so Spark copies a record once, not twice.
     return (
         spark.readStream.format("kafka")
-        .options(**kafka)
+        .options(**_kafka_options(READ_DEFAULTS, settings))
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starting_offsets))
@@ -173,6 +172,11 @@ def source(
         .selectExpr(*KAFKA_COLUMNS)
         .coalesce(settings.parallelism)
     )
+
+
+def _kafka_options(defaults: Mapping[str, str], settings: PipelineSettings) -> dict[str, str]:
+    """Settings of Kafka's clients under the names that Spark has for them."""
+    return {f"kafka.{name}": value for name, value in {**defaults, **settings.kafka}.items()}
 
 
 def start(
@@ -228,7 +232,7 @@ def start(
         records.writeStream.format("kafka")
         .queryName(name)
         .outputMode("update")
-        .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
+        .options(**_kafka_options(WRITE_DEFAULTS, settings))
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("checkpointLocation", str(prepared.query))
         .trigger(processingTime=f"{settings.trigger_interval} milliseconds")

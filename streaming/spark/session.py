@@ -64,6 +64,9 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         # Over TCP each task of a small batch waits 40 ms for a delayed acknowledgement of its peer.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": WORKER_DAEMON,
+        # It is a variable of some workers' environment: with it each kind of operator would have a
+        # daemon and workers of its own.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE_PROVIDER,
