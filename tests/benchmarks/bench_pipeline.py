@@ -7,8 +7,10 @@ One broker, one Spark session, one run: all figures are of the same minutes on t
 their ratios hold where the figures themselves do not. The backlog is written straight into
 `__consumer_offsets`, as brokers write it. At the small rate, latency is that of a real consumer's
 commits; at the large one, which no single consumer reaches, commits are written as brokers write
-them, too. With `--shapes` there is a broker and a session for each shape of `SHAPES`, without
-owners and with five members a group: a backlog, and the large rate.
+them, too, and groups keep pace: samples show what was committed since, and which commits they
+count. With `--shapes` there is a broker and a session for each shape of `SHAPES`, without owners
+and with five members a group: a backlog, and the large rate. Memory is that of all processes of the
+pipeline with this script, the driver.
 """
 
 import argparse
@@ -43,6 +45,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from levelwind_testing.processes import processes
 from levelwind_testing.processes.offsets_writer import (
+    FIRST_END,
     OFFSETS_PARTITIONS,
     Load,
     OffsetsWriter,
@@ -76,7 +79,11 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--owners", type=int, default=0, help="members of each group")
+    parser.add_argument(
+        "--owners",
+        type=int,
+        help="members of each group; by default none, with --shapes none and then five",
+    )
     parser.add_argument(
         "--shapes", action="store_true", help="measure each of several numbers of groups and topics"
     )
@@ -110,11 +117,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     if not options.shapes:
-        shape = (options.groups, options.topics, options.partitions, options.owners)
+        shape = (options.groups, options.topics, options.partitions, options.owners or 0)
         measure(options, Load(options.commits, *shape))
         return
     options.rate = 0
-    for owners in OWNERS:
+    for owners in OWNERS if options.owners is None else (options.owners,):
         for shape in SHAPES:
             groups, topics, partitions = shape
             print(f"== {groups:,} groups, {topics} topics of {partitions} partitions, ", end="")
@@ -188,6 +195,8 @@ class PipelineBenchmark:
         self.writer = OffsetsWriter(bootstrap)
         self.published = 0
         """Lag records that were seen."""
+        self.committed = FIRST_END
+        """Offset of the newest commit that was written under load."""
 
     def prepare(self, load: Load) -> None:
         """Create the topics, and run every code path once before anything is timed."""
@@ -377,7 +386,7 @@ class PipelineBenchmark:
         self, rate: int, load: Load, returned: dict[int, float], over: threading.Event
     ) -> None:
         """Write commits over all keys in steps of 20 ms; the last of each step is the one timed."""
-        keys, number, offset = commit_keys(load), 0, 10**6
+        keys, offset = commit_keys(load), 10**6
         probes = [commit_key(PACED, PACED, partition) for partition in range(PROBES)]
         raw = base64.urlsafe_b64decode(self.writer.ids[PACED] + "==")
 
@@ -390,9 +399,9 @@ class PipelineBenchmark:
         while not over.is_set():
             at = now_ms()
             for _ in range(rate // 50 - 1):
-                partition, key = keys[number % len(keys)]
-                self.writer.write(key, commit_value(number, at), partition)
-                number += 1
+                self.committed += 1
+                partition, key = keys[self.committed % len(keys)]
+                self.writer.write(key, commit_value(self.committed, at), partition)
             offset += 1
             self.writer.write(
                 probes[offset % PROBES], commit_value(offset, at, raw), 0, acknowledged(offset)
@@ -429,9 +438,15 @@ class PipelineBenchmark:
 
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
         """Publish a sample of each topic once a second, as the observer does."""
+        asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "observe"})
+        logs = [TopicPartition(offsets_topic.TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
         while not over.wait(1.0):
-            for topic, partitions in ((PACED, PROBES), *others):
-                self.writer.sample(topic, partitions)
+            end = self.committed
+            cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
+            self.writer.sample(PACED, PROBES, cut=cut)
+            for topic, partitions in others:
+                self.writer.sample(topic, partitions, end, cut)
+        asked.close()
 
     @contextmanager
     def query(self) -> Iterator[list[Progress]]:

@@ -20,6 +20,8 @@ OFFSETS_PARTITIONS = 4
 COORDINATOR = "__admin_client"
 """The one client id from which brokers take records of their own topics."""
 ENOUGH = 120.0
+FIRST_END = 10**9
+"""End of a partition before anything is committed under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,23 @@ class OffsetsWriter:
             )
         )
 
-    def sample(self, topic: str, partitions: int) -> None:
-        ends = (10**9,) * partitions
+    def sample(
+        self,
+        topic: str,
+        partitions: int,
+        end: int = FIRST_END,
+        cut: tuple[int, ...] | None = None,
+    ) -> None:
+        """Publish a sample.
+
+        Args:
+            topic: name of the topic.
+            partitions: its number of partitions.
+            end: end of each.
+            cut: ends of the offsets topic, by partition; None: it is not known which commits the
+                sample counts.
+        """
+        ends = (end,) * partitions
         self.publish(
             OffsetsRecord(
                 topic=topic,
@@ -104,6 +121,7 @@ class OffsetsWriter:
                 begin=(0,) * partitions,
                 stable=ends,
                 high=ends,
+                offsets_topic_ends=cut,
             )
         )
 

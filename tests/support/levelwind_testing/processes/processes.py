@@ -1,6 +1,10 @@
-"""CPU seconds and resident bytes of processes, from /proc."""
+"""CPU seconds and bytes of memory of processes, from /proc.
+
+A page that several processes share counts for each in part, so that the sum is what they take.
+"""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +20,8 @@ class Process:
     parent: int
     name: str
     cpu: float
-    memory: int
+    resident: int
+    """Bytes, with those that other processes share."""
     command: str
 
 
@@ -57,10 +62,19 @@ def usage(
     root = os.getpid() if root is None else root
     all_ = running()
     return {
-        pid: Used(name(pid, process), process.cpu, process.memory)
+        pid: Used(name(pid, process), process.cpu, _memory(pid, process))
         for pid, process in all_.items()
         if _below(pid, root, all_, stop)
     }
+
+
+def _memory(pid: int, process: Process) -> int:
+    try:
+        shares = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # it has just ended, or it is another user's
+        return process.resident
+    found = re.search(r"^Pss: +([0-9]+) kB", shares, re.MULTILINE)
+    return process.resident if found is None else int(found[1]) * 1024
 
 
 def _below(pid: int, root: int, all_: dict[int, Process], stop: str) -> bool:
@@ -96,4 +110,8 @@ def shown(before: dict[int, Used], after: dict[int, Used], seconds: float) -> st
             sum(used.memory for used in of_name.values()),
         )
         lines.append(f"    {name}: {share:.1%} of a core, {memory / 2**20:,.0f} MiB")
-    return "\n".join([*lines, f"    together: {spent(before, after) / seconds:.1%} of a core"])
+    memory = sum(used.memory for used in after.values())
+    lines.append(
+        f"    together: {spent(before, after) / seconds:.1%} of a core, {memory / 2**20:,.0f} MiB"
+    )
+    return "\n".join(lines)
