@@ -51,6 +51,9 @@ def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[Sink
     for group, of_topic, value in result.lags:
         partition = _group_partition(group, outputs.lag)
         yield SinkRow(topic, encode_key(("lag", group, of_topic)), value.encode(), partition)
+    for record in result.speeds:
+        partition = _group_partition(str(record.key[1]), outputs.lag)
+        yield SinkRow(topic, *_key_value(record), partition)
     for group, of_group in result.groups.items():
         yield from group_records(group, of_group, outputs)
 

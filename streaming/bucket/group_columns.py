@@ -12,7 +12,7 @@ from streaming.bucket.state import AXES, BucketState
 from streaming.group import codec, member_speeds, read_topics
 from streaming.group.ownership import owners_of, partition_owners
 from streaming.group.state import GroupState, TopicLag
-from streaming.messages.lag_json import owner_fields, owner_racks
+from streaming.messages.lag_json import owner_fields, owner_racks, text
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.skew import SkewRun
 
@@ -79,6 +79,7 @@ def from_columns(bucket: BucketState, number: int, packed: bytes) -> GroupState:
         lags=lags,
         sampled_at=int(bucket["sampled_at"][number]),
         skew_run=run,
+        speeds_at=int(bucket["speeds_at"][number]),
         speeds=_speeds(bucket, number, owners, state.speeds),
     )
 
@@ -116,11 +117,14 @@ class _Builder:
         self._rates: list[Any] = []
         self._owner_fields: list[str] = []
         self._owner_racks: list[str] = []
+        self._owner_names: list[str] = []
 
     def add(self, group: str, state: GroupState) -> bytes:
         """Add a group; return what the columns do not hold of its state, packed."""
         owners = owners_of(state)
+        learning = self._add_speeds(state, owners)
         self._groups.append(group)
+        self._owner_names += [text(owner.name) for owner in owners]
         self._append(
             entries=len(state.lags),
             owners=len(owners),
@@ -131,9 +135,10 @@ class _Builder:
             since=state.skew_run.since,
             evaluated_at=state.skew_run.evaluated_at,
             active=state.skew_run.active,
+            speeds_at=state.speeds_at,
+            speeds_whole=len(learning) == len(owners) and state.speeds.keys() <= learning,
         )
         self._columns["capacity"] += [owner.capacity for owner in owners]
-        learning = self._add_speeds(state, owners)
         outdated = {
             topic: replace(lag, lag=lag.lag[:0], rate=lag.rate[:0], source={})
             for topic, lag in state.lags.items()
@@ -144,6 +149,7 @@ class _Builder:
             lags=outdated,
             sampled_at=UNKNOWN,
             skew_run=SkewRun(),
+            speeds_at=UNKNOWN,
             speeds={name: known for name, known in state.speeds.items() if name not in learning},
         )
         return codec.pack(rest)
@@ -225,4 +231,5 @@ class _Builder:
             columns=columns | cells,
             owner_fields=tuple(self._owner_fields),
             owner_racks=tuple(self._owner_racks),
+            owner_names=tuple(self._owner_names),
         )

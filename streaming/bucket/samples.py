@@ -24,6 +24,7 @@ from streaming.rules.skew import longest_silence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assignors.protocol.records import SpeedRecord, Tombstone
     from streaming.messages.lag_columns import LagRows, LagSamples
     from streaming.rules.event_time import Floats, Int64, Mask
     from streaming.rules.skew import SkewRule
@@ -81,6 +82,8 @@ class ColumnUpdate:
         """Rate by owner, valid where `_member_lag` is."""
         self._learning = speed_columns.learning_groups(state)
         """By group, whether a member has been behind, and is not forgotten yet."""
+        self._speeds: dict[int, SpeedRecord | Tombstone] = {}
+        """By group, the newest speeds to publish."""
 
     def single_out(self, group: str) -> None:
         """Leave a group to `group.update`."""
@@ -125,6 +128,10 @@ class ColumnUpdate:
                 text = record_text(part.shared, own, local, members, planned=planned)
                 records.append(PublishedLag(state.groups[group], part.topic, text))
         return records
+
+    def speeds(self) -> list[SpeedRecord | Tombstone]:
+        """The records of speeds of the groups that are not singled out."""
+        return [record for group, record in self._speeds.items() if not self.singled_out[group]]
 
     # -- rows and entries
 
@@ -256,7 +263,7 @@ class ColumnUpdate:
         self.changed = True
         learning = groups[self._learning[groups]]
         if learning.size:
-            self.singled_out[speed_columns.evaluate(state, learning)] = True
+            self._publish_speeds(speed_columns.evaluate(state, learning))
         counts, ready = np.zeros((2, groups.size), np.bool_)
         assigned = state["assigned"][groups]
         if assigned.any():
@@ -276,6 +283,13 @@ class ColumnUpdate:
         self.singled_out[groups[after != active]] = True  # a trigger is raised or cleared
         state["since"][groups] = np.where(counts, begun, UNKNOWN)
         state["evaluated_at"][groups] = at_sample
+
+    def _publish_speeds(self, groups: Int64) -> None:
+        """Publish the speeds of some groups with their newest samples."""
+        whole = self.state["speeds_whole"][groups]
+        self.singled_out[groups[~whole]] = True
+        for group in groups[whole].tolist():
+            self._speeds[group] = speed_columns.published(self.state, group)
 
     def _work_by_owner(self) -> tuple[Floats, Floats]:
         """Records that wait, and the rate, of each owner of the bucket: whole numbers."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assignors.protocol.records import SpeedRecord
 from streaming.bucket.state import ranges
-from streaming.group.member_speeds import count_commits
+from streaming.group.member_speeds import count_commits, record_of
 from streaming.rules import speed
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.speed import FORGET_MS, NO_COMMIT, WINDOWS, SpeedColumns
 
 if TYPE_CHECKING:
+    from assignors.protocol.records import Tombstone
     from streaming.bucket.state import BucketState
     from streaming.rules.event_time import Floats, Int64, Mask
 
@@ -111,3 +114,21 @@ def evaluate(state: BucketState, groups: Int64) -> Int64:
     speed.evaluate(columns, at[due])
     put(state, owner[due], columns)
     return np.unique(group[due][speed.worth_publishing(columns)])
+
+
+def published(state: BucketState, group: int) -> SpeedRecord | Tombstone:
+    """Mark the speeds of a group's members as published with its newest sample; give their record.
+
+    Args:
+        state: the bucket; changed.
+        group: a group whose speeds are all in the columns.
+    """
+    owner = np.arange(*state.first_owner[group : group + 2].tolist())
+    columns = columns_of(state, owner)
+    speed.mark_published(columns)
+    put(state, owner, columns)
+    names = [str(json.loads(state.owner_names[index])) for index in owner.tolist()]
+    at = int(state["sampled_at"][group])
+    record = record_of(state.groups[group], at, names, columns)
+    state["speeds_at"][group] = at if isinstance(record, SpeedRecord) else UNKNOWN
+    return record

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from streaming.rules.event_time import Int64
 
-VERSION = 3
+VERSION = 4
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -47,7 +47,13 @@ VALUES = (SAMPLES, MEMBERS, GROUPS)
 
 Columns = dict[str, "npt.NDArray[Any]"]
 
-GROUP_SAMPLES = {"sampled_at": "<i8", "since": "<i8", "evaluated_at": "<i8", "active": "|b1"}
+GROUP_SAMPLES = {
+    "sampled_at": "<i8",
+    "since": "<i8",
+    "evaluated_at": "<i8",
+    "active": "|b1",
+    "speeds_at": "<i8",
+}
 """Types of the columns by group that samples change."""
 ENTRY_SAMPLES = {
     "at": "<i8",
@@ -80,11 +86,14 @@ GROUP_MEMBERS = {
     "assigned": "|b1",
     "awaits": "|b1",
     "last_record_at": "<i8",
+    "speeds_whole": "|b1",
 }
 """Types of the columns by group that other events change.
 
 `entries` and `owners` are numbers of them, `assigned` is whether a member owns anything, and
-`awaits` whether the group reads a topic that it has no entry of yet."""
+`awaits` whether the group reads a topic that it has no entry of yet. `speeds_whole` is whether the
+columns hold all that is known of its members' speeds: each owner has a name of its own, and nothing
+is kept of members that have left."""
 ENTRY_MEMBERS = {
     "topic": "<i4",
     "cells": "<i4",
@@ -128,6 +137,8 @@ class BucketState:
     """By entry, the fields of a lag record that name the owners of today; empty: there are none."""
     owner_racks: tuple[str, ...] = ()
     """By entry, as JSON the racks of the members that these fields name; empty: none is known."""
+    owner_names: tuple[str, ...] = ()
+    """By owner, its name as JSON."""
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.columns[name]
@@ -179,6 +190,7 @@ class BucketState:
             },
             owner_fields=tuple([self.owner_fields[entry] for entry in entries.tolist()]),
             owner_racks=tuple([self.owner_racks[entry] for entry in entries.tolist()]),
+            owner_names=tuple([self.owner_names[owner] for owner in rows[3].tolist()]),
         )
 
     def followed_by(self, other: BucketState) -> BucketState:
@@ -200,6 +212,7 @@ class BucketState:
             columns=columns | {"topic": topic, "commit_log": commit_log, "sample_log": sample_log},
             owner_fields=self.owner_fields + other.owner_fields,
             owner_racks=self.owner_racks + other.owner_racks,
+            owner_names=self.owner_names + other.owner_names,
         )
 
     def with_own_samples(self) -> BucketState:
@@ -232,11 +245,11 @@ class BucketState:
         """
         samples_meta, columns = _unpack(samples)
         meta, member_columns = _unpack(members)
+        written = {name: member_columns.pop(name).tobytes().decode() for name in _TEXTS}
         texts = {
-            name: tuple(member_columns.pop(name).tobytes().decode().split("\n")) for name in _TEXTS
+            name: tuple(written[name].split("\n")) if member_columns[column].size else ()
+            for name, column in _TEXTS.items()
         }
-        if not member_columns["topic"].size:
-            texts = dict.fromkeys(_TEXTS, ())
         return cls(
             groups=tuple(meta["groups"]),
             topics=tuple(meta["topics"]),
@@ -246,7 +259,8 @@ class BucketState:
         )
 
 
-_TEXTS = ("owner_fields", "owner_racks")
+_TEXTS = {"owner_fields": "topic", "owner_racks": "topic", "owner_names": "capacity"}
+"""The texts of the value `members`, each with a column of the same axis."""
 
 
 def pack_groups(states: Mapping[str, bytes]) -> bytes:

@@ -29,6 +29,7 @@ from streaming.group import update as group_update
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from assignors.protocol.records import SpeedRecord, Tombstone
     from assignors.protocol.topics import TopicKind
     from streaming.bucket.samples import PublishedLag
     from streaming.group.state import GroupState
@@ -44,6 +45,8 @@ class BucketResult:
     """By name, the values of the state that have changed; None: nothing is left to keep."""
     lags: Sequence[PublishedLag]
     """Lag records of the groups whose batch was applied in columns."""
+    speeds: Sequence[SpeedRecord | Tombstone]
+    """Records of the speeds of such groups."""
     groups: Mapping[str, UpdateResult]
     """The result of each other group that the batch is about, in order."""
 
@@ -72,10 +75,10 @@ def advance(
     for group in batch.rows:
         update.single_out(group)
     update.apply(batch.samples, batch.lags)
-    lags = update.publish()
+    lags, speeds = update.publish(), update.speeds()
     if not (update.unknown or update.singled_out.any()):
         values = {SAMPLES: update.state.pack_samples()} if update.changed else {}
-        return BucketResult(values=values, lags=lags, groups={})
+        return BucketResult(values=values, lags=lags, speeds=speeds, groups={})
     packed = unpack_groups(value) if (value := stored(GROUPS)) is not None else {}
     before = _taken_out(state, update, packed)
     results = {
@@ -90,6 +93,7 @@ def advance(
     return BucketResult(
         values=_values(after, packed | packed_again),
         lags=lags,
+        speeds=speeds,
         groups=results,
     )
 

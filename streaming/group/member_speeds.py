@@ -174,16 +174,24 @@ def published(
     speed.mark_published(columns)
     state = with_columns(state, owners, columns)
     names = sorted(state.speeds)
-    known = columns_of(state.speeds, names)
-    sure = speed.sureness(speed.window_counts(known)).tolist()
+    record = record_of(group, at, names, columns_of(state.speeds, names))
+    speeds_at = at if isinstance(record, SpeedRecord) else UNKNOWN
+    return replace(state, speeds_at=speeds_at), record
+
+
+def record_of(
+    group: str, at: int, names: Sequence[str], columns: SpeedColumns
+) -> SpeedRecord | Tombstone:
+    """The record of some members' speeds, a tombstone if none is known."""
+    sure = speed.sureness(speed.window_counts(columns)).tolist()
     members = {
         name: MemberSpeed(speed=round(figure, 2), sure=round(sure, 2))
-        for name, figure, sure in zip(names, speed.speeds(known).tolist(), sure, strict=True)
+        for name, figure, sure in zip(names, speed.speeds(columns).tolist(), sure, strict=True)
         if figure > 0
     }
     if not members:
-        return replace(state, speeds_at=UNKNOWN), Tombstone(("speed", group))
-    return replace(state, speeds_at=at), SpeedRecord(group=group, at=at, members=members)
+        return Tombstone(("speed", group))
+    return SpeedRecord(group=group, at=at, members=members)
 
 
 def speeds_of(state: GroupState, owners: Sequence[Owner]) -> Floats:

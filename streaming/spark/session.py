@@ -71,6 +71,8 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # By default 64 for each value of an operator and partition, filled with outdated values.
+        "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "8",
         # Otherwise the connector's discovery leaves out internal topics, and it silently reads
         # nothing.
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",

@@ -64,6 +64,8 @@ PACED = "paced"
 """Name of the topic and of the group whose commits are timed."""
 PROBES = 10
 """Partitions of that topic."""
+FEW, FEW_BATCHES = 50, 20
+"""Commits of a small batch, and number of such batches."""
 IDLE_SECONDS = 2.0
 """Time for the last commits to show, after a measurement."""
 # With one segment a partition the cleaner removes nothing that is counted.
@@ -101,6 +103,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--sweep", action="store_true", help="also measure throughput from 10,000 to 1,000,000 keys"
+    )
+    parser.add_argument(
+        "--few", action="store_true", help=f"also time batches of {FEW} commits beside all groups"
     )
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="duration of a latency measurement"
@@ -152,6 +157,8 @@ def measure(options: argparse.Namespace, load: Load) -> None:
                 benchmark.latency(options.rate, None, options.seconds, options.warm)
             if options.commits:
                 benchmark.throughput(load, options.rounds)
+            if options.few:
+                benchmark.few_commits(load)
             if options.load:
                 benchmark.latency(options.load, load, options.seconds, options.warm)
             if options.sweep:
@@ -296,6 +303,31 @@ class PipelineBenchmark:
             self.writer.backlog(sized)
             readings = self.read_by_pipeline(sized)
             print(f"{sized.keys:>12,}{after_first_batch(readings):>12,.0f}", flush=True)
+
+    # -- small batches
+
+    def few_commits(self, load: Load) -> None:
+        """Print what batches of a few commits take beside all groups, between two samples."""
+        self.writer.backlog(replace(load, commits=load.keys))
+        for topic, partitions in load.topic_sizes:
+            self.writer.sample(topic, partitions)
+        keys = commit_keys(load)
+        self.read_by_pipeline(replace(load, commits=load.keys))
+        with self.query() as batches:
+            used, done = processes.usage(), len(batches)
+            for number in range(FEW_BATCHES):
+                before = len(batches)
+                for key in range(number * FEW, (number + 1) * FEW):
+                    partition, name = keys[key * 37 % len(keys)]
+                    self.writer.write(name, commit_value(self.committed, now_ms()), partition)
+                self.writer.producer.flush()
+                wait_for(lambda known=before: sum(b.rows for b in batches[known:]) >= FEW)
+            spent = apart(processes.spent_by_name(used, processes.usage()))
+            small = batches[done:]
+        took = [batch.batch_ms / 1000 for batch in small]
+        jvm, python = (seconds / len(small) for seconds in spent)
+        print(f"batches of {FEW} commits beside {load.groups:,} groups: {quantiles(took)}")
+        print(f"    CPU of each of {len(small)}: JVM {jvm:.2f} s, Python {python:.2f} s")
 
     # -- latency
 

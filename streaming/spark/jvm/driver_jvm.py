@@ -153,6 +153,8 @@ def start(options: Mapping[str, str]) -> None:
 def _launch(words: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
     """Start the JVM, which writes its port into a file and ends when its standard input does."""
     environment = {
+        # Each of many threads would keep what the state store has freed to itself.
+        "MALLOC_ARENA_MAX": "2",
         **os.environ,
         # Without SPARK_HOME the workers import pyspark as this process does, with its byte code.
         # The scripts have each of them compile it from an archive.

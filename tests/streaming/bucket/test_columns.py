@@ -362,6 +362,28 @@ def test_samples_and_lag_read_no_groups_state_and_write_the_columns_of_samples_a
     assert lag(published, NAMES[0])["local"] == [True] * PARTITIONS
 
 
+def test_speeds_are_published_from_the_columns_alone() -> None:
+    story, pipeline = busy_groups(), TwinPipeline(skew=RULE)
+    for topic, topic_id in IDS.items():
+        story.sample(2, topic, [100_000] * PARTITIONS, topic_id=topic_id)
+    run(story, pipeline)
+    story.messages.clear()
+    pipeline.groups = WatchedValues(pipeline.groups)
+    for second in range(3, 20):
+        for topic, topic_id in IDS.items():
+            for group in NAMES[:3]:
+                offsets = dict.fromkeys(range(PARTITIONS), 100 * second)
+                story.commits(second - 0.4, group, topic, offsets, topic_id=topic_id)
+        cut = (story.written[OFFSETS],)
+        for topic, topic_id in IDS.items():
+            ends = [100_000] * PARTITIONS
+            story.sample(second, topic, ends, topic_id=topic_id, commits=cut)
+    published = run(story, pipeline, batches=range(0, len(story.messages), 50))
+    speeds = [json.loads(row.key)[1] for row in published if row.key.startswith(b'["speed"')]
+    assert {group: speeds.count(group) > 2 for group in speeds} == dict.fromkeys(NAMES[:3], True)
+    assert pipeline.groups.read == {"samples", "members"}
+
+
 def test_commits_between_two_samples_are_published_and_change_no_state() -> None:
     story, pipeline = settled()
     pipeline.groups = WatchedValues(pipeline.groups)
@@ -388,7 +410,7 @@ def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in
 
 @pytest.mark.parametrize("value", [bucket_state.unpack_groups, lambda v: BucketState.unpack(v, v)])
 def test_a_bucket_of_another_version_is_refused_by_its_number(value: Any) -> None:
-    with pytest.raises(PackingError, match="bucket state of version 0, not 3"):
+    with pytest.raises(PackingError, match="bucket state of version 0, not 4"):
         value(pack({"bucket": 0}, {}))
 
 
