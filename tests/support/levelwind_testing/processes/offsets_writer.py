@@ -2,7 +2,7 @@
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,25 +127,8 @@ class OffsetsWriter:
 
     def assign_owners(self, load: Load) -> None:
         """Give each group of a load its members, as levelwind's planner does."""
-        for group in range(load.groups):
-            for number in range(load.owners):
-                owned = tuple(range(number, load.partitions, load.owners))
-                member = MemberAssignment(
-                    group=f"group-{group}",
-                    instance=f"instance-{number}",
-                    incarnation="0",
-                    planner_epoch=1,
-                    group_epoch=1,
-                    member_epoch=1,
-                    state="active",
-                    assigned={topic: owned for topic, _ in load.topic_sizes},
-                    pending={},
-                    revoking={},
-                    rack="a",
-                    capacity=1.0,
-                    reason="",
-                )
-                self.publish(member, self.topics.assignments)
+        for member in member_assignments(load):
+            self.publish(member, self.topics.assignments)
         self.producer.flush()
 
     def publish(
@@ -179,6 +162,28 @@ class OffsetsWriter:
                 self.producer.poll(0.1)
             else:
                 return
+
+
+def member_assignments(load: Load) -> Iterator[MemberAssignment]:
+    """The members of each group of a load, which share each topic's partitions in turn."""
+    for group in range(load.groups):
+        for number in range(load.owners):
+            owned = tuple(range(number, load.partitions, load.owners))
+            yield MemberAssignment(
+                group=f"group-{group}",
+                instance=f"instance-{number}",
+                incarnation="0",
+                planner_epoch=1,
+                group_epoch=1,
+                member_epoch=1,
+                state="active",
+                assigned={topic: owned for topic, _ in load.topic_sizes},
+                pending={},
+                revoking={},
+                rack="a",
+                capacity=1.0,
+                reason="",
+            )
 
 
 def commit_key(group: str, topic: str, partition: int) -> bytes:
