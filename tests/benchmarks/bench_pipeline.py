@@ -308,11 +308,12 @@ class PipelineBenchmark:
 
     def few_commits(self, load: Load) -> None:
         """Print what batches of a few commits take beside all groups, between two samples."""
-        self.writer.backlog(replace(load, commits=load.keys))
+        keys = commit_keys(load)
+        every_key = replace(load, commits=len(keys))
+        self.writer.backlog(every_key)
         for topic, partitions in load.topic_sizes:
             self.writer.sample(topic, partitions)
-        keys = commit_keys(load)
-        self.read_by_pipeline(replace(load, commits=load.keys))
+        self.read_by_pipeline(every_key)
         with self.query() as batches:
             used, done = processes.usage(), len(batches)
             for number in range(FEW_BATCHES):

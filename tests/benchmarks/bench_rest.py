@@ -1,13 +1,14 @@
 """CPU and memory of an idle levelwind: the daemon and its pipeline, watching 10,000 partitions.
 
     python tests/benchmarks/bench_rest.py [--topics 200] [--partitions 50] [--groups 1]
-                                          [--seconds 60] [--settle 60]
+                                          [--readers 2000] [--seconds 60] [--settle 60]
                                           [--set pipeline.spark.NAME=VALUE]
 
-One real broker with that many partitions and a group that has committed in each; nothing is
-produced or committed any more. First the observer alone, in a process of its own; then the whole
-daemon as `levelwind run` starts it: its own process, which is the observer, the control and their
-Kafka clients, and below it the pipeline, a JVM and Python workers.
+One real broker with that many partitions, a group that has committed in each, and as many groups as
+`--readers` says that have committed in one topic each; nothing is produced or committed any more.
+First the observer alone, in a process of its own; then the whole daemon as `levelwind run` starts
+it: its own process, which is the observer, the control and their Kafka clients, and below it the
+pipeline, a JVM and Python workers.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -35,6 +37,7 @@ from levelwind_testing.processes.daemon_process import DaemonProcess
 
 TOPICS_PER_REQUEST = 20
 """Topics to create, or to commit in, with one request."""
+COMMITTING_THREADS = 8
 BROKER = {
     "num.io.threads": "2",
     "offsets.topic.num.partitions": "4",
@@ -49,6 +52,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=50)
     parser.add_argument(
         "--groups", type=int, default=1, help="groups that have committed in every partition"
+    )
+    parser.add_argument(
+        "--readers", type=int, default=0, help="groups that have committed in one topic each"
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of each measurement")
     parser.add_argument(
@@ -73,9 +79,16 @@ def main() -> None:
         create(cluster.bootstrap, names, options.partitions)
         for number in range(options.groups):
             commit(cluster.bootstrap, f"group-{number}", names, options.partitions)
-        count = options.topics * options.partitions
+        with ThreadPoolExecutor(COMMITTING_THREADS) as threads:
+            readers = [(f"reader-{n}", [names[n % len(names)]]) for n in range(options.readers)]
+            for done in [
+                threads.submit(commit, cluster.bootstrap, *reader, options.partitions)
+                for reader in readers
+            ]:
+                done.result()
+        count, groups = options.topics * options.partitions, options.groups + options.readers
         print(
-            f"{count:,} partitions, {options.groups} groups, {options.seconds:.0f} s at rest",
+            f"{count:,} partitions, {groups:,} groups, {options.seconds:.0f} s at rest",
             flush=True,
         )
         measure_observer(cluster.bootstrap, options.settle / 2, options.seconds)
@@ -165,7 +178,7 @@ def usage_of(root: int, settle: float, seconds: float) -> str:
             return "the pipeline's driver and workers"
         if process.name == "java":
             return "the pipeline's JVM"
-        if "pyspark.daemon" in process.command:
+        if "-m streaming.spark.workers" in process.command:
             return "the pipeline's driver and workers"
         return (
             "the process itself"

@@ -14,6 +14,7 @@ from daemon.config.settings import PipelineSection, Settings
 from deploy.cluster import Cluster
 from levelwind_testing.pipeline.installation import Installation
 from levelwind_testing.processes.supervised_pipeline import Supervised
+from streaming.spark import session
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -22,7 +23,9 @@ NOTICED_SECONDS = 5.0
 GROUP, TOPIC = "readers", "work"
 # A JVM that compiles fast rather than well, since most of these runs are short.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-WORKER, MAIN, JVM = "pyspark.daemon", "daemon.pipeline.process", "SparkSubmit"
+# Of the workers and what forks them: the JVM's command has that module's name in a setting.
+WORKER = f"-m {session.WORKER_DAEMON}"
+MAIN, JVM = "daemon.pipeline.process", "SparkSubmit"
 
 
 @pytest.fixture(scope="module")
