@@ -9,9 +9,9 @@ record is wrong by no more than the distance of its two points, at most `MAX_GAP
 End offsets of a partition never fall: a log that was truncated lost the records beyond its new end,
 so none of them counts as arrived before. When a clock is set back, the points in its future go.
 
-Cost: `POINTS` * 8 bytes a partition in memory. Packed, each point but the first takes 4 bytes, its
-step from the point before: 132 bytes a partition (twice that where a partition gained 2**31 records
-between two points).
+Cost: `POINTS` * 8 bytes a partition in memory. Packed, each point but the first takes 4 bytes at
+most, its step from the point before: 132 bytes a partition (twice that where a partition gained
+2**31 records between two points), less where steps are small.
 """
 
 from __future__ import annotations
