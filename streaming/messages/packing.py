@@ -37,8 +37,8 @@ HEAD = struct.Struct(">BII")
 TYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")}
 WHOLE_NUMBERS = {TYPES["<i4"], TYPES["<i8"]}
 """Types that may be written in a narrower one."""
-EQUAL = "="
-"""The narrower type of numbers that are all the same."""
+EQUAL, MAX_EQUAL = "=", 2**24
+"""The narrower type of numbers that are all the same, and how many of them it may stand for."""
 NARROWER: dict[int, np.dtype[Any]] = {
     1 << 8: np.dtype("|u1"),
     1 << 16: np.dtype("<u2"),
@@ -86,7 +86,7 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> byt
 
 def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:
     """The type that an array is written in, empty if it is its own, and the bytes."""
-    if span == 0:
+    if span == 0 and array.size <= MAX_EQUAL:
         return EQUAL, b""
     for end, dtype in NARROWER.items():
         if span < end and dtype.itemsize < array.dtype.itemsize:
@@ -161,7 +161,8 @@ def _layout(
         at = narrowed * LEAST.itemsize
         for name, dtype, count, *rest in parts:
             (stored,) = rest or ("",)
-            if dtype not in TYPES or count < 0 or (rest and stored not in STORED):
+            wrong = count < 0 or (stored == EQUAL and count > MAX_EQUAL)
+            if wrong or dtype not in TYPES or (rest and stored not in STORED):
                 raise PackingError(f"array {name} of {count} {dtype}")
             arrays.append((str(name), TYPES[dtype], int(count), str(stored), at))
             width = STORED.get(stored) if stored else TYPES[dtype]

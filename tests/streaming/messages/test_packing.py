@@ -78,7 +78,19 @@ def test_numbers_that_lie_close_together_take_few_bytes(spread: int, width: int)
     assert len(pack({}, {"x": numbers})) == pytest.approx(10_000 * width, abs=60)
 
 
-def test_a_narrower_type_that_does_not_exist_is_refused() -> None:
-    value = pack({}, {"x": np.arange(100)}).replace(b"|u1", b"|u3")
+@pytest.mark.parametrize(
+    ("numbers", "written", "damaged"),
+    [
+        (np.arange(100), b'"|u1"', b'"|u3"'),
+        (np.zeros(10**7, np.int64), b"10000000", b"99999999"),
+        (np.arange(100), b"100", b"-10"),
+    ],
+    ids=["of no such type", "more numbers than bytes could tell", "fewer than none"],
+)
+def test_a_damaged_narrower_type_is_refused(
+    numbers: np.ndarray, written: bytes, damaged: bytes
+) -> None:
+    value = pack({}, {"x": numbers})
+    assert written in value
     with pytest.raises(PackingError):
-        unpack(value)
+        unpack(value.replace(written, damaged))
