@@ -429,7 +429,7 @@ def test_a_buckets_state_is_no_larger_than_documented(members: int) -> None:
         return sum(map(len, pipeline.groups.values()))
 
     a_group = size(NAMES[:3], 1) - size(NAMES[:2], 1)
-    assert a_group <= 550 + 170 * members
+    assert a_group <= 580 + 170 * members
     a_partition = (size(NAMES[:2], 1000) - size(NAMES[:2], 500)) / 1000
     assert a_partition <= 8 + 4 + 2 + 1 + (8 + 3 + 5 if members else 0)
     assert size(NAMES[:1], 1) - a_group <= 2048
