@@ -75,7 +75,7 @@ class _Loads(NamedTuple):
 def judge(
     state: BucketState, groups: Int64, member_lag: Floats, member_rate: Floats, rule: SkewRule
 ) -> Judgement:
-    """Judge the newest samples of some groups, each with at least one member and one entry.
+    """Judge the newest samples of some groups, each with at least one member.
 
     Args:
         state: the bucket.
@@ -246,10 +246,9 @@ def _lag_is_long(loads: _Loads, factor: float) -> Mask:
 def _waiting(state: BucketState, groups: Int64, loads: _Loads) -> Mask:
     """Whether records have shown to wait, by their age or by commits, by group."""
     entries = state["entries"][groups].astype(np.int64)
-    oldest = np.maximum.reduceat(
-        state["seconds"][ranges(state.first_entry[groups], entries)],
-        np.cumsum(entries) - entries,
-    )
+    oldest = np.zeros(groups.size)  # a group may have owners and no lag yet
+    seconds = state["seconds"][ranges(state.first_entry[groups], entries)]
+    np.maximum.at(oldest, np.repeat(np.arange(groups.size), entries), seconds)
     is_open = state["speed_since"][loads.owner] != UNKNOWN
     waiting: Mask = (oldest >= WAITING_SECONDS) | np.logical_or.reduceat(is_open, loads.first)
     return waiting

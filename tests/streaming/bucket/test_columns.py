@@ -312,6 +312,23 @@ def test_a_burst_is_a_trigger_before_any_commit_could_show_it() -> None:
     )
 
 
+def test_owners_of_a_group_whose_plan_dropped_its_only_topic_have_no_load() -> None:
+    story = Groups()
+    group = PLANNED[0]
+    for topic, topic_id in IDS.items():
+        story.layout(0, topic, [["a"]] * PARTITIONS, topic_id=topic_id)
+    story.member(0, group, "m0", {"t": (0, 2), "u": (0,)})
+    topics = {"t": plan_of([["a"]] * PARTITIONS, at=0)}
+    story.plan(3, group, metadata_at=0, topics=topics)
+    story.sample(4, "t", [400, 0, 0])
+    story.plan(5, group, metadata_at=0, topics={})
+    story.sample(6, "t", [400, 0, 0])
+    story.commits(7, group, "t", {0: 1})
+    story.sample(8, "t", [400, 0, 0])
+    out = run(story, TwinPipeline(skew=RULE), batches=range(len(story.messages)))
+    assert triggers(out) == []
+
+
 # -- what a batch costs
 
 
