@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import RacksEvidence
+from streaming.group.read_topics import read_by
 from streaming.group.state import GroupState, Layout
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.racks import changes
@@ -103,7 +104,7 @@ def changed_racks(state: GroupState) -> tuple[RacksEvidence, int] | None:
     """
     topics: dict[str, dict[int, RackChange]] = {}
     since: list[int] = []
-    for topic in sorted(state.committed_topics | state.planned_topics):
+    for topic in sorted(read_by(state)):
         known = state.layouts.get(topic, ())
         if len(known) > 1 and (found := changes(known[0].racks, known[-1].racks)):
             topics[topic] = found

@@ -509,6 +509,19 @@ def test_a_deleted_kip_848_group_leaves_nothing() -> None:
         assert pipeline.groups == {}
 
 
+def test_racks_of_a_topic_that_only_members_read_stay_a_trigger() -> None:
+    story = Groups()
+    story.layout(0, "t", [["a"], ["b"], ["c"]])
+    story.introduce(0, "g", "m0", "b")
+    story.commits(3, "g", "t", {0: 1})
+    story.sample(4, "t", [4, 0, 0])
+    story.layout(6, "t", [["a"], ["b"], ["a"]])
+    story.forget("g", "t", 0, 17_000)
+    story.leave(20, "g", "m2")
+    for batches in ([], range(len(story.messages))):
+        assert [value is None for _, value in triggers(run(story, batches=batches))] == [False]
+
+
 # -- whatever the batches
 
 
@@ -519,7 +532,8 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a 
     No plan drops a topic to which its group has committed since the topic's last sample. Plans are
     no part of a sample's cut (docs/limitations.md): a group that neither has a counted commit in a
     topic nor a plan for it forgets the topic, and only the end of a batch shows whether that was so
-    for a moment.
+    for a moment. For the same reason each log ends with a sample of each topic: a plan claims the
+    partitions of the samples that it is read with.
     """
     story = Groups()
     racks = {topic: [["a"], ["b"], ["c"]] for topic in "tu"}
@@ -584,6 +598,8 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a 
                 story.leave(second, "k", f"c{number}")
             case _:
                 story.introduce(second, "k", f"c{number}", "abc"[number] if size > 100 else None)
+    for second, topic in enumerate("tu", 40):
+        story.sample(second, topic, [400, 1, 2], topic_id=ids[topic])
     return story
 
 
