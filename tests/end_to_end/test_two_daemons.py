@@ -92,12 +92,14 @@ def stage(cluster, fresh, tmp_path):
 
 
 def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(stage):
+    # Two that start at the same moment find no leader, and the one may end the term of the other.
+    stage.wait("standby", lambda: stage.logged("daemon.standing_by"), 30)
     first = stage.leader()
     second = next(daemon for daemon in stage.daemons if daemon is not first)
-    stage.wait("standby", lambda: second.logged("daemon.standing_by"), 30)
     stage.join("a", "b", "c")
     stage.all_is_owned(stage.members, 60)
-    assert stage.terms() == 1
+    begun = stage.terms()
+    assert begun <= 2
 
     # The leader and a member die together: the standby takes over, and evicts the member.
     first.kill()
@@ -106,26 +108,26 @@ def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(st
     seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS + TIMERS.takeover)
     print(f"owned again {seconds:.1f} s after both died")
     assert stage.leader() is second
-    assert stage.terms() == 2
+    assert stage.terms() == begun + 1
 
     # The killed one is back, and stands by; a standby that dies changes nothing.
     stage.wait("restart", lambda: first.now.logged("daemon.standing_by"), 30)
     first.kill()
     time.sleep(2 * TIMERS.takeover)
-    assert stage.terms() == 2
+    assert stage.terms() == begun + 1
 
     # A daemon that is asked to stop hands over at once.
     stage.wait("restart", lambda: first.now.logged("daemon.standing_by"), 30)
-    begun = time.monotonic()
+    asked = time.monotonic()
     second.now.child.process.send_signal(signal.SIGTERM)
-    stage.wait("other leader", lambda: stage.terms() == 3, 20)
-    print(f"handed over in {time.monotonic() - begun:.1f} s")
+    stage.wait("other leader", lambda: stage.terms() == begun + 2, 20)
+    print(f"handed over in {time.monotonic() - asked:.1f} s")
     died = stage.members.pop(0)
     died.kill()
     seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS)
     print(f"owned again {seconds:.1f} s after a member died")
     time.sleep(2 * TIMERS.takeover)
-    assert stage.terms() == 3
+    assert stage.terms() == begun + 2
     assert [daemon.logged("daemon.failed") for daemon in stage.daemons] == [[], []]
 
 
