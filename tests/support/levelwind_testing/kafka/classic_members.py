@@ -7,6 +7,7 @@ Each member runs in a thread of its own and polls until it is stopped. `held` is
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -44,13 +45,24 @@ class ClassicMember(Thread):
         assert not self.is_alive()
 
 
+STALLED_SECONDS = 20.0
+
+
 class KafkaPythonMember(ClassicMember):
-    """kafka-python's `KafkaConsumer`."""
+    """kafka-python's `KafkaConsumer`.
+
+    kafka-python 3.0.12 now and then loses a rebalance on a busy machine: its member sends neither
+    heartbeats nor a join any more, whatever the assignor. Then the consumer is made anew.
+    """
 
     def consume(self):
-        from kafka import KafkaConsumer  # noqa: PLC0415 - an extra
+        while not self.stopping.is_set():
+            self.consume_until_stalled(list(self.config["assignors"]))
 
-        assignors = self.config.pop("assignors")
+    def consume_until_stalled(self, assignors):
+        from kafka import KafkaConsumer  # noqa: PLC0415 - an extra
+        from kafka.coordinator.base import MemberState  # noqa: PLC0415 - an extra
+
         consumer = KafkaConsumer(
             *self.topics,
             bootstrap_servers=self.bootstrap.split(","),
@@ -60,13 +72,17 @@ class KafkaPythonMember(ClassicMember):
             session_timeout_ms=10_000,
             heartbeat_interval_ms=500,
             metadata_max_age_ms=1000,
-            **self.config,
+            **{name: value for name, value in self.config.items() if name != "assignors"},
         )
         for assignor in assignors:
+            assignor._consumer = None  # the former consumer is closed
             assignor.attach(consumer)
+        stable_at = time.monotonic()
         try:
-            while not self.stopping.is_set():
+            while not self.stopping.is_set() and time.monotonic() - stable_at < STALLED_SECONDS:
                 consumer.poll(timeout_ms=100)
+                if consumer._coordinator.state is MemberState.STABLE:
+                    stable_at = time.monotonic()
                 joined = consumer._coordinator._generation
                 self.see(consumer.assignment(), joined.member_id, joined.generation_id)
         finally:
