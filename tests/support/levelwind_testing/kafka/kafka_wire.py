@@ -35,9 +35,10 @@ def commit_that_expires(
 def offsets_partition(group: str, count: int) -> int:
     """The partition of the offsets topic, of `count`, that a group's commits are written to.
 
-    The coordinator takes the hash of a Java string; the name is ASCII.
+    The coordinator takes the absolute hash of a Java string (`Utils.abs`); the name is ASCII.
     """
     number = 0
     for letter in group.encode("ascii"):
         number = (31 * number + letter) & 0xFFFFFFFF
-    return (number & 0x7FFFFFFF) % count
+    absolute = min(number, (1 << 32) - number) & 0x7FFFFFFF
+    return absolute % count
