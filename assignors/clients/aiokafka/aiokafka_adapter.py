@@ -20,12 +20,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from types import MethodType, new_class
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from aiokafka.coordinator.protocol import ConsumerProtocol
 
-from assignors.clients.classic.classic_assignor import ClassicAssignor
+from assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
 from assignors.clients.classic.cluster_view import ClusterView
 from assignors.clients.group_join import Joiner
 from assignors.protocol import partition_ranges as ranges
@@ -34,7 +34,6 @@ from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-Assignor = TypeVar("Assignor", bound=ClassicAssignor)
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
@@ -86,11 +85,22 @@ def _of_task(owner: type) -> Any:
     return made[owner]
 
 
-class AiokafkaAdapter(ClassicAssignor):
+def view_of(cluster: Any) -> ClusterView:
+    """Partitions and racks in aiokafka's metadata."""
+    partitions = cluster._partitions  # noqa: SLF001 - no public method has replicas
+    return ClusterView.of_replicas(
+        {
+            topic: {number: partition.replicas for number, partition in by_number.items()}
+            for topic, by_number in partitions.items()
+        },
+        {broker.nodeId: broker.rack for broker in cluster.brokers()},
+    )
+
+
+class AiokafkaAdapter(ClientShell):
     """The part of an assignor that aiokafka's coordinator asks for."""
 
-    _watched: Any = None
-    """Metadata whose changes the assignor is told of."""
+    view_of = staticmethod(view_of)
     _loop: asyncio.AbstractEventLoop | None = None
     """Event loop of the consumer; None before it has joined."""
 
@@ -112,14 +122,11 @@ class AiokafkaAdapter(ClassicAssignor):
         Raises:
             ProblemError: a member's subscription cannot be read.
         """
-        if cluster is not self._watched:
-            cluster.add_listener(self._on_metadata)
-            self._watched = cluster
         joiners = [
             Joiner(id=member, offers={self.name: getattr(read, "raw", None) or read.encode()})
             for member, read in members.items()
         ]
-        return self.assignment_bytes(view_of(cluster), joiners)
+        return self.assignment_bytes(self._watch(cluster), joiners)
 
     @OfConsumer
     def on_assignment(self, assignment: Any) -> None:
@@ -135,29 +142,7 @@ class AiokafkaAdapter(ClassicAssignor):
             with suppress(RuntimeError):  # the loop is closed, and so is the consumer
                 self._loop.call_soon_threadsafe(super()._request_rejoin)
 
-    def _on_metadata(self, cluster: Any) -> None:
-        self.metadata_changed(view_of(cluster))
-
-
-def view_of(cluster: Any) -> ClusterView:
-    """Partitions and racks in aiokafka's metadata."""
-    partitions = cluster._partitions  # noqa: SLF001 - no public method has replicas
-    return ClusterView.of_replicas(
-        {
-            topic: {number: partition.replicas for number, partition in by_number.items()}
-            for topic, by_number in partitions.items()
-        },
-        {broker.nodeId: broker.rack for broker in cluster.brokers()},
-    )
-
 
 def for_aiokafka(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of an `AIOKafkaConsumer` takes."""
-    made = new_class(
-        assignor.__name__,
-        (AiokafkaAdapter, assignor),
-        exec_body=lambda body: body.update(
-            __doc__=assignor.__doc__, __module__="assignors.clients.aiokafka"
-        ),
-    )
-    return cast("type[Assignor]", made)
+    return shell_class(assignor, (AiokafkaAdapter, assignor), "assignors.clients.aiokafka")

@@ -117,6 +117,8 @@ class LagGlobalAssignor(LagAwareAssignor):
 
     name: ClassVar[str] = "lag-global"
     reads_claims: ClassVar[bool] = True
+    needs_solver: ClassVar[bool] = False
+    """Whether the strategy needs OR-tools."""
 
     def __init__(
         self,
@@ -137,10 +139,14 @@ class LagGlobalAssignor(LagAwareAssignor):
 
         Raises:
             ProblemError: an option is out of its range.
+            SolverMissingError: the strategy needs OR-tools, which is not installed. A leader must
+                not find that out while its group waits.
             TypeError: the strategy has no such option.
         """
         super().__init__(lags=lags, rack=rack, version=version)
         self._strategy_options = _checked(self.name, options)
+        if self.needs_solver and find_spec("ortools") is None:
+            raise SolverMissingError
 
     def _options(self) -> Mapping[str, Any]:
         return self._strategy_options
@@ -151,24 +157,7 @@ class OptimalAssignor(LagGlobalAssignor):
 
     name: ClassVar[str] = "optimal"
     needs_lag: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        *,
-        lags: LagSource | None = None,
-        rack: str | None = None,
-        version: int = NEWEST,
-        **options: Any,
-    ) -> None:
-        """Configure the member; see `LagGlobalAssignor`.
-
-        Raises:
-            SolverMissingError: OR-tools is not installed. A leader must not find that out while its
-                group waits.
-        """
-        super().__init__(lags=lags, rack=rack, version=version, **options)
-        if find_spec("ortools") is None:
-            raise SolverMissingError
+    needs_solver: ClassVar[bool] = True
 
 
 ASSIGNORS: tuple[type[ClassicAssignor], ...] = (

@@ -7,12 +7,11 @@ encode a structure.
 
 from __future__ import annotations
 
-from types import new_class
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
-from assignors.clients.classic.classic_assignor import ClassicAssignor
+from assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
 from assignors.clients.classic.cluster_view import ClusterView
 from assignors.clients.group_join import Joiner
 from assignors.protocol import partition_ranges as ranges
@@ -20,14 +19,23 @@ from assignors.protocol import partition_ranges as ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Assignor = TypeVar("Assignor", bound=ClassicAssignor)
+
+def view_of(cluster: Any) -> ClusterView:
+    """Partitions and racks in kafka-python's metadata."""
+    partitions = cluster._partitions  # noqa: SLF001 - no public method has all replicas
+    return ClusterView.of_replicas(
+        {
+            topic: {number: partition.replica_nodes for number, partition in by_number.items()}
+            for topic, by_number in partitions.items()
+        },
+        {broker.node_id: broker.rack for broker in cluster.brokers()},
+    )
 
 
-class KafkaPythonAdapter(ClassicAssignor):
+class KafkaPythonAdapter(ClientShell):
     """The part of an assignor that kafka-python's `AbstractPartitionAssignor` asks for."""
 
-    _watched: Any = None
-    """Metadata whose changes the assignor is told of."""
+    view_of = staticmethod(view_of)
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         """Rebalance protocols of the assignor: one of eager and cooperative."""
@@ -47,9 +55,6 @@ class KafkaPythonAdapter(ClassicAssignor):
         Raises:
             ProblemError: a member's subscription cannot be read.
         """
-        if cluster is not self._watched:
-            cluster.add_listener(self._on_metadata)
-            self._watched = cluster
         joiners = [
             Joiner(
                 id=member.member_id,
@@ -58,35 +63,14 @@ class KafkaPythonAdapter(ClassicAssignor):
             )
             for member in members
         ]
-        return self.assignment_bytes(view_of(cluster), joiners)
+        return self.assignment_bytes(self._watch(cluster), joiners)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Take the partitions that the member was assigned in a generation."""
         self.take(ranges.by_topic(assignment.partitions()), generation)
 
-    def _on_metadata(self, cluster: Any) -> None:
-        self.metadata_changed(view_of(cluster))
-
-
-def view_of(cluster: Any) -> ClusterView:
-    """Partitions and racks in kafka-python's metadata."""
-    partitions = cluster._partitions  # noqa: SLF001 - no public method has all replicas
-    return ClusterView.of_replicas(
-        {
-            topic: {number: partition.replica_nodes for number, partition in by_number.items()}
-            for topic, by_number in partitions.items()
-        },
-        {broker.node_id: broker.rack for broker in cluster.brokers()},
-    )
-
 
 def for_kafka_python(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of a `KafkaConsumer` takes."""
-    made = new_class(
-        assignor.__name__,
-        (KafkaPythonAdapter, assignor, AbstractPartitionAssignor),
-        exec_body=lambda body: body.update(
-            __doc__=assignor.__doc__, __module__="assignors.clients.kafka_python"
-        ),
-    )
-    return cast("type[Assignor]", made)
+    bases = (KafkaPythonAdapter, assignor, AbstractPartitionAssignor)
+    return shell_class(assignor, bases, "assignors.clients.kafka_python")
