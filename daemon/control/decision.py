@@ -151,9 +151,22 @@ def _plan(
     group: ManagedGroup, cause: Cause, planning: PlanSettings, snapshot: GroupSnapshot
 ) -> Decision:
     """Compute a plan, and publish it if it is worth its moves."""
-    context, policy = snapshot.context, group.policy
+    context = snapshot.context
+    plan = computed_plan(group, cause, planning, snapshot)
+    if isinstance(plan, Decision):
+        return plan
+    suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
+    if suppression is None:
+        return _publish(group, cause, plan, snapshot)
+    return refuse_plan(group, cause, plan, suppression, snapshot)
+
+
+def computed_plan(
+    group: ManagedGroup, cause: Cause, planning: PlanSettings, snapshot: GroupSnapshot
+) -> ComputedPlan | Decision:
+    """Compute a plan; where that fails, return the decision that leaves all as it is."""
     try:
-        plan = compute_plan(
+        return compute_plan(
             planning,
             snapshot.members,
             snapshot.topics,
@@ -161,16 +174,23 @@ def _plan(
             snapshot.owners,
             snapshot.speeds,
             cause=cause,
-            pause=policy.handover,
+            pause=group.policy.handover,
         )
     except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
-        return fail(group, cause, traceback.format_exc(), context)
-    suppression = policy.admit_plan(cause, plan.proposal, context.now, context.settings)
-    if suppression is None:
-        return _publish(group, cause, plan, snapshot)
+        return fail(group, cause, traceback.format_exc(), snapshot.context)
+
+
+def refuse_plan(
+    group: ManagedGroup,
+    cause: Cause,
+    plan: ComputedPlan,
+    suppression: Suppression,
+    snapshot: GroupSnapshot,
+) -> Decision:
+    """Leave a plan that is not admitted; if changed racks gain nothing, confirm the last one."""
     if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
         return confirm(group, group.plan, plan, suppression, snapshot)
-    return suppress(group, cause, suppression, plan, context)
+    return suppress(group, cause, suppression, plan, snapshot.context)
 
 
 def _publish(

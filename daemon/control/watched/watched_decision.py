@@ -8,7 +8,6 @@ waits, and a plan that says what the last one said is not published again.
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,14 @@ from daemon.control import plan_record
 from daemon.control.context import LogEvent
 from daemon.control.decision import (
     Decision,
-    confirm,
+    computed_plan,
     evaluate_last_plan,
-    fail,
+    refuse_plan,
     stale_trigger,
     suppress,
     wait_for_topics,
 )
 from daemon.control.gain.cooldown import TRIGGERED
-from daemon.control.planning import compute_plan
 from daemon.control.policy import Objection, Situation, Suppression
 from daemon.control.settings import Cause
 from daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
@@ -135,29 +133,17 @@ def _plan(
     snapshot: WatchedSnapshot,
 ) -> Decision:
     """Compute a plan, and publish it if it is worth its moves."""
-    context, policy = snapshot.context, group.policy
-    try:
-        plan = compute_plan(
-            planning,
-            snapshot.members,
-            snapshot.topics,
-            snapshot.lags,
-            snapshot.owners,
-            snapshot.speeds,
-            cause=cause,
-            pause=policy.handover,
-        )
-    except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
-        return fail(group, cause, traceback.format_exc(), context)
-    suppression = policy.admit_plan(cause, plan.proposal, context.now, context.settings)
+    context = snapshot.context
+    plan = computed_plan(group, cause, planning, snapshot)
+    if isinstance(plan, Decision):
+        return plan
+    suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
     if suppression is None and cause in TRIGGERED and plan.target == group.target:
         pause = context.settings.cooldown.duration
         suppression = Suppression(Objection.CONFIRMED, context.now + pause, pause)
     if suppression is None:
         return _publish(group, cause, plan, mode, snapshot)
-    if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
-        return confirm(group, group.plan, plan, suppression, snapshot)
-    return suppress(group, cause, suppression, plan, context)
+    return refuse_plan(group, cause, plan, suppression, snapshot)
 
 
 def _publish(
