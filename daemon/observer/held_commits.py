@@ -16,24 +16,22 @@ Nothing is read or asked as long as no transaction has been open for `HELD_SECON
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
-    KafkaError,
     KafkaException,
     TopicPartition,
 )
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import ReplayRecord
-from daemon.kafka import clients
 from daemon.kafka.record_writer import write_replays
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.cluster_probe import OFFSETS_TOPIC
 from daemon.observer.cluster_state import UNKNOWN
+from daemon.observer.log_reading import records_consumer, records_to_ends
 from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
@@ -51,7 +49,6 @@ MAX_RECORDS = 20_000
 """The most records of a partition that wait for their group's answer; no more are then read on."""
 MAX_GROUPS = 200
 """The most groups that are asked with one sample."""
-READ_AT_ONCE = 1000
 
 CommitKey: TypeAlias = "tuple[str, str, int]"
 """A group, a topic and a partition."""
@@ -206,23 +203,13 @@ class HeldCommits:
     def _read(self, held: Mapping[int, HeldPartition], timeout: float) -> dict[int, list[Message]]:
         """The records behind what was read last, as far as they arrive in time."""
         read: dict[int, list[Message]] = {number: [] for number in held}
-        unfinished = {number for number, one in held.items() if not one.full}
-        until = time.monotonic() + timeout
-        consumer = self._reader()
-        consumer.assign(
-            [TopicPartition(OFFSETS_TOPIC, number, held[number].read_to) for number in unfinished]
-        )
-        try:
-            while unfinished and (left := until - time.monotonic()) > 0:
-                for message in consumer.consume(READ_AT_ONCE, min(left, 0.1)):
-                    number = message.partition()
-                    if message.error() is None:
-                        read[number].append(message)
-                        held[number].read_to = message.offset() + 1
-                    elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                        unfinished.discard(number)
-        finally:
-            consumer.unassign()
+        starts = {
+            (OFFSETS_TOPIC, number): one.read_to for number, one in held.items() if not one.full
+        }
+        for (_, number), message in records_to_ends(self._reader(), starts, timeout):
+            if message is not None:
+                read[number].append(message)
+                held[number].read_to = message.offset() + 1
         return read
 
     def _sorted_in(self, partition: HeldPartition, messages: Sequence[Message]) -> list[HeldCommit]:
@@ -275,18 +262,7 @@ class HeldCommits:
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = clients.consumer(
-                self._config,
-                {
-                    "group.id": "levelwind-observer",  # never joined, never committed to
-                    "isolation.level": "read_uncommitted",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    "auto.offset.reset": "error",
-                    "fetch.wait.max.ms": 20,
-                    "queued.max.messages.kbytes": 16384,
-                },
-            )
+            self._consumer = records_consumer(self._config, "read_uncommitted")
         return self._consumer
 
 

@@ -20,15 +20,12 @@ waits longer than `STILL_SAMPLES`. Topics without transactions cost next to noth
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-from daemon.kafka import clients
 from daemon.observer.cluster_state import UNKNOWN
+from daemon.observer.log_reading import records_consumer, records_to_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -227,19 +224,9 @@ class LogTails:
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = clients.consumer(
-                self._config,
-                {
-                    "group.id": "levelwind-observer",  # never joined, never committed to
-                    "isolation.level": "read_committed",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    "auto.offset.reset": "error",
-                    "fetch.wait.max.ms": 20,
-                    "fetch.message.max.bytes": 65536,  # a larger batch still arrives whole
-                    "queued.max.messages.kbytes": 16384,
-                },
-            )
+            # A larger batch still arrives whole.
+            largest = {"fetch.message.max.bytes": 65536}
+            self._consumer = records_consumer(self._config, "read_committed", **largest)
         return self._consumer
 
 
@@ -250,33 +237,14 @@ def record_offsets(
 
     Partitions that could not be read to their end in `timeout` seconds are left out.
     """
-    until = time.monotonic() + timeout
     read: dict[Partition, list[int]] = {partition: [] for partition in starts}
     at_end: dict[Partition, list[int]] = {}
-    try:
-        consumer.assign(
-            [TopicPartition(*partition, offset) for partition, offset in starts.items()]
-        )
-        while len(at_end) < len(starts) and (left := until - time.monotonic()) > 0:
-            for message in consumer.consume(1000, min(left, 0.1)):
-                partition = (message.topic(), message.partition())
-                if partition not in starts:  # of an earlier reading
-                    continue
-                if message.error() is None:
-                    read[partition].append(message.offset())
-                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                    at_end[partition] = read[partition]
-    finally:
-        _stop_fetching(consumer)
+    for partition, message in records_to_ends(consumer, starts, timeout):
+        if message is None:
+            at_end[partition] = read[partition]
+        else:
+            read[partition].append(message.offset())
     return at_end
-
-
-def _stop_fetching(consumer: Consumer) -> None:
-    """Unassign all partitions, so that the consumer fetches nothing more."""
-    try:
-        consumer.unassign()
-    except KafkaException:  # the client is ending
-        return
 
 
 def partitions_by_id(topics: Iterable[tuple[str, str, int]]) -> dict[LogKey, Partition]:

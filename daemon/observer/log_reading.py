@@ -1,0 +1,81 @@
+"""Reading the records of logs from given offsets to their ends, with a consumer of the observer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from daemon.kafka import clients
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import Consumer, Message
+
+    from daemon.observer.cluster_probe import Partition
+
+READ_AT_ONCE = 1000
+
+
+def records_consumer(
+    config: Mapping[str, object],
+    isolation: Literal["read_committed", "read_uncommitted"],
+    **required: object,
+) -> Consumer:
+    """Make a consumer without a group, for `records_to_ends`.
+
+    Args:
+        config: the operator's settings.
+        isolation: which records it receives.
+        required: settings besides.
+    """
+    return clients.consumer(
+        config,
+        {
+            "group.id": "levelwind-observer",  # never joined, never committed to
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 20,
+            "queued.max.messages.kbytes": 16384,
+            **required,
+        },
+    )
+
+
+def records_to_ends(
+    consumer: Consumer, starts: Mapping[Partition, int], timeout: float
+) -> Iterator[tuple[Partition, Message | None]]:
+    """Yield the records at or after each start, and None where a partition is read to its end.
+
+    It ends once all partitions are, or after `timeout` seconds.
+    """
+    until = time.monotonic() + timeout
+    unfinished = set(starts)
+    try:
+        consumer.assign(
+            [TopicPartition(*partition, offset) for partition, offset in starts.items()]
+        )
+        while unfinished and (left := until - time.monotonic()) > 0:
+            for message in consumer.consume(READ_AT_ONCE, min(left, 0.1)):
+                partition = (message.topic(), message.partition())
+                if partition not in starts:  # of an earlier reading
+                    continue
+                if message.error() is None:
+                    yield partition, message
+                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
+                    unfinished.discard(partition)
+                    yield partition, None
+    finally:
+        _stop_fetching(consumer)
+
+
+def _stop_fetching(consumer: Consumer) -> None:
+    """Unassign all partitions, so that the consumer fetches nothing more."""
+    try:
+        consumer.unassign()
+    except KafkaException:  # the client is ending
+        return
