@@ -225,15 +225,7 @@ class TopicState:
         )
 
 
-_META = (
-    "id",
-    "at",
-    "racks",
-    "racks_at",
-    "sample_position",
-    "layout_position",
-    "exact_cut",
-)
+_META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
 _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
 _ARRAYS = ("begin", "stable", "high", "data_end", "end_read_at")
 

@@ -97,19 +97,6 @@ class Observation:
         before = self._newest
         if before is not None and now - before[0] < self._sample_seconds:
             return None
-        self._newest = now, self._figures(left, owner, live, capacity, now, recent)
-        return before if self._sample_seconds else self._newest
-
-    def _figures(
-        self,
-        left: Longs,
-        owner: Ints,
-        live: Longs,
-        capacity: Floats,
-        now: float,
-        recent: RecentArrivals,
-    ) -> SkewFigures:
-        """The load of the live members, as the rule of skew judges it."""
         index = np.full(len(capacity) + 1, -1)  # owner -1 takes the last
         index[live] = np.arange(len(live))
         owned = np.flatnonzero(index[owner] >= 0)
@@ -124,7 +111,8 @@ class Observation:
         old = recent.younger(WAITING_SECONDS)
         is_old = old is not None and bool((left + self._uncommitted > old).any())
         is_behind = bool((self._learned.since[live] != UNKNOWN).any())
-        return loads.figures(waiting=is_old or is_behind)
+        self._newest = now, loads.figures(waiting=is_old or is_behind)
+        return before if self._sample_seconds else self._newest
 
     def read(
         self, done: Longs, left: Longs, owner: Ints, now: float, tick: float, recent: RecentArrivals
