@@ -23,7 +23,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.confluent import ManagedConsumer, announcer, consumer
+from assignors.clients.confluent import ManagedConsumer, consumer
+from assignors.clients.confluent.following import announcer
 from assignors.clients.confluent.reading import assignments_reader
 from assignors.protocol.records import MemberAssignment, MemberRecord, decode, encode
 from assignors.protocol.topics import Topics, partition_for

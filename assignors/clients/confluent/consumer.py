@@ -16,7 +16,7 @@ from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
 from assignors.clients.confluent.committing.offsets import CommitTracker, StraySubscriberError
 from assignors.clients.confluent.committing.transactions import TransactionalCommits
 from assignors.clients.confluent.delivery import Delivery
-from assignors.clients.confluent.follower import AssignmentFollower
+from assignors.clients.confluent.following.follower import AssignmentFollower
 from assignors.clients.confluent.owned_partitions import (
     FencingToken,
     OwnedPartitions,

@@ -15,7 +15,7 @@ from assignors.clients.confluent.event_log import log_event
 
 if TYPE_CHECKING:
     from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.follower import AssignmentFollower
+    from assignors.clients.confluent.following.follower import AssignmentFollower
     from assignors.clients.confluent.owned_partitions import OwnedPartitions
 
 POLL_SLICE_SECONDS = 0.05

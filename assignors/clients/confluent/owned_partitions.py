@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.follower import AssignmentFollower, Order
+    from assignors.clients.confluent.following.follower import AssignmentFollower, Order
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5

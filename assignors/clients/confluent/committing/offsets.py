@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from assignors.clients.confluent.committing.transactions import TransactionalCommits
-    from assignors.clients.confluent.follower import AssignmentFollower
+    from assignors.clients.confluent.following.follower import AssignmentFollower
     from assignors.clients.confluent.settings import ClientSettings
     from assignors.handover.timers import Timers
     from assignors.protocol.partition_ranges import TopicPartition as Pair

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from assignors.clients.confluent.committing import deadline
-from assignors.clients.confluent.follower import AssignmentFollower
+from assignors.clients.confluent.following.follower import AssignmentFollower
 from assignors.clients.confluent.settings import client_settings, member_profile
 from assignors.handover import member_events as ev
 from assignors.handover.member_state import MemberMachine

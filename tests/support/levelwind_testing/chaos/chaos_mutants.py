@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from assignors.clients.confluent.follower import AssignmentFollower
+from assignors.clients.confluent.following.follower import AssignmentFollower
 from assignors.handover.holding import Holding
 from assignors.handover.lease import NEVER, Lease
 from assignors.handover.timers import Timers

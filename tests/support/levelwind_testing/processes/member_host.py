@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from uuid import uuid4
 
 from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.announcer import Announcer
+from assignors.clients.confluent.following.announcer import Announcer
 from assignors.clients.confluent.reading.assignments_reader import (
     AssignmentsReader,
     EndReached,

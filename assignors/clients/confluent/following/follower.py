@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.announcer import Announcer
 from assignors.clients.confluent.committing.deadline import Deadline
 from assignors.clients.confluent.event_log import log, log_event
-from assignors.clients.confluent.poll_watch import PollWatch
+from assignors.clients.confluent.following.announcer import Announcer
+from assignors.clients.confluent.following.poll_watch import PollWatch
 from assignors.clients.confluent.reading.assignments_reader import (
     AssignmentsReader,
     EndReached,
