@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from assignors.optimal import Certificate, optimal_plan, optimal_strategy
+from assignors.optimal import Certificate, ClockCuts, optimal_plan, optimal_strategy
 from assignors.optimal.model.plan_options import OPTION_CHECKS, number_check
 from assignors.problem.assignment import Assignment
 from assignors.problem.group import Group
@@ -88,9 +88,19 @@ CertifiedStrategy: TypeAlias = Callable[[Group], tuple[Assignment, Certificate |
 
 
 def certified_strategy(
-    name: object, options: Mapping[str, Any] = MappingProxyType({})
+    name: object,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    clock_cuts: ClockCuts | None = None,
 ) -> CertifiedStrategy:
     """Look up a strategy like `strategy_named`, with its certificate where it has one.
+
+    Args:
+        name: the name of the strategy.
+        options: options, of which the strategy takes those that it knows.
+        clock_cuts: where the clock cut an earlier search, to repeat it; empty: a plan may take any
+            time for the work that `time_budget` stands for, so that it is the same on every
+            machine. None: the clock cuts where a machine is too slow.
 
     Raises:
         ProblemError: as `strategy_named`.
@@ -100,9 +110,8 @@ def certified_strategy(
     def answer(group: Group) -> tuple[Assignment, Certificate | None]:
         if name != "optimal":
             return strategy(group), None
-        plan = optimal_plan(
-            group, **{option: options[option] for option in OPTION_CHECKS if option in options}
-        )
+        known = {option: options[option] for option in OPTION_CHECKS if option in options}
+        plan = optimal_plan(group, clock_cuts=clock_cuts, **known)
         return plan.assignment, plan.certificate
 
     return answer

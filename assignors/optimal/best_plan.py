@@ -12,7 +12,7 @@ import numpy as np
 from assignors.optimal.certificate import Certificate, certify
 from assignors.optimal.model.model import Model, build_model
 from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import WorkBudget
+from assignors.optimal.model.work_budget import ClockCuts, WorkBudget
 from assignors.optimal.repair import meets_target, repair, target_limits
 from assignors.optimal.search.even_out import even_out
 from assignors.optimal.search.exact import exact_problem
@@ -57,15 +57,24 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
     return optimal_plan(group, **options).assignment
 
 
-def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
+def optimal_plan(
+    group: Group, *, clock_cuts: ClockCuts | None = None, **options: Any
+) -> OptimalPlan:
     """Return the plan of `optimal_strategy` with its certificate.
+
+    Args:
+        group: the problem.
+        clock_cuts: where the clock cut an earlier search, to repeat it; empty: nothing is cut, and
+            the same work is done, however long it takes. None: the clock cuts where a machine is
+            too slow.
+        options: options of `optimal`.
 
     Raises:
         ProblemError: an option has the wrong shape.
         SolverMissingError: the group needs flows, and OR-tools is not installed.
     """
     chosen = Options.from_mapping(options)
-    budget = WorkBudget.of_seconds(chosen.time_budget)
+    budget = WorkBudget.of_seconds(chosen.time_budget, clock_cuts=clock_cuts)
     choice = choose_slack(build_model(group, chosen), budget)
     model, target = choice.repair_model, choice.target
     max_drain_time, _ = target_limits(model, target)
@@ -88,6 +97,7 @@ def optimal_plan(group: Group, **options: Any) -> OptimalPlan:
         cheapest=cheapest,
         truncated=owner is not full_plan,
         exhausted=budget.exhausted,
+        clock_cuts=budget.clock_cuts,
     )
     return OptimalPlan(assignment=Assignment(owner), certificate=certificate)
 

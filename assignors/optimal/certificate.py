@@ -14,6 +14,7 @@ import numpy as np
 
 from assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
 from assignors.optimal.model.model import Model
+from assignors.optimal.model.work_budget import ClockCuts
 from assignors.optimal.search.class_flow import cross_rack_bound
 from assignors.optimal.target import Target
 from assignors.problem.columns import Ints
@@ -84,6 +85,9 @@ class Certificate:
     """The work budget was exhausted before every improvement was tried."""
     cut_by_moves: bool
     """`max_moves` postponed moves."""
+    clock_cuts: ClockCuts = ()
+    """Where the clock cut the search while work was left: another run may find another plan, unless
+    it is cut there, too."""
 
     @property
     def complete(self) -> bool:
@@ -156,6 +160,7 @@ def certify(
     cheapest: Ints | None,
     truncated: bool,
     exhausted: bool,
+    clock_cuts: ClockCuts = (),
 ) -> Certificate:
     """Compare a plan with the bounds.
 
@@ -168,6 +173,7 @@ def certify(
             compared; None otherwise.
         truncated: whether moves were postponed.
         exhausted: whether the work budget left something untried.
+        clock_cuts: where it did so because time was up while work was left.
     """
     racks_known = np.flatnonzero((owner >= 0) & (np.diff(model.group.replica_start) > 0))
     racks_known = racks_known[model.group.member_rack[owner[racks_known]] >= 0]
@@ -208,6 +214,7 @@ def certify(
         tolerance=model.options.load_tolerance,
         cut_by_time=exhausted,
         cut_by_moves=truncated,
+        clock_cuts=clock_cuts,
     )
 
 
