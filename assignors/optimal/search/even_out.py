@@ -73,8 +73,10 @@ def even_out(model: Model, owner: Ints, max_drain_time: float) -> Ints:
     attempts = MAX_COMPARISONS // len(limit)
     fewest = int(plan.member_count.min())
     for giver in np.argsort(-plan.member_count, kind="stable").tolist():
-        if plan.member_count[giver] - fewest < 2 or attempts <= 0:
+        if attempts <= 0:
             break
+        if plan.member_count[giver] - fewest < 2:
+            continue  # a later one, with no more at first, may have taken some since
         own = plan.partitions_of(giver)
         passable = own[free[own]]
         passable = passable[np.argsort(model.load[passable], kind="stable")]

@@ -43,6 +43,22 @@ def test_a_load_at_the_limit_takes_no_more():
     assert even_out(model, owner, model.max_drain_time(owner)).tolist() == owner.tolist()
 
 
+def test_a_member_that_took_many_passes_some_on():
+    """`a` takes three partitions of `b`, so that it has two more than `d` at last."""
+    group = Group.build(
+        {"1-all": Topic(partitions=3), "2-ab": Topic(partitions=1), "3-b": Topic(partitions=5)},
+        [
+            Member(id="a", topics=["1-all", "2-ab"]),
+            Member(id="b", topics=["1-all", "2-ab", "3-b"]),
+            Member(id="d", topics=["1-all"]),
+            Member(id="e", topics=[]),
+        ],
+    )
+    model, owner = model_of(group), np.array([2, 1, 1, 1, 1, 1, 1, 1, 1], np.int32)
+    after = even_out(model, owner, 0.0)
+    assert model.member_count(after).tolist() == [2, 5, 2, 0]
+
+
 def random_plan(model, seed):
     """A plan in which about half of the partitions stay with their owners."""
     draw = np.random.default_rng(seed)
