@@ -34,6 +34,8 @@ ASSUMED_UTILISATION = 0.5
 """Share of its capacity that a group is assumed to need for its arrivals."""
 ASSUMED_DRAIN_SECONDS = 60.0
 """Time to drain that a group without arrivals is assumed to need for its backlog."""
+LONGEST_LAG_AT_PACE_SECONDS = 10.0
+"""Seconds of its arrivals that a member which keeps pace may be behind."""
 LEAST_ASSUMED_SPEED = 100.0
 """Records per second that a member of capacity 1 is assumed to read at least, so that the few
 records of an idle group do not look like much."""
@@ -56,11 +58,12 @@ def resolve_capacities(
     *,
     reading: Bools | None = None,
     pace: Floats | None = None,
+    lag: Floats | None = None,
 ) -> Capacities:
     """Resolve the capacities of members.
 
     A member of unknown speed beside one that lags is taken to have a fifth of its capacity in
-    reserve: it keeps pace with what arrives, or its speed would be known.
+    reserve, as long as it keeps pace with what arrives (`capacity_at_pace`).
 
     Args:
         announced: relative capacity of each member, above 0.
@@ -69,18 +72,34 @@ def resolve_capacities(
         arrivals: records that arrive per second, of all partitions together.
         reading: the members that share the work; None for all.
         pace: records that arrive per second for each member now; None where nobody owns anything.
+        lag: records behind of each member; None where nobody owns anything.
     """
     known = np.isfinite(speed)
     if known.any():
         unit = float(np.median(speed[known] / announced[known]))
         expected = announced * unit
-        if pace is not None:
-            expected = np.maximum(expected, pace / TARGET_UTILISATION)
+        if pace is not None and lag is not None:
+            expected = np.maximum(expected, capacity_at_pace(pace, lag))
         return Capacities(np.where(known, speed, expected), assumed=False)
     wanted = arrivals / ASSUMED_UTILISATION if arrivals > 0 else backlog / ASSUMED_DRAIN_SECONDS
     total = float((announced if reading is None else announced[reading]).sum())
     unit = max(wanted / total if total else 0.0, LEAST_ASSUMED_SPEED)
     return Capacities(announced * unit, assumed=True)
+
+
+def capacity_at_pace(pace: Floats, lag: Floats) -> Floats:
+    """Compute the capacity that members show by keeping pace: a fifth of it is in reserve.
+
+    Members that are behind by more than `LONGEST_LAG_AT_PACE_SECONDS` show none. They may have
+    reached their capacity although no speed was learned: it is only where enough of what they read
+    comes from partitions that are behind.
+
+    Args:
+        pace: records that arrive per second for each member.
+        lag: records behind of each member.
+    """
+    keeps_pace = lag <= LONGEST_LAG_AT_PACE_SECONDS * pace
+    return np.where(keeps_pace, pace / TARGET_UTILISATION, 0.0)
 
 
 def horizon_seconds(

@@ -117,6 +117,7 @@ def group_lag(
         float(lag.sum()),
         float(rate.sum()),
         pace=arriving,
+        lag=behind,
     )
     drain, loads = None, np.zeros(0)
     if index:

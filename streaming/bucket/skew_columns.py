@@ -14,7 +14,7 @@ from assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
     LEAST_ASSUMED_SPEED,
-    TARGET_UTILISATION,
+    capacity_at_pace,
     horizons,
     load_seconds,
 )
@@ -121,6 +121,7 @@ def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: F
         backlog,
         arrivals,
         rate,
+        lag,
     )
     total = np.add.reduceat(capacity, first)
     horizon = horizons(backlog, arrivals, total)
@@ -148,6 +149,7 @@ def _capacities(
     backlog: Floats,
     arrivals: Floats,
     pace: Floats,
+    lag: Floats,
 ) -> tuple[Floats, Mask]:
     """Resolve the capacities of the members of several groups; see `resolve_capacities`."""
     announced_total = np.bincount(group, weights=announced, minlength=backlog.size)
@@ -163,7 +165,7 @@ def _capacities(
         middle = (first + (count[some] - 1) // 2, first + count[some] // 2)
         unit[some] = (ratio[middle[0]] + ratio[middle[1]]) / 2
     expected = announced * unit[group]
-    beside_known = np.maximum(expected, pace / TARGET_UTILISATION)
+    beside_known = np.maximum(expected, capacity_at_pace(pace, lag))
     expected = np.where(count[group] > 0, beside_known, expected)
     return np.where(np.isfinite(speed), speed, expected), count == 0
 

@@ -63,7 +63,7 @@ class MemberLoads:
         member_rate = sum_by_member(rate, owner, members) / RATE_SCALE
         backlog, arrivals = float(member_lag.sum()), float(member_rate.sum())
         capacity, assumed = resolve_capacities(
-            announced, speed, backlog, arrivals, pace=member_rate
+            announced, speed, backlog, arrivals, pace=member_rate, lag=member_lag
         )
         horizon = horizon_seconds(backlog, arrivals, float(capacity.sum()))
         partition_rate = rate / RATE_SCALE

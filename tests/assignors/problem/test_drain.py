@@ -52,14 +52,23 @@ def groups(draw):
 def test_a_member_that_keeps_pace_beside_a_slow_one_is_not_taken_to_be_as_slow():
     # Four of six keep pace with 144 records/s; the two that lag read 100.
     announced, speed = np.ones(6), np.array([100.0, 100.0] + [np.nan] * 4)
-    pace = np.full(6, 144.0)
-    known = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace)
+    pace, lag = np.full(6, 144.0), np.zeros(6)
+    known = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace, lag=lag)
     assert known.records_per_second == pytest.approx([100.0, 100.0] + [180.0] * 4)
-    alike = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace / 4)
+    alike = resolve_capacities(announced, speed, 5_000.0, 864.0, pace=pace / 4, lag=lag)
     assert alike.records_per_second == pytest.approx([100.0] * 6)
-    nothing = resolve_capacities(announced, np.full(6, np.nan), 0.0, 864.0, pace=pace)
+    nothing = resolve_capacities(announced, np.full(6, np.nan), 0.0, 864.0, pace=pace, lag=lag)
     assert nothing.assumed
     assert nothing.records_per_second == pytest.approx([288.0] * 6)
+
+
+def test_a_member_far_behind_whose_speed_is_unknown_is_not_taken_to_have_a_reserve():
+    # All six read 100 records/s and get more; two have shown their speed, two are not yet behind.
+    announced, speed = np.ones(6), np.array([100.0, 100.0] + [np.nan] * 4)
+    pace = np.full(6, 104.0)
+    lag = np.array([9_000.0, 9_000.0, 1_041.0, 9_000.0, 1_040.0, 0.0])
+    known = resolve_capacities(announced, speed, 30_000.0, 624.0, pace=pace, lag=lag)
+    assert known.records_per_second == pytest.approx([100.0] * 4 + [130.0] * 2)
 
 
 @given(backlog=figures, arrivals=figures, capacity=speeds)
