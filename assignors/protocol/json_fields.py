@@ -116,6 +116,10 @@ class Fields:
     def optional_text(self, name: str, *, empty: bool = False) -> str | None:
         return None if self._get(name) is None else self.text(name, empty=empty)
 
+    def optional_missing_text(self, name: str) -> str | None:
+        """A text; None if the field is null or missing."""
+        return None if self._document.get(name) is None else self.text(name)
+
     def one_of(self, name: str, choices: Sequence[Choice]) -> Choice:
         value = self._get(name)
         for choice in choices:

@@ -71,9 +71,19 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]
     return {topic: tuple(sorted(set(numbers[topic]))) for topic in sorted(numbers)}
 
 
-def pairs(partitions: Partitions) -> frozenset[TopicPartition]:
+def pairs(partitions: Mapping[str, Iterable[int]]) -> frozenset[TopicPartition]:
     """Flatten partitions by topic into pairs of topic and number."""
     return frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+def owners(shares: Mapping[str, Mapping[str, Iterable[int]]]) -> dict[TopicPartition, str]:
+    """The owner of each partition, of shares by owner and topic."""
+    return {
+        (topic, number): owner
+        for owner, share in shares.items()
+        for topic, numbers in share.items()
+        for number in numbers
+    }
 
 
 def _number(digits: str) -> int:

@@ -9,7 +9,15 @@ from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 TopicKind: TypeAlias = Literal[
-    "metadata", "lag", "triggers", "dead_letters", "replays", "members", "assignments", "control"
+    "metadata",
+    "lag",
+    "triggers",
+    "dead_letters",
+    "replays",
+    "members",
+    "assignments",
+    "control",
+    "decisions",
 ]
 TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
 
@@ -51,6 +59,10 @@ class Topics:
     @property
     def control(self) -> str:
         return self.prefix + "control"
+
+    @property
+    def decisions(self) -> str:
+        return self.prefix + "decisions"
 
     def name(self, kind: TopicKind) -> str:
         """The name of the topic of a kind."""

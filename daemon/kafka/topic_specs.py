@@ -41,6 +41,9 @@ class TopicSettings:
     keeps its number."""
     replication: Annotated[int, Field(ge=1)] | None = None
     """Replicas of each topic; none: three, or as many as there are brokers."""
+    decisions_retention: Annotated[float, Field(gt=0)] = 7_776_000.0
+    """Seconds for which the audit trail is kept, 90 days by default. A topic that exists keeps its
+    own."""
     timeout: Annotated[float, Field(gt=0)] = 30.0
     """Seconds after which the start fails if the cluster does not answer."""
 
@@ -93,6 +96,10 @@ def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tu
         spec(topics.control, COMPACTED, 1),
         spec(topics.dead_letters, KEPT),
         spec(topics.replays, {**KEPT, "retention.ms": str(7 * DAY_MS)}),
+        spec(
+            topics.decisions,
+            {**KEPT, "retention.ms": str(round(settings.decisions_retention * 1000))},
+        ),
     )
 
 

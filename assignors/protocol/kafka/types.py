@@ -168,6 +168,15 @@ def nullable_bytes(raw: bytes | None) -> bytes:
     return int32(-1) if raw is None else int32(len(raw)) + raw
 
 
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def array(items: Sequence[bytes]) -> bytes:
     return int32(len(items)) + b"".join(items)
 

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from assignors.protocol import json_fields
 from assignors.protocol.json_fields import Fields
 from assignors.protocol.partition_ranges import Partitions, WireError
+from assignors.protocol.records.copied import ReplayRecord
 from assignors.protocol.records.member import CanaryRecord, MemberRecord, MemberState, Nack
 from assignors.protocol.records.metadata import BrokerRecord, Key, OffsetsRecord, TopicRecord
+from assignors.protocol.records.operators.decision_part import DecisionPart, Outcome
+from assignors.protocol.records.operators.lever import (
+    ALL_GROUPS,
+    LEVER_KINDS,
+    NO_SUBJECT,
+    LeverKind,
+    LeverRecord,
+)
+from assignors.protocol.records.operators.proposal import ProposalRecord
 from assignors.protocol.records.pipeline import (
     DeadLetter,
     EndKind,
@@ -22,6 +32,7 @@ from assignors.protocol.records.pipeline import (
     MemberSpeed,
     SpeedRecord,
 )
+from assignors.protocol.records.pipeline_progress import PipelineRecord, PipelineState
 from assignors.protocol.records.planned_group import (
     CertifiedObjective,
     GroupRecord,
@@ -41,8 +52,8 @@ from assignors.protocol.records.planner import (
     MemberAssignment,
     OperatorRecord,
     PlannerRecord,
+    ProxyRecord,
 )
-from assignors.protocol.records.replay import ReplayRecord
 from assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
 from assignors.protocol.records.trigger import (
     MemberLoad,
@@ -60,18 +71,24 @@ if TYPE_CHECKING:
     from assignors.protocol.topics import TopicKind
 
 __all__ = [
+    "ALL_GROUPS",
     "KINDS",
+    "LEVER_KINDS",
+    "NO_SUBJECT",
     "Action",
     "AssignmentState",
     "BrokerRecord",
     "CanaryRecord",
     "CertifiedObjective",
     "DeadLetter",
+    "DecisionPart",
     "EndKind",
     "GroupRecord",
     "GroupShard",
     "Key",
     "LagRecord",
+    "LeverKind",
+    "LeverRecord",
     "MemberAssignment",
     "MemberLoad",
     "MemberRecord",
@@ -82,7 +99,10 @@ __all__ = [
     "Nack",
     "OffsetsRecord",
     "OperatorRecord",
+    "Outcome",
     "Partitions",
+    "PipelineRecord",
+    "PipelineState",
     "PlanCertificate",
     "PlanShard",
     "PlannedCauseCooldown",
@@ -91,6 +111,8 @@ __all__ = [
     "PlannedRacks",
     "PlannedTopic",
     "PlannerRecord",
+    "ProposalRecord",
+    "ProxyRecord",
     "RackChange",
     "RacksEvidence",
     "Record",
@@ -108,6 +130,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_key",
+    "epoch_of",
     "headers",
     "partition_key",
     "partitions_for",
@@ -120,17 +143,22 @@ Record: TypeAlias = (
     | LagRecord
     | SpeedRecord
     | TriggerRecord
+    | PipelineRecord
     | DeadLetter
     | ReplayRecord
     | MemberRecord
     | CanaryRecord
     | PlannerRecord
+    | ProxyRecord
     | GroupRecord
     | GroupShard
     | PlanShard
     | MemberAssignment
     | MemberShard
     | OperatorRecord
+    | LeverRecord
+    | ProposalRecord
+    | DecisionPart
 )
 
 
@@ -172,17 +200,27 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
         "offsets": _kind(OffsetsRecord, "name"),
     },
     "lag": {"lag": _kind(LagRecord, "name", "name"), "speed": _kind(SpeedRecord, "name")},
-    "triggers": {"racks": _kind(TriggerRecord, "name"), "skew": _kind(TriggerRecord, "name")},
+    "triggers": {
+        "racks": _kind(TriggerRecord, "name"),
+        "skew": _kind(TriggerRecord, "name"),
+        "pipeline": _kind(PipelineRecord),
+    },
     "members": {"m": _kind(MemberRecord, "name", "name", "name"), "canary": _kind(CanaryRecord)},
     "assignments": {
         "planner": _kind(PlannerRecord),
+        "proxy": _kind(ProxyRecord, "name"),
         "g": _kind(GroupRecord, "name"),
         "gs": _kind(GroupShard, "name", "number"),
         "p": _kind(PlanShard, "name", "number"),
         "m": _kind(MemberAssignment, "name", "name", "name"),
         "ms": _kind(MemberShard, "name", "name", "name", "number"),
     },
-    "control": {"operator": _kind(OperatorRecord, "name")},
+    "control": {
+        "operator": _kind(OperatorRecord, "name"),
+        "lever": _kind(LeverRecord, "name", "name", "name"),
+        "proposal": _kind(ProposalRecord, "name"),
+    },
+    "decisions": {"decision": _kind(DecisionPart, "name", "name", "number")},
 }
 # Topics whose keys are log positions: the topic, partition and offset of a copied record.
 LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
@@ -264,9 +302,12 @@ _known_key = lru_cache(maxsize=65_536)(_parse_key)
 def partition_key(key: Key) -> str | None:
     """The name that decides the partition of a key's records (see `topics.partition_for`).
 
-    None for records that every partition has, such as the planner's own.
+    None for records that every partition has, such as the planner's own. The pipeline's own record
+    is in one partition alone.
     """
-    return str(key[1]) if len(key) > 1 else None
+    if len(key) > 1:
+        return str(key[1])
+    return PipelineRecord.KIND if key == PipelineRecord.KEY else None
 
 
 def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
@@ -278,6 +319,21 @@ def partitions_for(topic: TopicKind, key: Key, count: int) -> tuple[int, ...]:
     """
     name = encode_key(key).decode() if topic in LOG_POSITION_KINDS else partition_key(key)
     return tuple(range(count)) if name is None else (partition_for(name, count),)
+
+
+def epoch_of(record: Record) -> int | None:
+    """The epoch that the header of a record names: the one that grows with the record."""
+    match record:
+        case MemberAssignment():
+            return record.member_epoch
+        case GroupRecord() | PlanShard():
+            return record.group_epoch
+        case MemberRecord():
+            return record.acked_epoch
+        case PlannerRecord() | CanaryRecord():
+            return record.planner_epoch
+        case _:
+            return None
 
 
 def headers(record: Record, *, epoch: int | None = None) -> list[tuple[str, bytes]]:

@@ -93,6 +93,9 @@ class MemberRecord:
     """Longest time that the application may work on what it got before it gives up partitions."""
     transactional_id: str | None = None
     """Transactional id of the member's commits; None if its commits are not transactional."""
+    pattern: str | None = None
+    """Pattern of further topics to read, which the planner matches as topics come and go; None
+    without. `assignors.protocol.patterns` has its syntax."""
 
     @property
     def key(self) -> Key:
@@ -123,6 +126,7 @@ class MemberRecord:
             "commit_ms": self.commit_ms,
             "max_poll_interval_ms": self.max_poll_interval_ms,
             "transactional_id": self.transactional_id,
+            **({} if self.pattern is None else {"pattern": self.pattern}),
         }
 
     @classmethod
@@ -154,6 +158,7 @@ class MemberRecord:
             transactional_id=_optional_short(
                 fields.optional_text("transactional_id"), "transactional_id"
             ),
+            pattern=_optional_short(fields.optional_missing_text("pattern"), "pattern"),
         )
 
 

@@ -118,6 +118,16 @@ class LagRecord:
             return self.lag
         return tuple([a + max(b, 0) for a, b in zip(self.lag, self.unclaimed, strict=True)])
 
+    @property
+    def unclaimed_partitions(self) -> list[int]:
+        """Partitions that nobody claims."""
+        return [number for number, records in enumerate(self.unclaimed or ()) if records >= 0]
+
+    @property
+    def longest_wait(self) -> float | None:
+        """Largest of `seconds`; None where none is known."""
+        return max((wait for wait in self.seconds or () if wait is not None), default=None)
+
     def value(self) -> dict[str, object]:
         figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}
         optional: dict[str, object] = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assignors.protocol.records.metadata import Key
 
 Item = TypeVar("Item")
-Mode: TypeAlias = Literal["managed", "published", "advisory"]
+Mode: TypeAlias = Literal["managed", "published", "proxy", "advisory"]
 Score: TypeAlias = "Mapping[str, float | None]"
 
 
@@ -346,6 +346,8 @@ class GroupRecord:
     last_epoch: int | None = None
     """The highest epoch that any record of the group had, where no other record that is left says
     it; None: the group's records say it."""
+    levers: str | None = None
+    """Hash of the levers that the plan was made under; None: there were none."""
 
     @property
     def key(self) -> Key:
@@ -379,6 +381,7 @@ class GroupRecord:
             "assignments": None if self.assignments is None else self.assignments.value(),
             "last_epoch": self.last_epoch,
             "shards": None if self.shards is None else self.shards.value(),
+            **({} if self.levers is None else {"levers": self.levers}),
         }
 
     @classmethod
@@ -388,7 +391,7 @@ class GroupRecord:
         score = fields.section("score")
         return cls(
             group=str(group),
-            mode=fields.one_of("mode", ("managed", "published", "advisory")),
+            mode=fields.one_of("mode", ("managed", "published", "proxy", "advisory")),
             planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
             group_epoch=fields.integer("group_epoch", high=LAST_EPOCH),
             plan_id=fields.text("plan_id"),
@@ -411,6 +414,7 @@ class GroupRecord:
                 if fields.has("last_epoch")
                 else None
             ),
+            levers=fields.optional_missing_text("levers"),
         )
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.json_fields import LATEST_MS
@@ -13,6 +13,8 @@ from assignors.protocol.records.cut import Cut
 from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from assignors.protocol.json_fields import Fields
     from assignors.protocol.partition_ranges import Partitions
     from assignors.protocol.records.metadata import Key
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 AssignmentState: TypeAlias = Literal["active", "evicted", "refused"]
 """State of an incarnation: it may own partitions; everything was taken from it for good; or the
 planner cannot serve it, for the reason that its record gives."""
-Action: TypeAlias = Literal["rebalance"]
+Action: TypeAlias = Literal["rebalance", "apply", "approve"]
+"""What an operator asks for: a plan computed now, the very assignment that the request gives, or
+the plan that waits for approval."""
+ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,47 @@ class PlannerRecord:
             planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
             instance=fields.text("instance"),
             started_at=fields.integer("started_at", high=LATEST_MS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyRecord:
+    """How the planner's leader proxy stands to a group, when that last changed."""
+
+    KIND: ClassVar = "proxy"
+    V: ClassVar = 1
+
+    group: str
+    at: int
+    """When it changed, in milliseconds since the epoch."""
+    planner_epoch: int
+    standing: str
+    """As an operator reads it: `leading`, `waiting for the lead`, ..."""
+    reason: str
+    """Why the proxy left the group or stays out of it; else empty."""
+
+    @property
+    def key(self) -> Key:
+        return ("proxy", self.group)
+
+    def value(self) -> dict[str, object]:
+        return {
+            "v": self.V,
+            "at": self.at,
+            "planner_epoch": self.planner_epoch,
+            "standing": self.standing,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def read(cls, key: Key, fields: Fields) -> ProxyRecord:
+        _, group = key
+        return cls(
+            group=str(group),
+            at=fields.integer("at", high=LATEST_MS),
+            planner_epoch=fields.integer("planner_epoch", high=LAST_EPOCH),
+            standing=fields.text("standing"),
+            reason=fields.text("reason", empty=True),
         )
 
 
@@ -143,6 +189,10 @@ class OperatorRecord:
     action: Action
     reason: str
     """The operator's reason, as free text."""
+    plan: str | None = None
+    """Name of the plan to approve, or of the plan that `target` repeats; None without one."""
+    target: Mapping[str, Partitions] | None = None
+    """With `apply`, the partitions of each instance by topic; else None."""
 
     @property
     def key(self) -> Key:
@@ -155,15 +205,24 @@ class OperatorRecord:
             "by": self.by,
             "action": self.action,
             "reason": self.reason,
+            **({} if self.plan is None else {"plan": self.plan}),
+            **(
+                {}
+                if self.target is None
+                else {"target": {name: ranges.texts(own) for name, own in self.target.items()}}
+            ),
         }
 
     @classmethod
     def read(cls, key: Key, fields: Fields) -> OperatorRecord:
         _, group = key
+        action = fields.one_of("action", ACTIONS)
         return cls(
             group=str(group),
             at=fields.integer("at", high=LATEST_MS),
             by=fields.text("by", empty=True),
-            action=fields.one_of("action", ("rebalance",)),
+            action=action,
             reason=fields.text("reason", empty=True),
+            plan=fields.optional_missing_text("plan"),
+            target=fields.partitions_by_name("target") if fields.has("target") else None,
         )

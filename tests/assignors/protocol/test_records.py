@@ -215,6 +215,31 @@ RECORDS = {
     ("triggers", r.TriggerRecord): st.builds(
         r.TriggerRecord, group=name, at=whole, since=whole, evidence=evidence, source=source
     ),
+    ("triggers", r.PipelineRecord): st.builds(
+        r.PipelineRecord,
+        at=time,
+        epoch=epoch,
+        instance=name,
+        daemon=st.none() | name,
+        started_at=time,
+        interval_ms=st.integers(1, 10**6),
+        state=st.sampled_from(["starting", "catching_up", "running", "ended"]),
+        error=st.none() | st.text(max_size=5),
+        rebuilt=st.booleans(),
+        batch=st.none() | whole,
+        batches=whole,
+        batch_ms=st.none() | whole,
+        delay_ms=st.none() | whole,
+        newest=st.none() | time,
+        behind=st.none() | whole,
+        caught_up=st.none() | st.floats(0, 1),
+        rows=whole,
+        state_rows=st.none() | whole,
+        state_bytes=st.none() | whole,
+        phases=st.dictionaries(name, whole, max_size=3),
+        rejected=st.dictionaries(name, whole, max_size=3),
+        skipped=st.dictionaries(name, whole, max_size=3),
+    ),
     ("dead_letters", r.DeadLetter): st.builds(
         r.DeadLetter,
         at=whole,
@@ -259,6 +284,7 @@ RECORDS = {
         commit_ms=st.integers(1, 3_600_000),
         max_poll_interval_ms=st.integers(1, 86_400_000),
         transactional_id=st.none() | name,
+        pattern=st.none() | name,
     ),
     ("members", r.CanaryRecord): st.builds(
         r.CanaryRecord,
@@ -270,10 +296,18 @@ RECORDS = {
     ("assignments", r.PlannerRecord): st.builds(
         r.PlannerRecord, planner_epoch=epoch, instance=name, started_at=time
     ),
+    ("assignments", r.ProxyRecord): st.builds(
+        r.ProxyRecord,
+        group=name,
+        at=time,
+        planner_epoch=epoch,
+        standing=name,
+        reason=st.just("") | name,
+    ),
     ("assignments", r.GroupRecord): st.builds(
         r.GroupRecord,
         group=name,
-        mode=st.sampled_from(["managed", "published", "advisory"]),
+        mode=st.sampled_from(["managed", "published", "proxy", "advisory"]),
         planner_epoch=epoch,
         group_epoch=epoch,
         plan_id=name,
@@ -287,6 +321,7 @@ RECORDS = {
         after=score,
         computed_at=time,
         digest=text,
+        levers=st.none() | name,
         certificate=st.none()
         | st.builds(
             r.PlanCertificate,
@@ -372,10 +407,54 @@ RECORDS = {
         revoking=partitions,
     ),
     ("control", r.OperatorRecord): st.builds(
-        r.OperatorRecord, group=name, at=time, by=text, action=st.just("rebalance"), reason=text
+        r.OperatorRecord,
+        group=name,
+        at=time,
+        by=text,
+        action=st.sampled_from(["rebalance", "apply", "approve"]),
+        reason=text,
+        plan=st.none() | name,
+        target=st.none() | st.dictionaries(name, partitions, max_size=2),
+    ),
+    ("control", r.LeverRecord): st.builds(
+        r.LeverRecord,
+        group=name,
+        kind=st.sampled_from(r.LEVER_KINDS),
+        subject=name,
+        at=time,
+        by=text,
+        reason=text,
+        setting=st.none() | name,
+    ),
+    ("control", r.ProposalRecord): st.builds(
+        r.ProposalRecord,
+        group=name,
+        at=time,
+        plan_id=name,
+        cause=name,
+        strategy=name,
+        basis=name,
+        moves=whole,
+        before=score,
+        after=score,
+        target=st.dictionaries(name, partitions, max_size=2),
+    ),
+    ("decisions", r.DecisionPart): st.builds(
+        r.DecisionPart,
+        group=name,
+        id=name,
+        part=whole,
+        parts=st.integers(1, 10_000),
+        at=time,
+        outcome=st.sampled_from(["published", "refused", "ordered"]),
+        cause=text,
+        plan_id=st.none() | name,
+        body=name,
     ),
 }
 OPTIONAL = {
+    r.MemberRecord: ("pattern",),
+    r.PipelineRecord: ("daemon",),
     r.LagRecord: (
         "rate",
         "velocity",
@@ -400,7 +479,9 @@ OPTIONAL = {
         "last_epoch",
         "subscriptions",
         "shards",
+        "levers",
     ),
+    r.OperatorRecord: ("plan", "target"),
     r.GroupShard: ("subscriptions",),
     r.MemberAssignment: ("shards",),
 }
@@ -712,6 +793,7 @@ def test_all_records_of_a_group_share_a_partition_key_and_the_planners_has_none(
     )
     assert r.partition_key(("broker", 3)) == "3"
     assert r.partition_key(("planner",)) is None
+    assert r.partition_key(("pipeline",)) == "pipeline"
 
 
 def test_a_record_goes_to_one_partition_and_the_planners_to_all():

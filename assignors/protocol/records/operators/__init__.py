@@ -1,0 +1,1 @@
+"""Records of what operators ask for, and of the audit trail."""
