@@ -2,18 +2,19 @@
 
 A member announces itself every few seconds, and mostly says the same under the next number. An
 announcement with the same bytes around its number has the same fields, so that it need not be read
-again: the result is that of `decode`. A sample of lag mostly differs from the one before in its
-numbers; it is left unread until somebody needs it.
+again: the result is that of `decode`, or where numbers are of no interest, the very record of the
+announcement that it repeats. A sample of lag mostly differs from the one before in its numbers; it
+is left unread until somebody needs it.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol.records import LagRecord, MemberRecord, decode
 from assignors.protocol.records.member import MOST_ANNOUNCEMENTS
-from assignors.protocol.unread_lag import UnreadLag
+from assignors.protocol.unread_lag import UnreadLag, has_plain_figures
 
 if TYPE_CHECKING:
     from assignors.protocol.records import Record, Rejection, Tombstone
@@ -39,8 +40,8 @@ class _Announcement(NamedTuple):
     """Its bytes up to its number."""
     after: bytes
     """Its bytes behind its number."""
-    properties: dict[str, object]
-    """The fields of the record without the number."""
+    record: MemberRecord
+    """The record that was read."""
 
     def number_in(self, value: bytes) -> int | None:
         """Return the number of an announcement that says the same; None if it does not."""
@@ -56,7 +57,13 @@ class RepeatedRecords:
     """Decodes records, and remembers the last announcement of each member."""
 
     def __init__(self, most_members: int = MOST_MEMBERS, *, lazy: bool = False) -> None:
-        """Begin without any; `lazy`: leave samples of lag unread."""
+        """Begin without any.
+
+        Args:
+            most_members: members to remember, and samples.
+            lazy: whether to leave unread what mostly nobody needs: samples of lag, and the number
+                of an announcement that repeats another, which is then that other's.
+        """
         self._last: dict[bytes, _Announcement] = {}
         """By key; the one that was read in full longest ago is the first."""
         self._samples: dict[bytes, tuple[str, str, bytes]] = {}
@@ -76,7 +83,7 @@ class RepeatedRecords:
         if last is not None and value is not None:
             number = last.number_in(value)
             if number is not None:
-                return MemberRecord(heartbeat=number, **last.properties)  # type: ignore[arg-type]
+                return last.record if self._lazy else replace(last.record, heartbeat=number)
         record = decode(kind, key, value)
         if last is not None:
             del self._last[key]
@@ -94,7 +101,7 @@ class RepeatedRecords:
             return UnreadLag(last[0], last[1], value)
         record = decode("lag", key, value)
         self._samples.pop(key, None)
-        if isinstance(record, LagRecord):
+        if isinstance(record, LagRecord) and has_plain_figures(shape):
             if len(self._samples) >= self._most_members:
                 del self._samples[next(iter(self._samples))]
             self._samples[key] = record.group, record.topic, shape
@@ -118,9 +125,4 @@ class RepeatedRecords:
             return
         if len(self._last) >= self._most_members:
             del self._last[next(iter(self._last))]
-        properties = {
-            field.name: getattr(record, field.name)
-            for field in fields(record)
-            if field.name != "heartbeat"
-        }
-        self._last[key] = _Announcement(before + name, behind, properties)
+        self._last[key] = _Announcement(before + name, behind, record)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.protocol.records import Tombstone, decode, encode
-from assignors.protocol.unread_lag import UnreadLag
+from assignors.protocol.unread_lag import LagFigures, UnreadLag, has_plain_figures
 from daemon.kafka import repeated_records
 from daemon.kafka.repeated_records import RepeatedRecords
 from levelwind_testing.records import lag, member, topic
@@ -56,6 +56,15 @@ def test_a_repeated_announcement_is_not_read_again():
         for number in (10, 11, 1000):
             record = replace(FIRST, heartbeat=number)
             assert announcements.decode("members", *encode(record)) == record
+
+
+def test_where_numbers_are_of_no_interest_the_record_is_that_of_the_announcement_repeated():
+    lazy = RepeatedRecords(lazy=True)
+    first = lazy.decode("members", *encode(FIRST))
+    assert first == FIRST
+    assert lazy.decode("members", *encode(replace(FIRST, heartbeat=10))) is first
+    other = replace(FIRST, heartbeat=11, capacity=2.0)
+    assert lazy.decode("members", *encode(other)) == other
 
 
 def test_another_field_of_the_same_name_keeps_an_announcement_from_being_a_pattern():
@@ -116,6 +125,49 @@ def test_a_sample_in_another_shape_is_read(other):
     lazy = RepeatedRecords(lazy=True)
     lazy.decode("lag", *encode(SAMPLE))
     assert lazy.decode("lag", *encode(other)) == other
+
+
+def test_a_sample_whose_figures_stand_in_two_places_is_read():
+    lazy = RepeatedRecords(lazy=True)
+    key, value = encode(SAMPLE)
+    twofold = value[:-1] + b',"x":{"lag":[7]}}'
+    for _ in range(2):
+        assert lazy.decode("lag", key, twofold) == SAMPLE
+
+
+@pytest.mark.parametrize("rate", [None, (1.5, None)])
+@pytest.mark.parametrize("members", [(), ('"lag":[9', '"at":9', "]")], ids=["", "members"])
+def test_the_figures_of_a_sample_are_those_of_the_record(rate, members):
+    record = replace(SAMPLE, rate=rate, members=members, owner=(0, 0) if members else None)
+    value = encode(record)[1]
+    assert has_plain_figures(value)
+    unread = UnreadLag(record.group, record.topic, value)
+    assert (unread.at, unread.figures()) == (record.at, LagFigures(record.lag, rate))
+    assert unread.read() == record
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"lag":[5,', b'"lag":[-5,'),
+        (b'"lag":[5,', b'"lag":[.5,'),
+        (b'"lag":[5,', b'"lag":[5.0,'),
+        (b'"rate":[1.5', b'"rate":[-1.5'),
+        (b'"rate":[1.5', b'"rate":[1.5.'),
+    ],
+)
+def test_figures_that_break_the_protocol_are_none(before, after):
+    value = encode(SAMPLE)[1]
+    assert before in value
+    assert UnreadLag("g", "t", value.replace(before, after)).figures() is None
+
+
+@pytest.mark.parametrize("digits", [b"-1", b"1.5", b"", b"9" * 30])
+def test_a_time_that_breaks_the_protocol_is_none(digits):
+    value = encode(SAMPLE)[1]
+    broken = value.replace(b'"at":%d,' % SAMPLE.at, b'"at":%s,' % digits)
+    assert broken != value
+    assert UnreadLag("g", "t", broken).at is None
 
 
 @pytest.mark.parametrize("value", [None, b"{", b""])
