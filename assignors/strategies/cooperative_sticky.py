@@ -25,20 +25,24 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
     Ties: as `sticky`.
     Cost: as `sticky`, twice where something is withheld.
     """
-    target = sticky_owners(group, kept_claims(group))
-    waits = claimed_by_others(group, target)
+    answer = withhold_claimed(group, sticky_owners(group, kept_claims(group)))
     for _ in range(MAX_LOOK_AHEAD):
-        if not waits.any():
-            return Assignment(target)
-        released = np.where(waits, NOBODY, target).astype(np.int32)
-        next_target = sticky_owners(group, released)
-        if not ((released >= 0) & (next_target != released)).any():
+        if answer.withheld is None:
             break
-        target = next_target
-        waits = claimed_by_others(group, target)
+        next_target = sticky_owners(group, answer.owner)
+        if not ((answer.owner >= 0) & (next_target != answer.owner)).any():
+            break
+        answer = withhold_claimed(group, next_target)
+    return answer
+
+
+def withhold_claimed(group: Group, target: Ints) -> Assignment:
+    """Give each partition to its target, or for one round to nobody while another claims it."""
+    waits = claimed_by_others(group, target)
+    if not waits.any():
+        return Assignment(target)
     owner = np.where(waits, NOBODY, target).astype(np.int32)
-    withheld = np.where(waits, target, NOBODY).astype(np.int32)
-    return Assignment(owner, withheld)
+    return Assignment(owner, np.where(waits, target, NOBODY).astype(np.int32))
 
 
 def claimed_by_others(group: Group, target: Ints) -> Bools:

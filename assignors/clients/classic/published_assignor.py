@@ -22,19 +22,23 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakMethod
 
-import numpy as np
-
 from assignors.clients.classic.classic_assignor import LagAwareAssignor
+from assignors.clients.classic.plan_application import (
+    as_planned,
+    completed,
+    moves,
+    planned_owners,
+    present_shares,
+)
 from assignors.clients.group_join import read_members, sync_assignments
 from assignors.problem.assignment import NOBODY, Assignment
 from assignors.problem.group import Group
 from assignors.protocol import json_fields
-from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.json_fields import Fields
 from assignors.protocol.kafka.consumer_protocol import NEWEST, ConsumerSubscription
 from assignors.protocol.partition_ranges import WireError
 from assignors.registry import OPTIONS, strategy_named
-from assignors.strategies.cooperative_sticky import claimed_by_others
+from assignors.strategies.cooperative_sticky import withhold_claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -147,14 +151,11 @@ class PublishedAssignor(LagAwareAssignor):
         self._planned_view = known
         topics = self._topics(known)
         names = _names(joined, members)
-        shares = {} if plan is None else _present(plan, names, members)
+        shares = {} if plan is None else present_shares(plan, names, members)
         real = Group.build(topics, members)
-        group = Group.build(topics, _as_planned(members, shares)) if shares else real
-        planned = _planned_owners(group, shares)
-        target = planned
-        if ((planned == NOBODY) & group.has_reader()).any():
-            local = self._local(group).target
-            target = np.where(planned == NOBODY, local, planned).astype(np.int32)
+        group = Group.build(topics, as_planned(members, shares)) if shares else real
+        planned = planned_owners(group, shares)
+        target = completed(planned, group, self._local)
         self._leads, self._led = True, None if plan is None else plan.epoch
         by_member = Assignment(target).to_names(group)
         self._assigned = {
@@ -172,10 +173,7 @@ class PublishedAssignor(LagAwareAssignor):
 
     def _answer(self, group: Group, target: Ints) -> Assignment:
         """The target; a cooperative group gets it in two rounds."""
-        if not self.cooperative:
-            return Assignment(target)
-        waits = claimed_by_others(group, target)
-        return Assignment(np.where(waits, NOBODY, target).astype(np.int32))
+        return withhold_claimed(group, target) if self.cooperative else Assignment(target)
 
     # Newer plans.
 
@@ -185,7 +183,7 @@ class PublishedAssignor(LagAwareAssignor):
         if plan is None or not self._rounds:
             return
         if self._leads:
-            if (self._led is None or plan.epoch > self._led) and self._moves(plan):
+            if (self._led is None or plan.epoch > self._led) and moves(plan, self._assigned):
                 self._led = plan.epoch
                 _log.info("plan %s is newer: asking for a rebalance", tuple(plan.epoch))
                 self._request_rejoin()
@@ -215,24 +213,6 @@ class PublishedAssignor(LagAwareAssignor):
     def _is_news(self, plan: PublishedPlan) -> bool:
         """Whether the leader has not had its chance: a plan that it leaves out is not asked for."""
         return self._joined_with is None or plan.epoch > self._joined_with
-
-    def _moves(self, plan: PublishedPlan) -> bool:
-        """Whether a plan gives a member that is present something else than it was assigned."""
-        planned = {
-            name: share for name, share in plan.assignments.items() if name in self._assigned
-        }
-        owner = {
-            (topic, number): name
-            for name, share in self._assigned.items()
-            for topic, numbers in share.items()
-            for number in numbers
-        }
-        return any(
-            owner.get((topic, number), name) != name
-            for name, share in planned.items()
-            for topic, numbers in share.items()
-            for number in numbers
-        )
 
     def _changes_own_share(self, plan: PublishedPlan) -> bool:
         if self._instance is None or self._instance not in plan.assignments or self._owned is None:
@@ -271,58 +251,6 @@ def _stated_instance(joiner: Joiner) -> str | None:
     try:
         user_data = ConsumerSubscription.decode(raw).user_data
         fields = Fields(json_fields.loads(user_data or b"{}"))
-        return fields.optional_text("instance") if fields.has("instance") else None
+        return fields.optional_missing_text("instance")
     except WireError:
         return None
-
-
-def _present(
-    plan: PublishedPlan, names: Mapping[str, str], members: Iterable[Member]
-) -> dict[str, Partitions]:
-    """Planned partitions of the members that are present and read their topics, by member id."""
-    return {
-        member.id: {
-            topic: numbers
-            for topic, numbers in plan.assignments[names[member.id]].items()
-            if topic in member.topics
-        }
-        for member in members
-        if names[member.id] in plan.assignments
-    }
-
-
-def _as_planned(members: Sequence[Member], shares: Mapping[str, Partitions]) -> list[Member]:
-    """The members as if each already had its planned share, and nothing that is planned else."""
-    planned = {partition for share in shares.values() for partition in ranges.pairs(share)}
-    generation = max((member.generation for member in members), default=0)
-    return [
-        replace(
-            member,
-            owned=ranges.by_topic(
-                {
-                    (topic, number)
-                    for topic, numbers in (member.owned or {}).items()
-                    for number in numbers
-                }
-                - planned
-                | ranges.pairs(shares.get(member.id, {}))
-            ),
-            generation=max(generation, 0),
-        )
-        for member in members
-    ]
-
-
-def _planned_owners(group: Group, shares: Mapping[str, Partitions]) -> Ints:
-    """The member that a plan gives each partition, by dense partition; of two the first."""
-    owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
-    topic_of = {name: index for index, name in enumerate(group.topics)}
-    for index, member in enumerate(group.members):
-        for topic, numbers in shares.get(member, {}).items():
-            if topic not in topic_of:
-                continue
-            first, end = group.topic_start[topic_of[topic] :][:2].tolist()
-            for number in numbers:
-                if first + number < end and owner[first + number] == NOBODY:
-                    owner[first + number] = index
-    return owner

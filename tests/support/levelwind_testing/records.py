@@ -1,5 +1,7 @@
 """Builders of records: one for each kind, valid, of which a test names only what matters."""
 
+import time
+
 from assignors.protocol.records import (
     GroupRecord,
     LagRecord,
@@ -77,6 +79,17 @@ def lag(*behind, group="g", topic="t", at=2000, ends=None, racks=None, topic_id=
         source={},
         **more,
     )
+
+
+def lag_of_owners(held, *behind, **fields):
+    """A group's lag now; `held`: the partitions of each member, by name."""
+    names = sorted(held)
+    owner = [-1] * len(behind)
+    for index, name in enumerate(names):
+        for number in held[name]:
+            owner[number] = index
+    at = round(time.time() * 1000)
+    return lag(*behind, at=at, members=tuple(names), owner=tuple(owner), **fields)
 
 
 def member(

@@ -24,7 +24,7 @@ from assignors.protocol.records import (
 from assignors.protocol.topics import Topics
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.daemon_process import DaemonProcess
-from levelwind_testing.records import lag
+from levelwind_testing.records import lag_of_owners
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -138,20 +138,12 @@ class Stage:
                 self.write(self.lag_record())
 
     def lag_record(self) -> LagRecord:
-        names = sorted(self.members)
-        owner = [-1] * PARTITIONS
-        for index, name in enumerate(names):
-            for _, number in self.members[name].held:
-                owner[number] = index
-        return lag(
-            *self.behind,
-            group=self.group,
-            topic=self.topic,
-            topic_id=self.topic_id,
-            at=round(time.time() * 1000),
-            members=tuple(map(self.name_of, names)),
-            owner=tuple(owner),
-        )
+        held = {
+            self.name_of(name): [number for _, number in member.held]
+            for name, member in self.members.items()
+        }
+        named = {"group": self.group, "topic": self.topic, "topic_id": self.topic_id}
+        return lag_of_owners(held, *self.behind, **named)
 
     def write(self, record, kind="lag"):
         key, value = encode(record)
