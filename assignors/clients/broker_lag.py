@@ -1,16 +1,25 @@
 """`BrokerLag`: the lag of a group, asked of the brokers with confluent-kafka.
 
 A source for `LagAssignor` and its kin, whichever client the group's members use. Requests go out
-when the leader plans: committed offsets and ends together, and beginnings where a partition has no
-commit. lag = end - committed, at least 0, as in KAFKA-5337.
+when the leader plans: committed offsets, then ends, and beginnings where a partition has no commit.
+lag = end - committed, at least 0, as in KAFKA-5337.
+
+A consumer asks, though it joins no group: an admin request for a group's offsets may end the whole
+process when the group's coordinator goes away meanwhile (librdkafka's issue 4605), and plans are
+made just then.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaException,
+    TopicPartition,
+)
 
 from assignors.clients.classic.lag_source import LagUnavailableError
 
@@ -40,11 +49,17 @@ class BrokerLag:
                 `latest`, and all of its records with `earliest`.
             timeout: seconds after which the lag counts as unknown.
         """
-        self._config = {"client.id": "levelwind-lag", **config}
+        self._config = {
+            "client.id": "levelwind-lag",
+            **config,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",  # else an open transaction would hold the answer
+        }
         self._group = group
         self._reset = auto_offset_reset
         self._timeout = timeout
-        self._admin: AdminClient | None = None
+        self._consumer: Consumer | None = None
 
     def __call__(self, topics: Collection[str]) -> dict[str, list[int]]:
         """Ask for the records behind of each partition of some topics; unknown topics are left out.
@@ -55,48 +70,44 @@ class BrokerLag:
         if not topics:
             return {}
         try:
-            if self._admin is None:
-                self._admin = AdminClient(self._config)
-            return self._lag(self._admin, topics)
-        except (KafkaException, TimeoutError) as error:
+            if self._consumer is None:
+                self._consumer = Consumer(self._config)
+            return self._lag(self._consumer, topics)
+        except KafkaException as error:
             raise LagUnavailableError(f"lag of group {self._group}: {error}") from error
 
-    def _lag(self, admin: AdminClient, topics: Collection[str]) -> dict[str, list[int]]:
-        found = admin.list_topics(timeout=self._timeout).topics
+    def _lag(self, consumer: Consumer, topics: Collection[str]) -> dict[str, list[int]]:
+        found = consumer.list_topics(timeout=self._timeout).topics
         partitions = [
             TopicPartition(topic, number)
-            for topic in topics
+            for topic in sorted(topics)
             if topic in found
-            for number in found[topic].partitions
+            for number in sorted(found[topic].partitions)
         ]
         if not partitions:
             return {}
-        asked = admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group, partitions)],
-            request_timeout=self._timeout,
-        )
-        ends = self._offsets(admin, partitions, OffsetSpec.latest())
-        committed = {
-            (partition.topic, partition.partition): partition.offset
-            for partition in asked[self._group].result(self._timeout).topic_partitions
-        }
+        committed = _offsets(consumer.committed(partitions, timeout=self._timeout))
+        ends = self._ends(consumer, partitions, OFFSET_END)
         starts: dict[tuple[str, int], int] = {}
         if self._reset == "earliest":
-            fresh = [p for p in partitions if committed.get((p.topic, p.partition), -1) < 0]
-            starts = self._offsets(admin, fresh, OffsetSpec.earliest()) if fresh else {}
+            fresh = [p for p in partitions if committed[p.topic, p.partition] < 0]
+            starts = self._ends(consumer, fresh, OFFSET_BEGINNING) if fresh else {}
         lag: dict[str, list[int]] = {}
-        for partition in sorted(partitions, key=lambda each: (each.topic, each.partition)):
-            key = partition.topic, partition.partition
-            position = committed.get(key, -1)
-            since = position if position >= 0 else starts.get(key, ends[key])
-            lag.setdefault(partition.topic, []).append(max(ends[key] - since, 0))
+        for key, end in ends.items():
+            since = committed[key] if committed[key] >= 0 else starts.get(key, end)
+            lag.setdefault(key[0], []).append(max(end - since, 0))
         return lag
 
-    def _offsets(
-        self, admin: AdminClient, partitions: Collection[TopicPartition], spec: Any
+    def _ends(
+        self, consumer: Consumer, partitions: Collection[TopicPartition], which: int
     ) -> dict[tuple[str, int], int]:
-        asked = admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=self._timeout)
-        return {
-            (partition.topic, partition.partition): found.result(self._timeout).offset
-            for partition, found in asked.items()
-        }
+        """One end of each log; the protocol asks for it by a timestamp that is none."""
+        asked = [TopicPartition(one.topic, one.partition, which) for one in partitions]
+        return _offsets(consumer.offsets_for_times(asked, timeout=self._timeout))
+
+
+def _offsets(answered: Collection[TopicPartition]) -> dict[tuple[str, int], int]:
+    for one in answered:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return {(one.topic, one.partition): one.offset for one in answered}

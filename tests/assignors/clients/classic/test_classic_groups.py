@@ -14,7 +14,12 @@ from assignors.problem.group import Group
 from assignors.problem.inputs import Member, Topic
 from assignors.registry import STRATEGIES
 from assignors.strategies.vote import InconsistentGroupProtocolError
-from levelwind_testing.kafka.classic_members import AiokafkaMember, JavaMember, KafkaPythonMember
+from levelwind_testing.kafka.classic_members import (
+    AiokafkaMember,
+    JavaMember,
+    KafkaPythonMember,
+    again_where_a_member_stalled,
+)
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -118,6 +123,7 @@ def as_planned(members):
 
 @pytest.mark.parametrize("leader", ["kafka-python", "aiokafka", "java"])
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky"])
+@again_where_a_member_stalled
 def test_a_group_of_three_clients_has_kafkas_answer_whoever_leads(
     start, make_topic, fresh, strategy, leader
 ):
@@ -146,6 +152,7 @@ def test_a_group_of_three_clients_has_kafkas_answer_whoever_leads(
 
 
 @pytest.mark.parametrize("leader", ["kafka-python", "java"])
+@again_where_a_member_stalled
 def test_a_cooperative_group_with_java_keeps_what_does_not_move(start, make_topic, fresh, leader):
     topic, group = make_topic([[1]] * 6), fresh("cooperative")
     clients = sorted(["kafka-python", "java"], key=lambda client: client != leader)
@@ -160,6 +167,7 @@ def test_a_cooperative_group_with_java_keeps_what_does_not_move(start, make_topi
     assert [held for _, held in first.changes if held] == joined, "it gave up more than moved"
 
 
+@again_where_a_member_stalled
 def test_a_leader_with_a_rack_rebalances_when_replicas_move_to_other_racks(
     start, make_topic, fresh, reassign
 ):
@@ -176,6 +184,7 @@ def test_a_leader_with_a_rack_rebalances_when_replicas_move_to_other_racks(
     wait_for(lambda: second.held == {(topic, 0), (topic, 1)}, note=shown(members))
 
 
+@again_where_a_member_stalled
 def test_a_leader_plans_by_the_lag_that_the_brokers_know(cluster, start, make_topic, fresh):
     topic, group = make_topic([[1], [1], [1]]), fresh("lagging")
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -203,6 +212,7 @@ def test_a_leader_plans_by_the_lag_that_the_brokers_know(cluster, start, make_to
     assert {(topic, 1)} in [member.held for member in members], shown(members)()
 
 
+@again_where_a_member_stalled
 def test_a_member_without_a_common_protocol_is_refused_in_clear_words(
     cluster, start, make_topic, fresh
 ):

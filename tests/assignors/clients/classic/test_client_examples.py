@@ -15,7 +15,11 @@ pytest.importorskip("aiokafka", reason="an extra that is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
 
 PAGE = Path(__file__).parents[4] / "docs" / "clients.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+EXAMPLES = [
+    example
+    for example in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    if "ManagedConsumer" not in example
+]
 
 
 class EnoughError(Exception):
@@ -43,6 +47,8 @@ def run(example, cluster, topic, group):
     finally:
         if (consumer := namespace.get("consumer")) is not None:
             consumer.close()
+        if (plans := namespace.get("plans")) is not None:
+            plans.close()
     return got
 
 
