@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from assignors.handover.holding import Holding, Revocation, Traits, Waits
 from assignors.handover.unpublished import unpublished
 from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.patterns.topic_pattern import pattern_refusal
 from assignors.protocol.records import MemberAssignment, Tombstone
 from assignors.protocol.records.member import LAST_EPOCH
 
@@ -100,7 +101,8 @@ class Ledger:
             return self
         waits = Waits.of(record, self.timers)
         traits = Traits(record.rack, record.capacity)
-        holding = Holding(waits=waits, refused=waits.refusal(self.timers), traits=traits)
+        refused = waits.refusal(self.timers) or pattern_refusal(record.pattern)
+        holding = Holding(waits=waits, refused=refused, traits=traits)
         epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
         return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 

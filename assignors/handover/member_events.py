@@ -107,6 +107,14 @@ class CommitsEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightChanged:
+    """The application gave the member another capacity or priority."""
+
+    capacity: float
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveRequested:
     """The application closes the consumer."""
 
@@ -125,6 +133,7 @@ Event: TypeAlias = (
     | LoseFinished
     | PollOverdue
     | CommitsEnded
+    | WeightChanged
     | LeaveRequested
 )
 

@@ -38,6 +38,7 @@ from assignors.handover.member_events import (
     RevokeFinished,
     Started,
     Tick,
+    WeightChanged,
 )
 from assignors.handover.member_state import (
     Granting,
@@ -59,6 +60,8 @@ def step(  # noqa: C901, PLR0912 - one arm for each event
     member: MemberMachine, event: Event, now: float
 ) -> tuple[MemberMachine, Effects]:
     """Apply an event: the next state, and the effects to carry out in this order."""
+    if isinstance(event, WeightChanged):
+        return _weigh(member, event, now)
     if member.phase is Phase.LEFT or (
         member.phase is Phase.LOST and not isinstance(event, LoseFinished)
     ):
@@ -104,6 +107,16 @@ def _while_lost_or_left(member: MemberMachine, event: Event) -> tuple[MemberMach
     return (
         (replace(member, leaving=True), ()) if isinstance(event, LeaveRequested) else (member, ())
     )
+
+
+def _weigh(
+    member: MemberMachine, event: WeightChanged, now: float
+) -> tuple[MemberMachine, Effects]:
+    """Take another capacity or priority, and announce it where the member announces itself."""
+    profile = replace(member.profile, capacity=event.capacity, priority=event.priority)
+    changed = replace(member, profile=profile)
+    silent = member.phase in (Phase.LOST, Phase.LEFT) or member.announced_at is None
+    return (changed, ()) if silent or profile == member.profile else _announce(changed, now)
 
 
 def _tick(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:

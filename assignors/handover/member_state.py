@@ -84,6 +84,8 @@ class MemberProfile:
     """Longest time in seconds that the application may stay away from `poll`."""
     transactional_id: str | None = None
     """Transactional id of its commits; None if they are not transactional."""
+    pattern: str | None = None
+    """Pattern of further topics; None without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,7 @@ class MemberMachine:
             commit_ms=_milliseconds(self.timers.commit),
             max_poll_interval_ms=_milliseconds(self.profile.max_poll_interval),
             transactional_id=self.profile.transactional_id,
+            pattern=self.profile.pattern,
         )
 
 

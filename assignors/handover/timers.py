@@ -45,7 +45,8 @@ class Timers:
     canary: float = 1.0
     """Time between two canaries of the planner, by which it knows that it reads everything."""
     takeover: float = 6.0
-    """Time without a canary of the leading planner after which a standby takes over."""
+    """Length of a daemon's session in the group of daemons: so long after the last heartbeat of the
+    one that leads another daemon takes over."""
 
     def __post_init__(self) -> None:
         """Raise ValueError, naming the inequality that does not hold."""

@@ -12,27 +12,28 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer
 
+from assignors.clients.confluent.committing.commit_errors import StraySubscriberError
 from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
-from assignors.clients.confluent.committing.offsets import CommitTracker, StraySubscriberError
+from assignors.clients.confluent.committing.offsets import CommitTracker
 from assignors.clients.confluent.committing.transactions import TransactionalCommits
 from assignors.clients.confluent.delivery import Delivery
 from assignors.clients.confluent.following.follower import AssignmentFollower
-from assignors.clients.confluent.owned_partitions import (
-    FencingToken,
-    OwnedPartitions,
-    OwnershipChange,
-)
+from assignors.clients.confluent.owned_partitions import OwnedPartitions
+from assignors.clients.confluent.ownership_evidence import FencingToken, OwnershipChange
+from assignors.clients.confluent.partition_calls import PartitionCalls
 from assignors.clients.confluent.settings import (
     Fencing,
     SettingError,
     client_settings,
+    member_capacity,
+    member_priority,
     member_profile,
 )
 from assignors.handover.member_state import MemberMachine, Phase
 from assignors.handover.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
 
@@ -45,10 +46,14 @@ __all__ = [
     "StraySubscriberError",
 ]
 
+MOST_MESSAGES = 1_000_000
+ITERATION_SECONDS = 1.0
+"""Longest time that iteration waits before it asks whether the consumer was closed."""
+
 Callback: TypeAlias = "Callable[[ManagedConsumer, list[Any]], object] | None"
 
 
-class ManagedConsumer:
+class ManagedConsumer(PartitionCalls):
     """A consumer whose partitions levelwind assigns; only one thread may use it.
 
     Delivery is at least once, and three settings decide what is committed:
@@ -65,22 +70,25 @@ class ManagedConsumer:
     everything it owned, and commits raise `NotOwnedError` until it polls again.
 
     As a context manager the consumer closes itself. When the block ends without an exception, the
-    record handed out last counts as processed too.
+    record handed out last counts as processed too. Iterating over it polls until it is closed.
 
     Args:
         config: librdkafka's settings, under their own names. Those that the hand-over must own
             (`group.id`, `session.timeout.ms` and others) raise `SettingError`.
         group: The consumer group; its partitions must be managed by levelwind.
-        topics: Names of the topics to read; not empty.
+        topics: Names of the topics to read; not empty. One that begins with `^` is a pattern, as
+            in `subscribe` of confluent-kafka: the daemon matches it as topics come and go.
+            docs/clients.md has the syntax. No pattern matches topics that begin with `__`, nor
+            levelwind's own.
         instance: Name of this member. A process that restarts under the same name gets its
             partitions back, so give each process a lasting name of its own; two live processes
             with one name evict each other. By default host name, process id and a random part.
         rack: Rack of this process, as in the brokers' `broker.rack`. Also sets `client.rack`,
             unless `config` sets it.
         capacity: Share of the load that this member can take, relative to the other members;
-            above 0.
+            above 0. It may be set anew at any time.
         priority: Rank of this member for strategies that prefer members (`failover`): a higher
-            number is preferred.
+            number is preferred. It may be set anew at any time.
         on_assign: Called with (consumer, partitions) after partitions were added. Each partition
             carries the offset at which reading starts.
         on_revoke: Called with (consumer, partitions) before their offsets are committed and the
@@ -92,6 +100,9 @@ class ManagedConsumer:
             another or that the planner evicted, however late they arrive. Every commit then waits
             for the brokers, an asynchronous one too. With "none" a commit that was sent in time
             may arrive late and put the group's offset back, never beyond what was processed.
+        after_subscribers: Join only once no consumer subscribes under the group's name: for a group
+            that moves from `subscribe` to this client. Otherwise such a consumer is logged as an
+            error, since the brokers refuse all commits while it is there.
         prefix: Prefix of levelwind's topics, as in the daemon's settings.
         timers: Timers of the hand-over, in seconds; they must equal the planner's.
         journal: Called with an `OwnershipChange` before the first record of a gained partition is
@@ -116,6 +127,7 @@ class ManagedConsumer:
         on_revoke: Callback = None,
         on_lost: Callback = None,
         fencing: Fencing = "none",
+        after_subscribers: bool = False,
         prefix: str = "levelwind.",
         timers: Timers | None = None,
         journal: Callable[[OwnershipChange], object] | None = None,
@@ -135,7 +147,7 @@ class ManagedConsumer:
         self._profile = profile
         self._settings = client_settings(config, profile=profile, timers=timers)
         self._leave_seconds = 2 * timers.commit
-        self._closed = False
+        self._closing = self._closed = False
         transactions = (
             None
             if self._settings.transactions is None
@@ -146,6 +158,7 @@ class ManagedConsumer:
             settings=self._settings,
             prefix=prefix,
             transactions=transactions,
+            after_subscribers=after_subscribers,
         )
         self._commits = CommitTracker(
             self._settings, timers=timers, follower=self._follower, transactions=transactions
@@ -178,6 +191,35 @@ class ManagedConsumer:
         return self._profile.instance
 
     @property
+    def capacity(self) -> float:
+        """Share of the load that this member can take, relative to the others.
+
+        Another one is announced at once. The planner makes a plan for it as for a member that
+        joins; partitions move as with any plan.
+
+        Raises:
+            SettingError: The value is no number between 1e-6 and 1e6.
+        """
+        return self._follower.profile.capacity
+
+    @capacity.setter
+    def capacity(self, capacity: float) -> None:
+        self._follower.weigh(member_capacity(capacity), self.priority)
+
+    @property
+    def priority(self) -> int:
+        """Rank of this member for strategies that prefer members; set anew as `capacity`.
+
+        Raises:
+            SettingError: The value is no integer of 32 bits.
+        """
+        return self._follower.profile.priority
+
+    @priority.setter
+    def priority(self, priority: int) -> None:
+        self._follower.weigh(self.capacity, member_priority(priority))
+
+    @property
     def incarnation(self) -> str:
         """Identifier of the member's current life; a new one starts whenever it joins again."""
         return self._follower.incarnation
@@ -195,18 +237,6 @@ class ManagedConsumer:
         """
         return self._follower.lease_remaining
 
-    def fencing_token(self, partition: Any) -> FencingToken:
-        """The token of an owned `TopicPartition`, for a store that refuses former owners.
-
-        Raises:
-            NotOwnedError: This consumer does not own the partition (any more).
-        """
-        return self._owned.fencing_token((partition.topic, partition.partition))
-
-    def assignment(self) -> list[Any]:
-        """The owned partitions, as `confluent_kafka.TopicPartition` without offsets."""
-        return self._owned.topic_partitions()
-
     def poll(self, timeout: float = -1) -> Any:
         """Return the next message, or None when none arrived within `timeout` seconds.
 
@@ -214,8 +244,8 @@ class ManagedConsumer:
         instead of a record: ask `message.error()`. Callbacks run in here.
 
         Raises:
-            RuntimeError: The consumer is closed, or its background thread died (the cause is
-                attached).
+            RuntimeError: The consumer is closed, a callback calls this, or the consumer's
+                background thread died (the cause is attached).
         """
         self._refuse_if_closed()
         messages = self._delivery.collect(1, timeout)
@@ -228,81 +258,37 @@ class ManagedConsumer:
 
         Raises:
             RuntimeError: As for `poll`.
+            ValueError: `num_messages` is not between 0 and 1,000,000.
         """
         self._refuse_if_closed()
+        if not 0 <= num_messages <= MOST_MESSAGES:
+            raise ValueError(f"num_messages: expected 0 to {MOST_MESSAGES:,}, got {num_messages}")
         return self._delivery.collect(num_messages, timeout)
 
-    def commit(
-        self,
-        message: Any = None,
-        offsets: Iterable[Any] | None = None,
-        *,
-        asynchronous: bool = True,
-    ) -> list[Any] | None:
-        """Commit one message, the given offsets, or everything that was handed out.
+    def wakeup(self) -> None:
+        """Let a running `poll` or `consume` return without messages, or else the next one.
 
-        Args:
-            message: Commits the offset behind this message.
-            offsets: Commits these `TopicPartition` offsets: the next offsets to read.
-            asynchronous: Return at once; the outcome goes to the `on_commit` setting. With broker
-                fencing, and near the end of the lease, the call waits all the same.
+        Any thread may call this.
+        """
+        self._delivery.woken.set()
 
-        Returns:
-            The committed partitions, or None for an asynchronous commit.
+    def hand_back(self, messages: list[Any]) -> None:
+        """Take back what the last `poll` or `consume` returned, to be returned again.
+
+        For applications that could not take the messages on, as a task that was cancelled.
 
         Raises:
-            NotOwnedError: This consumer does not own one of the partitions (any more).
-            StraySubscriberError: Another consumer subscribes under the group's name.
-            KafkaException: The broker refused the commit, or did not answer.
             RuntimeError: The consumer is closed.
         """
         self._refuse_if_closed()
-        to_commit = self._commits.offsets_to_commit(message, offsets)
-        self._owned.require_committable(to_commit)
-        return self._commits.commit(to_commit, asynchronous=asynchronous)
+        self._delivery.hand_back(messages)
 
-    def store_offsets(self, message: Any = None, offsets: Iterable[Any] | None = None) -> None:
-        """Mark everything below these offsets as processed, to be committed in due course.
-
-        Args:
-            message: Marks everything up to and including this message.
-            offsets: Marks everything below these `TopicPartition` offsets.
-
-        Raises:
-            SettingError: `enable.auto.offset.store=false` is not set.
-            NotOwnedError: This consumer does not own one of the partitions (any more).
-            RuntimeError: The consumer is closed.
-        """
-        self._refuse_if_closed()
-        if self._settings.auto_store:
-            raise SettingError("store_offsets needs enable.auto.offset.store=false")
-        to_commit = self._commits.offsets_to_commit(message, offsets or ())
-        self._owned.require_owned(to_commit)
-        self._commits.processed.update(to_commit)
-
-    def pause(self, partitions: list[Any]) -> None:
-        """Stop fetching from owned partitions; poll nevertheless, or the consumer is lost."""
-        self._consumer.pause(partitions)
-
-    def resume(self, partitions: list[Any]) -> None:
-        """Fetch again from paused partitions."""
-        self._consumer.resume(partitions)
-
-    def seek(self, partition: Any) -> None:
-        """Continue an owned partition at another offset; what was fetched of it is dropped.
-
-        Raises:
-            NotOwnedError: This consumer does not own the partition (any more).
-        """
-        pair = (partition.topic, partition.partition)
-        self._owned.require_owned([pair])
-        self._owned.fetched.drop(pair)
-        self._commits.seek(pair, partition.offset)
-        self._consumer.seek(partition)
-
-    def position(self, partitions: list[Any]) -> list[Any]:
-        """The offsets behind the last messages that were returned."""
-        return list(self._consumer.position(partitions))
+    def __iter__(self) -> Iterator[Any]:
+        """Yield messages as `poll` returns them, with errors among them, until `close`."""
+        while not self._closed:
+            message = self.poll(ITERATION_SECONDS)
+            if message is not None:
+                yield message
 
     def close(self, timeout: float | None = None) -> None:
         """Give up every partition, commit what counts as processed, and leave the group.
@@ -314,10 +300,12 @@ class ManagedConsumer:
         Raises:
             Exception: The first error of a callback, after the member has left.
         """
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
+        # `on_revoke` may still commit.
         failure = self._delivery.close(self._leave_seconds if timeout is None else timeout)
+        self._closed = True
         self._consumer.close()
         self._owned.close()
         if failure is not None:
@@ -336,10 +324,6 @@ class ManagedConsumer:
             # The block ended without an error, so the last record is processed too.
             self._commits.count_handed_out()
         self.close()
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError("the consumer is closed")
 
     def _bind(self, callback: Callback) -> Callable[[list[Any]], object]:
         def call(partitions: list[Any]) -> object:

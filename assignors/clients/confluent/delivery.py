@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from assignors.boot_clock import boot_seconds
@@ -31,15 +32,28 @@ class Delivery:
         self._follower = follower
         self._owned = owned
         self._commits = commits
+        self._collecting = False
+        self.woken = Event()
+        """Set by `wakeup`, which any thread may call."""
 
     def collect(self, number: int, timeout: float | None) -> list[Any]:
-        """Return up to `number` messages, fewer when `timeout` seconds have passed."""
+        """Return up to `number` messages, fewer when `timeout` seconds have passed.
+
+        Raises:
+            RuntimeError: A callback asks for messages while it is waited for.
+        """
+        if self._collecting:
+            raise RuntimeError("a callback cannot ask for messages")
         deadline = None if timeout is None or timeout < 0 else boot_seconds() + timeout
         fetched = self._owned.fetched
         self._follower.poll_watch.set_polling(polling=True)
+        self._collecting = True
         try:
             self._commits.count_handed_out()
             while True:
+                if self.woken.is_set():
+                    self.woken.clear()
+                    return []
                 self._perform_orders()
                 self._commits.commit_in_time()
                 left = POLL_SLICE_SECONDS
@@ -57,11 +71,20 @@ class Delivery:
                 if over or (len(fetched) >= number and self._follower.may_deliver):
                     return self._hand_out(number)
         finally:
+            self._collecting = False
             self._follower.poll_watch.set_polling(polling=False)
+
+    def hand_back(self, messages: list[Any]) -> None:
+        """Return the messages of the last call again; also end a `wakeup` that it did not see."""
+        self.woken.clear()
+        current = [message for message in messages if self._commits.is_current(message)]
+        self._owned.fetched.put_back(current)
+        self._commits.hand_back(current)
 
     def close(self, timeout: float) -> Exception | None:
         """Leave the group; return the first error of a callback."""
         deadline = boot_seconds() + timeout
+        self._collecting = True
         self._follower.poll_watch.set_polling(polling=True)
         self._follower.leave()
         failure: Exception | None = None
@@ -86,6 +109,9 @@ class Delivery:
         if not self._follower.may_deliver:
             return []
         messages = self._owned.fetched.take(number)
+        for message in messages:
+            if message.error() is not None:
+                self._follower.obstacles.fetch_failed(message)
         self._commits.hand_out(messages)
         return messages
 

@@ -4,64 +4,38 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.committing.commit_errors import raise_error_of
 from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
-from assignors.clients.confluent.committing.offsets import raise_error_of
+from assignors.clients.confluent.committing.next_offsets import without_offsets
 from assignors.clients.confluent.event_log import log_event
 from assignors.clients.confluent.fetched_records import FetchedRecords
+from assignors.clients.confluent.grant_starts import FETCH_TIMEOUT_SECONDS, look_up, pin_latest
+from assignors.clients.confluent.ownership_evidence import (
+    FencingToken,
+    OwnershipChange,
+    OwnershipJournal,
+)
+from assignors.clients.confluent.rights import missing_right
 from assignors.handover import member_events as ev
 from assignors.handover.member_state import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.following.follower import AssignmentFollower, Order
+    from assignors.clients.confluent.following.follower import AssignmentFollower
+    from assignors.clients.confluent.following.follower_messages import Order
     from assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5
 """Time between two attempts to fetch committed offsets."""
-FETCH_TIMEOUT_SECONDS = 3.0
 SERVE_SECONDS = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnershipChange:
-    """Entry of the journal: a partition was gained or released.
-
-    A gain is written before the first record of the partition is fetched, a release after the
-    partition was unassigned. So all consumers' entries together show whether a partition ever had
-    two owners at once.
-    """
-
-    at: float
-    """Seconds of the machine's boot clock, which all processes of a machine share."""
-    event: Literal["gained", "released"]
-    group: str
-    instance: str
-    incarnation: str
-    topic: str
-    partition: int
-
-
-class FencingToken(NamedTuple):
-    """Proof of ownership that a store downstream can compare: a later owner's `epoch` is higher.
-
-    A store that keeps the highest epoch it has seen of each partition, and refuses writes with a
-    lower one, is safe from a handler that outlives its lease.
-    """
-
-    group: str
-    topic: str
-    partition: int
-    epoch: tuple[int, int]
-    """(planner_epoch, member_epoch) of the record that granted the partition."""
 
 
 class OwnedPartitions:
@@ -90,7 +64,7 @@ class OwnedPartitions:
         self._start_timeout = start_timeout
         self._pins_latest = pins_latest
         self._callbacks = callbacks
-        self._journal = journal
+        self._journal = OwnershipJournal(journal, follower)
         self._last_grant = 0
         self._tries: _Tries | None = None
         self._looked_up_for = ""
@@ -102,13 +76,17 @@ class OwnedPartitions:
         return frozenset(self._grants)
 
     @property
+    def _read_topics(self) -> frozenset[str]:
+        return frozenset(topic for topic, _ in self._grants)
+
+    @property
     def any_owned(self) -> bool:
         """Whether this consumer reads any partition."""
         return bool(self._grants)
 
     def topic_partitions(self) -> list[Any]:
         """The owned partitions as confluent-kafka's `TopicPartition`, sorted."""
-        return _as_topic_partitions(self.owned)
+        return without_offsets(self.owned)
 
     def require_owned(self, pairs: Collection[Pair]) -> None:
         """Raise `NotOwnedError` unless this consumer owns all of these partitions now."""
@@ -141,6 +119,44 @@ class OwnedPartitions:
         """Let librdkafka run its callbacks; a message that arrives is buffered."""
         self.fetched.fetch(1, timeout)
 
+    # Reading.
+
+    def pause(self, pairs: Collection[Pair]) -> None:
+        """Stop fetching and handing out partitions; raises `NotOwnedError` before any is paused."""
+        self.require_owned(pairs)
+        self._consumer.pause(without_offsets(pairs))
+        self.fetched.pause(pairs)
+
+    def resume(self, pairs: Collection[Pair]) -> None:
+        """Fetch paused partitions again; raises `NotOwnedError` before any is resumed."""
+        self.require_owned(pairs)
+        self._consumer.resume(without_offsets(pairs))
+        self.fetched.resume(pairs)
+
+    def seek(self, pair: Pair, offset: int) -> None:
+        """Continue a partition of the present grant at another offset; raises `NotOwnedError`."""
+        self.require_owned([pair])
+        target = TopicPartition(*pair, offset)
+        try:
+            self._consumer.seek(target)
+        except KafkaException as error:
+            # librdkafka refuses while it is starting the partition, as in `on_assign`.
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001
+                raise
+            self._consumer.incremental_unassign([target])
+            self._consumer.incremental_assign([target])
+        self.fetched.drop(pair)
+        self._commits.seek(pair, offset)
+
+    def positions(self, pairs: Collection[Pair]) -> list[Any]:
+        """The offsets behind the last messages of the present grants; raises `NotOwnedError`."""
+        self.require_owned(pairs)
+        found = ((pair, self._commits.position(pair)) for pair in pairs)
+        return [
+            TopicPartition(*pair, OFFSET_INVALID if position is None else position)
+            for pair, position in found
+        ]
+
     # Orders.
 
     def perform_orders(self) -> None:
@@ -171,16 +187,7 @@ class OwnedPartitions:
         if self._looked_up_for != (incarnation := self._follower.incarnation):
             self._looked_up_for = incarnation
             with suppress(KafkaException):  # the grant asks again
-                self._look_up(self._follower.profile.topics)
-
-    def _look_up(self, topics: Iterable[str]) -> None:
-        """Have librdkafka know the leaders of topics of which it reads nothing.
-
-        It asks for those of an unknown topic only after it was told to read from it, and the first
-        fetch waits for librdkafka's next scan, which comes once a second.
-        """
-        for topic in sorted(set(topics) - {topic for topic, _ in self.owned}):
-            self._consumer.list_topics(topic, timeout=FETCH_TIMEOUT_SECONDS)
+                look_up(self._consumer, set(self._follower.profile.topics) - self._read_topics)
 
     def _grant(self, order: Order, partitions: frozenset[Pair]) -> bool:
         """Start partitions at the group's committed offsets; return False to try again later."""
@@ -226,46 +233,38 @@ class OwnedPartitions:
     def _start_reading(self, partitions: frozenset[Pair]) -> list[Any] | None:
         """Fetch the committed offsets and read from there; None where that failed."""
         try:
-            self._look_up(topic for topic, _ in partitions)
+            look_up(self._consumer, {topic for topic, _ in partitions} - self._read_topics)
             starts: list[Any] = self._consumer.committed(
-                _as_topic_partitions(partitions), timeout=FETCH_TIMEOUT_SECONDS
+                without_offsets(partitions), timeout=FETCH_TIMEOUT_SECONDS
             )
             raise_error_of(starts)
-            pinned = self._pin_latest(starts) if self._pins_latest else {}
+            pinned = pin_latest(self._consumer, starts) if self._pins_latest else {}
             # The answers may have taken longer than the lease: nothing starts without one.
             if not self._follower.may_deliver:
                 return None
-            self._journal_changes("gained", partitions)
+            self._journal.gained(partitions)
             try:
                 self._consumer.incremental_assign(starts)
             except KafkaException:
-                self._journal_changes("released", partitions)
+                self._journal.released(partitions)
                 raise
         except KafkaException as error:
-            self._log(logging.WARNING, "member.grant_retried", error=error.args[0].str())
+            self._grant_retried(error.args[0], partitions)
             return None
         self._commits.start(starts, pinned)
         return starts
 
-    def _pin_latest(self, starts: Iterable[Any]) -> dict[Pair, int]:
-        """Start partitions without a commit at their ends; return these offsets, to be committed.
-
-        Otherwise "latest" were another offset for each owner, and records that arrive between two
-        owners would be skipped.
-        """
-        pinned: dict[Pair, int] = {}
-        for start in starts:
-            if start.offset < 0:
-                pair = (start.topic, start.partition)
-                _, start.offset = self._consumer.get_watermark_offsets(
-                    TopicPartition(*pair), timeout=FETCH_TIMEOUT_SECONDS
-                )
-                pinned[pair] = start.offset
-        return pinned
+    def _grant_retried(self, error: Any, partitions: frozenset[Pair]) -> None:
+        topics = ", ".join(sorted({topic for topic, _ in partitions}))
+        right = missing_right(error, topic=topics, group=self._follower.profile.group)
+        if right is None:
+            self._log(logging.WARNING, "member.grant_retried", error=error.str())
+        else:
+            self._follower.obstacles.lacks(right)
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
         started = boot_seconds()
-        revoked = _as_topic_partitions(partitions)
+        revoked = without_offsets(partitions)
         self._log(logging.INFO, "member.revoking", partitions=len(revoked))
         self._consumer.pause(revoked)
         try:
@@ -293,7 +292,7 @@ class OwnedPartitions:
         self._release(lost)
         try:
             if lost:
-                self._call("lost", _as_topic_partitions(lost))
+                self._call("lost", without_offsets(lost))
         finally:
             no_commit_in_flight = self._commits.no_commit_in_flight
             self._follower.lost.clear()
@@ -302,7 +301,7 @@ class OwnedPartitions:
             )
 
     def _release(self, partitions: frozenset[Pair]) -> None:
-        released = _as_topic_partitions(partitions & self.owned)
+        released = without_offsets(partitions & self.owned)
         # librdkafka remembers that a partition was paused when it was given up. To resume it after
         # the next grant would cost a second: the first fetch then waits for librdkafka's next scan.
         self._consumer.resume(released)
@@ -311,7 +310,7 @@ class OwnedPartitions:
         self.fetched.drop_outdated()
         for pair in partitions:
             self._tokens.pop(pair, None)
-        self._journal_changes("released", partitions)
+        self._journal.released(partitions)
 
     def _call(self, callback: str, partitions: list[Any]) -> None:
         # The application works in its callback as in any handler, and for no longer either.
@@ -323,26 +322,9 @@ class OwnedPartitions:
 
     def close(self) -> None:
         """Release what is still owned, after the consumer was closed."""
-        self._journal_changes("released", self.owned)
+        self._journal.released(self.owned)
         self._grants.clear()
         self._tokens.clear()
-
-    def _journal_changes(self, event: Literal["gained", "released"], pairs: Iterable[Pair]) -> None:
-        if self._journal is None:
-            return
-        profile = self._follower.profile
-        for topic, number in sorted(pairs):
-            self._journal(
-                OwnershipChange(
-                    at=boot_seconds(),
-                    event=event,
-                    group=profile.group,
-                    instance=profile.instance,
-                    incarnation=self._follower.incarnation,
-                    topic=topic,
-                    partition=number,
-                )
-            )
 
     def _log(self, level: int, event: str, **fields: object) -> None:
         log_event(level, event, **self._follower.identity(), **fields)
@@ -354,7 +336,3 @@ class _Tries(NamedTuple):
     order: Order
     since: float
     next_at: float
-
-
-def _as_topic_partitions(pairs: Iterable[Pair]) -> list[Any]:
-    return [TopicPartition(topic, number) for topic, number in sorted(pairs)]

@@ -11,6 +11,8 @@ from uuid import uuid4
 from confluent_kafka import libversion
 
 from assignors.handover.member_state import MemberProfile
+from assignors.protocol.patterns.topic_pattern import pattern_refusal
+from assignors.protocol.records.member import LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,10 +108,13 @@ def member_profile(
     """
     if isinstance(topics, str) or not topics or not all(topics):
         raise SettingError(f"topics: expected a list of names, got {topics!r}")
-    if not group or not capacity > 0:
-        raise SettingError(
-            f"group must be named and capacity above 0, not {group!r} and {capacity!r}"
-        )
+    patterns = sorted({topic for topic in topics if topic.startswith("^")})
+    pattern = "|".join(patterns) or None
+    for text in (*patterns, pattern):
+        if refusal := pattern_refusal(text):
+            raise SettingError(f"topics: {text!r}: {refusal}")
+    if not group:
+        raise SettingError("group must be named")
     if fencing not in ("none", "broker"):
         raise SettingError(f'fencing: expected "none" or "broker", got {fencing!r}')
     isolation = str(config.get("isolation.level", "read_committed"))
@@ -122,15 +127,40 @@ def member_profile(
     return MemberProfile(
         group=group,
         instance=instance,
-        topics=tuple(sorted(set(topics))),
+        topics=tuple(sorted(set(topics) - set(patterns))),
+        pattern=pattern,
         rack=rack,
-        priority=priority,
-        capacity=float(capacity),
+        priority=member_priority(priority),
+        capacity=member_capacity(capacity),
         client="confluent-kafka",
         client_version=libversion()[0],
         max_poll_interval=_poll_interval(config) / 1000,
         transactional_id=f"{prefix}{group}/{instance}" if fencing == "broker" else None,
     )
+
+
+def member_capacity(capacity: float) -> float:
+    """Return a capacity that can be announced.
+
+    Raises:
+        SettingError: It cannot.
+    """
+    if isinstance(capacity, (int, float)) and LEAST_CAPACITY <= capacity <= MOST_CAPACITY:
+        return float(capacity)
+    raise SettingError(
+        f"capacity: expected {LEAST_CAPACITY:g} to {MOST_CAPACITY:g}, got {capacity!r}"
+    )
+
+
+def member_priority(priority: int) -> int:
+    """Return a priority that can be announced.
+
+    Raises:
+        SettingError: It cannot.
+    """
+    if isinstance(priority, int) and -(2**31) <= priority < 2**31:
+        return int(priority)
+    raise SettingError(f"priority: expected an integer of 32 bits, got {priority!r}")
 
 
 def client_settings(

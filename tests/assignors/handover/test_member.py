@@ -157,6 +157,24 @@ def test_heartbeats_count_and_come_in_time(transcript):
     assert second.record.heartbeat == first.record.heartbeat + 1
 
 
+def test_another_capacity_is_announced_at_once_and_kept_in_the_next_life(owner):
+    (announced,) = owner(ev.WeightChanged(2.5, 7))
+    assert announced_state(announced) == ("active", 5, (0, 1))
+    assert (announced.record.capacity, announced.record.priority) == (2.5, 7)
+    assert owner(ev.WeightChanged(2.5, 7)) == []
+    owner(ev.PollOverdue())
+    assert owner(ev.WeightChanged(0.5, 7)) == [], "a lost member announces nothing"
+    *_, hello = owner(ev.LoseFinished("two", no_commit_in_flight=True))
+    assert (hello.record.capacity, hello.record.priority) == (0.5, 7)
+
+
+def test_a_member_that_has_not_started_announces_nothing():
+    transcript = MemberTranscript()
+    assert transcript(ev.WeightChanged(2.0, 0)) == []
+    (announced,) = transcript(ev.Started())
+    assert announced.record.capacity == 2.0
+
+
 LOSSES = [
     ev.AssignmentDeleted(),
     ev.PollOverdue(),

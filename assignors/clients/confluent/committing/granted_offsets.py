@@ -24,6 +24,8 @@ class _Range:
     """The lowest offset of the grant; None before a first record showed where it begins."""
     handed_out: int
     """Offset behind the highest message that was handed out; 0 before the first."""
+    position: int | None = None
+    """Offset behind the last message that was handed out; None before one and after a seek."""
 
 
 class GrantedOffsets:
@@ -46,11 +48,28 @@ class GrantedOffsets:
         if (granted := self._ranges.get(pair)) is not None:
             granted.start = offset if granted.start is None else granted.start
             granted.handed_out = max(granted.handed_out, offset + 1)
+            granted.position = offset + 1
+
+    def handed_out(self, pair: Pair, offset: int) -> bool:
+        """Whether the present grant handed out the message at `offset`."""
+        granted = self._ranges.get(pair)
+        return granted is not None and (granted.start or 0) <= offset < granted.handed_out
+
+    def hand_back(self, pair: Pair, offset: int) -> None:
+        """Note that a message is handed out again before any other."""
+        if (granted := self._ranges.get(pair)) is not None:
+            granted.position = offset
 
     def seek(self, pair: Pair, offset: int) -> None:
         """Note that the grant continues at an offset; one below 0 has a meaning of its own."""
         if (granted := self._ranges.get(pair)) is not None:
             granted.start = min(granted.start or 0, max(offset, 0))
+            granted.position = None
+
+    def position(self, pair: Pair) -> int | None:
+        """Offset behind the last message of the grant; None before one and after a seek."""
+        granted = self._ranges.get(pair)
+        return None if granted is None else granted.position
 
     def forget(self, pair: Pair) -> None:
         """End the grant."""

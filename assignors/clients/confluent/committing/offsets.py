@@ -10,16 +10,29 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
 from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.committing.commit_errors import (
+    REFUSED_ERRORS,
+    SUBSCRIBER_ERRORS,
+    StraySubscriberError,
+    error_of,
+    raise_error_of,
+    stray_hint,
+)
 from assignors.clients.confluent.committing.deadline import PASSED, Deadline
 from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
+from assignors.clients.confluent.committing.next_offsets import (
+    NO_METADATA,
+    as_topic_partitions,
+    offsets_of,
+)
 from assignors.clients.confluent.committing.transactions import RESUME_SECONDS, CommitsEndedError
 from assignors.clients.confluent.event_log import log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from assignors.clients.confluent.committing.transactions import TransactionalCommits
     from assignors.clients.confluent.following.follower import AssignmentFollower
@@ -29,30 +42,6 @@ if TYPE_CHECKING:
 
 CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
 """Outcome of the commits of revoked partitions. Only after "unknown" may a commit still arrive."""
-
-SUBSCRIBER_ERRORS = frozenset(
-    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
-)
-"""Errors of a commit while the group has subscribed members.
-
-The broker then accepts no commits of clients that only assign partitions to themselves.
-"""
-REFUSED_ERRORS = SUBSCRIBER_ERRORS | {
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.OFFSET_METADATA_TOO_LARGE,
-    KafkaError.INVALID_COMMIT_OFFSET_SIZE,
-    KafkaError.INVALID_GROUP_ID,
-}
-"""Errors with which the broker has refused a commit: the commit will not arrive later."""
-
-
-class StraySubscriberError(RuntimeError):
-    """A consumer subscribes under a managed group id, so the broker refuses managed commits.
-
-    Stop that consumer, or give it a group id of its own.
-    """
 
 
 class _InFlight(NamedTuple):
@@ -104,7 +93,7 @@ class CommitTracker:
     def start(self, partitions: Iterable[Any], pinned: Mapping[Pair, int]) -> None:
         """Take in granted partitions with their first offsets: committed ones, or `pinned` ones."""
         self.processed.update(pinned)
-        for pair, offset in _offsets_of(partitions).items():
+        for pair, offset in offsets_of(partitions).items():
             self._granted.start(pair, offset)
             if offset >= 0 and pair not in pinned:
                 self._committed[pair] = offset
@@ -117,6 +106,20 @@ class CommitTracker:
                 self._handed_out[pair] = message.offset() + 1
                 self._granted.hand_out(pair, message.offset())
 
+    def is_current(self, message: Any) -> bool:
+        """Whether a message is an error, or the present grant of its partition handed it out."""
+        if message.error() is not None:
+            return True
+        return self._granted.handed_out((message.topic(), message.partition()), message.offset())
+
+    def hand_back(self, messages: Sequence[Any]) -> None:
+        """Note that the application did not get the messages that were handed out last."""
+        for message in reversed(messages):
+            pair = (message.topic(), message.partition())
+            if message.error() is None and pair in self.grants:
+                self._handed_out[pair] = message.offset()
+                self._granted.hand_back(pair, message.offset())
+
     def count_handed_out(self) -> None:
         """Count what was handed out as processed: the application asked for more.
 
@@ -125,6 +128,10 @@ class CommitTracker:
         if self._settings.auto_store and self._settings.auto_commit:
             self.processed.update(self._handed_out)
             self._handed_out.clear()
+
+    def position(self, pair: Pair) -> int | None:
+        """Offset behind the last message handed out; None before one and after a seek."""
+        return self._granted.position(pair)
 
     def seek(self, pair: Pair, offset: int) -> None:
         """Continue a partition at another offset."""
@@ -144,31 +151,41 @@ class CommitTracker:
 
         Raises:
             NotOwnedError: The message or an offset belongs to an earlier grant of its partition.
+            ValueError: Both are given, the message is an error, or an offset is below 0.
         """
+        if message is not None and offsets is not None:
+            raise ValueError("message and offsets exclude each other")
         if message is not None:
+            if message.error() is not None:
+                raise ValueError(f"the message is an error: {message.error().str()}")
             pair = (message.topic(), message.partition())
             self._granted.require_handed_out(pair, message.offset())
             return {pair: message.offset() + 1}
         if offsets is not None:
-            given = _offsets_of(offsets)
+            given = offsets_of(offsets)
             for pair, offset in given.items():
+                if offset < 0:
+                    raise ValueError(f"{pair[0]}[{pair[1]}]: {offset} is no offset to commit")
                 self._granted.require_not_below_start(pair, offset)
             return given
         handed_out = self._handed_out if self._settings.auto_store else {}
         return self._uncommitted({**self.processed, **handed_out})
 
-    def commit(self, offsets: dict[Pair, int], *, asynchronous: bool) -> list[Any] | None:
+    def commit(
+        self, offsets: dict[Pair, int], *, metadata: Mapping[Pair, str], asynchronous: bool
+    ) -> list[Any] | None:
         """Commit on the application's request; raises `StraySubscriberError`, `KafkaException`."""
         if not offsets:
             return None if asynchronous else []
         if asynchronous:
-            self._send(offsets)
+            self._send(offsets, metadata)
             return None
         try:
-            return self._commit(offsets)
+            return self._commit(offsets, metadata)
         except KafkaException as error:
             if error.args[0].code() in SUBSCRIBER_ERRORS:
-                raise StraySubscriberError(self._stray_hint()) from error
+                self._follower.obstacles.look_for_subscribers()
+                raise StraySubscriberError(stray_hint(self._follower.profile.group)) from error
             raise
 
     def commit_in_time(self) -> None:
@@ -182,7 +199,7 @@ class CommitTracker:
             try:
                 self._send(uncommitted)
             except KafkaException as error:
-                self._log_failure(error.args[0])
+                self._follower.obstacles.commit_failed(error.args[0])
             except NotOwnedError:
                 pass  # fenced, which is logged: the application did not commit, so it is only lost
 
@@ -211,7 +228,7 @@ class CommitTracker:
                 if self._follower.may_deliver:
                     self._commit(uncommitted)
             except KafkaException as error:
-                self._log_failure(error.args[0])
+                self._follower.obstacles.commit_failed(error.args[0])
                 if not self._may_arrive_after(error.args[0]) and self.no_commit_in_flight:
                     return "refused"
             except NotOwnedError:  # fenced: the brokers refuse what is still on its way
@@ -238,18 +255,18 @@ class CommitTracker:
     def on_answer(self, error: Any, partitions: list[Any]) -> None:
         """Take in the answer to a commit; confluent-kafka calls this from within poll."""
         # Synchronous commits are reported here too; their offsets tell the two kinds apart.
-        offsets, grants = _offsets_of(partitions), self.grants
+        offsets, grants = offsets_of(partitions), self.grants
         for commit in self._in_flight:
             if commit.offsets == offsets:
                 self._in_flight.remove(commit)
                 grants = commit.grants
                 break
-        error = error or _error_of(partitions)
+        error = error or error_of(partitions)
         if error is None:
             self._note_committed(partitions, grants)
         else:
             self._note_outcome_of(error)
-            self._log_failure(error)
+            self._follower.obstacles.commit_failed(error)
         if self._settings.on_commit is not None:
             self._settings.on_commit(error, partitions)
 
@@ -258,13 +275,13 @@ class CommitTracker:
             pair: offset for pair, offset in offsets.items() if self._committed.get(pair) != offset
         }
 
-    def _send(self, offsets: dict[Pair, int]) -> None:
+    def _send(self, offsets: dict[Pair, int], metadata: Mapping[Pair, str] = NO_METADATA) -> None:
+        partitions = as_topic_partitions(offsets, metadata)
         if self._transactions is None:
-            self.consumer.commit(offsets=_as_topic_partitions(offsets), asynchronous=True)
+            self.consumer.commit(offsets=partitions, asynchronous=True)
             self._in_flight.append(_InFlight(offsets, dict(self.grants)))
             return
         # A transaction is not left open while records are handed out, so this waits all the same.
-        partitions = _as_topic_partitions(offsets)
         try:
             self._commit_transaction(self._transactions, partitions)
         except KafkaException as error:
@@ -272,8 +289,10 @@ class CommitTracker:
         else:
             self.on_answer(None, partitions)
 
-    def _commit(self, offsets: dict[Pair, int]) -> list[Any]:
-        partitions: list[Any] = _as_topic_partitions(offsets)
+    def _commit(
+        self, offsets: dict[Pair, int], metadata: Mapping[Pair, str] = NO_METADATA
+    ) -> list[Any]:
+        partitions: list[Any] = as_topic_partitions(offsets, metadata)
         if self._transactions is not None:
             self._commit_transaction(self._transactions, partitions)
             self._note_committed(partitions, self.grants)
@@ -308,7 +327,7 @@ class CommitTracker:
         self._follower.end_life()
 
     def _note_committed(self, partitions: Iterable[Any], grants: Mapping[Pair, int]) -> None:
-        for pair, offset in _offsets_of(partitions).items():
+        for pair, offset in offsets_of(partitions).items():
             # An answer may come after its partition went away and came back.
             if pair in self.grants and self.grants[pair] == grants.get(pair):
                 self._committed[pair] = offset
@@ -320,48 +339,3 @@ class CommitTracker:
     def _note_outcome_of(self, error: Any) -> None:
         if self._may_arrive_after(error):
             self._undecided_until = Deadline.after(self._timers.commit)
-
-    def _log_failure(self, error: Any) -> None:
-        if error.code() in SUBSCRIBER_ERRORS:
-            log_event(
-                logging.ERROR,
-                "member.commit_refused",
-                **self._follower.identity(),
-                error=error.str(),
-                hint=self._stray_hint(),
-            )
-        else:
-            log_event(
-                logging.WARNING,
-                "member.commit_failed",
-                **self._follower.identity(),
-                error=error.str(),
-            )
-
-    def _stray_hint(self) -> str:
-        group = self._follower.identity()["group"]
-        return (
-            f"a consumer subscribes under the managed group {group!r}, so the broker refuses the "
-            "commits of the managed members: stop it, or give it a group of its own "
-            f"(kafka-consumer-groups.sh --describe --members --group {group} shows it)"
-        )
-
-
-def raise_error_of(partitions: Iterable[Any]) -> None:
-    """Raise `KafkaException` with the error of the first partition that has one."""
-    if (error := _error_of(partitions)) is not None:
-        raise KafkaException(error)
-
-
-def _error_of(partitions: Iterable[Any]) -> Any:
-    return next((partition.error for partition in partitions if partition.error is not None), None)
-
-
-def _offsets_of(partitions: Iterable[Any]) -> dict[Pair, int]:
-    return {(partition.topic, partition.partition): partition.offset for partition in partitions}
-
-
-def _as_topic_partitions(offsets: dict[Pair, int]) -> list[Any]:
-    return [
-        TopicPartition(topic, number, offset) for (topic, number), offset in sorted(offsets.items())
-    ]

@@ -25,7 +25,7 @@ class Announcer:
         *,
         topic: str,
         on_acked: Callable[[str, float], None],
-        on_failed: Callable[[str], None],
+        on_failed: Callable[[Any], None],
         on_replaced: Callable[[str], None],
     ) -> None:
         """Make the producer.
@@ -35,7 +35,8 @@ class Announcer:
             topic: Name of `levelwind.members`.
             on_acked: Called with incarnation and time of sending of each announcement that the
                 brokers acknowledged. The time was taken before the record was produced.
-            on_failed: Called with the reason when an announcement did not reach the brokers.
+            on_failed: Called with a `KafkaError` or a reason in words when an announcement did not
+                reach the brokers.
             on_replaced: Called with the reason when the producer failed and was replaced.
         """
         self.partition = 0
@@ -101,7 +102,7 @@ class Announcer:
         except KafkaException as error:
             if not error.args[0].fatal():
                 raise
-            self._on_failed(error.args[0].str())
+            self._on_failed(error.args[0])
 
     def _write(
         self,
@@ -125,7 +126,7 @@ class Announcer:
             self._replace(error.args[0])
 
     def _failed(self, error: Any) -> None:
-        self._on_failed(error.str())
+        self._on_failed(error)
         if error.fatal():
             self._replace(error)
 

@@ -13,19 +13,22 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from confluent_kafka import KafkaException
+from typing import TYPE_CHECKING, Any
 
 from assignors.boot_clock import boot_seconds
 from assignors.clients.confluent.committing.deadline import Deadline
 from assignors.clients.confluent.event_log import log, log_event
+from assignors.clients.confluent.following.admission import Admission
 from assignors.clients.confluent.following.announcer import Announcer
+from assignors.clients.confluent.following.follower_messages import (
+    DelayedEvent,
+    Order,
+)
+from assignors.clients.confluent.following.obstacles import Obstacles
 from assignors.clients.confluent.following.poll_watch import PollWatch
 from assignors.clients.confluent.reading.assignments_reader import (
     AssignmentsReader,
     EndReached,
-    MissingTopicsError,
     ReaderFailed,
     RecordRead,
     StableOffsetAnswered,
@@ -47,26 +50,6 @@ WAIT_SECONDS = 0.25
 """Longest time between two ticks of the member."""
 ACK_WAIT_SECONDS = 0.02
 """The same, while an announcement waits for its acknowledgement."""
-INITIALISE_SECONDS = 1.0
-"""Longest time of one attempt to initialise the transactional id."""
-REMINDER_SECONDS = 15.0
-"""Time between two log lines about the same wait."""
-
-
-class Order(NamedTuple):
-    """Something that the application's thread has to do."""
-
-    effect: ev.Grant | ev.Revoke | ev.Lose
-    epochs: tuple[int, int]
-    """(planner_epoch, member_epoch) of the record that is being applied."""
-
-
-class _Held(NamedTuple):
-    """An event that the member gets once a commit can no longer arrive."""
-
-    event: ev.RevokeFinished
-    incarnation: str
-    until: Deadline
 
 
 class AssignmentFollower(Thread):
@@ -79,6 +62,7 @@ class AssignmentFollower(Thread):
         settings: ClientSettings,
         prefix: str,
         transactions: TransactionalCommits | None = None,
+        after_subscribers: bool = False,
     ) -> None:
         super().__init__(
             name=f"levelwind-{member.profile.group}-{member.profile.instance}", daemon=True
@@ -102,10 +86,9 @@ class AssignmentFollower(Thread):
         self._topics = Topics(prefix)
         self._transactions = transactions
         self._rejoin: ev.LoseFinished | None = None
-        self._held: list[_Held] = []
+        self._held: list[DelayedEvent] = []
         self._closing = Flag()
         self._abandoned = Flag()
-        self._reminded_at = boot_seconds()
         self._asked_at = float("-inf")
         self._wait_seconds = min(WAIT_SECONDS, member.timers.heartbeat / 10)
         self._proof = ReadProof(0)
@@ -113,11 +96,27 @@ class AssignmentFollower(Thread):
         self._reader = AssignmentsReader(
             settings, topics=self._topics, group=self.profile.group, post=self._mailbox.put
         )
+        self.obstacles = Obstacles(
+            group=self.profile.group,
+            topics=self._topics,
+            heartbeat=member.timers.heartbeat,
+            identity=self.identity,
+            admin=self._reader.admin,
+        )
+        self._admission = Admission(
+            profile=member.profile,
+            reader=self._reader,
+            transactions=transactions,
+            heartbeat=member.timers.heartbeat,
+            after_subscribers=after_subscribers,
+            closing=self._closing,
+            obstacles=self.obstacles,
+        )
         self._announcer = Announcer(
             settings,
             topic=self._topics.members,
             on_acked=self._take_acknowledgement,
-            on_failed=lambda error: self._remind("member.announce_failed", error=error),
+            on_failed=self.obstacles.announcement_failed,
             on_replaced=lambda error: self._log(
                 logging.WARNING, "member.producer_replaced", error=error
             ),
@@ -146,7 +145,12 @@ class AssignmentFollower(Thread):
         """
         # A loss in between makes another incarnation, which has no part in this revocation.
         until = Deadline.after(self._machine.timers.commit)
-        self._mailbox.put(_Held(ev.RevokeFinished(), self.incarnation, until))
+        self._mailbox.put(DelayedEvent(ev.RevokeFinished(), self.incarnation, until))
+
+    def weigh(self, capacity: float, priority: int) -> None:
+        """Announce another capacity and priority, now and in all later lives."""
+        self.profile = replace(self.profile, capacity=capacity, priority=priority)
+        self.post(ev.WeightChanged(capacity, priority))
 
     def leave(self) -> None:
         """Ask the member to leave; the thread ends once it has left."""
@@ -201,11 +205,20 @@ class AssignmentFollower(Thread):
     def run(self) -> None:
         """Follow the assignments until the member has left; the body of the thread."""
         try:
-            if self._begin():
+            start = self._admission.wait()
+            if start is not None:
+                self._announcer.partition, read_from = start
+                self._proof = ReadProof(read_from)
                 self._reader.start()
+                self.obstacles.look_for_subscribers()
                 self._handle(ev.Started())
                 self.joined = True
-                self._log(logging.INFO, "member.joining", topics=",".join(self.profile.topics))
+                self._log(
+                    logging.INFO,
+                    "member.joining",
+                    topics=",".join(self.profile.topics),
+                    pattern=self.profile.pattern,
+                )
                 while self._machine.phase is not Phase.LEFT and not self._abandoned.is_set():
                     self._run_once()
                 if self._machine.phase is Phase.LEFT:
@@ -217,47 +230,6 @@ class AssignmentFollower(Thread):
             log.exception("member.failed %s", self.identity())
         finally:
             self._reader.stop()
-
-    def _begin(self) -> bool:
-        """Wait for levelwind's topics, and for the transactional id where commits need one.
-
-        Returns:
-            False if the consumer was closed meanwhile.
-        """
-        while not self._closing.is_set():
-            try:
-                self._announcer.partition, start = self._reader.place()
-            except MissingTopicsError as error:
-                self._remind(
-                    "member.waiting_for_topics",
-                    missing=",".join(error.args),
-                    hint="start the levelwind daemon, or check `prefix`",
-                )
-            except KafkaException as error:
-                self._remind("member.waiting_for_broker", error=error.args[0].str())
-            else:
-                self._proof = ReadProof(start)
-                while not self._closing.is_set():
-                    if self._may_join():
-                        return True
-                return False
-            self._closing.wait(min(1.0, self._machine.timers.heartbeat))
-        return False
-
-    def _may_join(self) -> bool:
-        """Whether the next life may be announced: its transactional id is initialised.
-
-        That comes before the first announcement. So whoever evicts this life, and has the brokers
-        refuse its commits, does so after it.
-        """
-        if self._transactions is None:
-            return True
-        try:
-            self._transactions.initialise(min(INITIALISE_SECONDS, self._machine.timers.heartbeat))
-        except KafkaException as error:
-            self._remind("member.waiting_for_broker", error=error.args[0].str())
-            return False
-        return True
 
     def _run_once(self) -> None:
         """Wait for something in the mailbox or the next tick, and take in what there is."""
@@ -278,7 +250,7 @@ class AssignmentFollower(Thread):
             self._asked_at = now
             self._reader.ask(self._proof.read_to)
         if self._machine.phase is Phase.JOINING and self._machine.newest_epochs == (0, 0):
-            self._remind(
+            self.obstacles.waits(
                 "member.waiting_for_planner",
                 hint="no assignment yet; check that the daemon runs and manages this group",
             )
@@ -290,7 +262,7 @@ class AssignmentFollower(Thread):
             return
         event = self._rejoin
         if not self._closing.is_set():
-            if not self._may_join():
+            if not self._admission.may_begin_life():
                 return
             if self._transactions is not None:  # to initialise the id decides every commit
                 event = replace(event, no_commit_in_flight=True)
@@ -307,7 +279,7 @@ class AssignmentFollower(Thread):
                 self._confirm(self._proof.answered(*message))
             case ReaderFailed(error):
                 raise error
-            case _Held():
+            case DelayedEvent():
                 self._held.append(message)
             case ev.LoseFinished():
                 self._rejoin = message
@@ -316,7 +288,7 @@ class AssignmentFollower(Thread):
 
     def _take_record(self, message: Any) -> None:
         if message.error() is not None:
-            self._remind("member.read_failed", error=message.error().str())
+            self.obstacles.read_failed(message.error())
             return
         if names_record(message.key(), self._machine.key):
             event = event_of_assignment(message, self.identity(), self._reassembly)
@@ -365,12 +337,6 @@ class AssignmentFollower(Thread):
                         self.lost.set()
                     self.orders.append(Order(effect, self._machine.acked_epochs))
                     self._ordered.set()
-
-    def _remind(self, event: str, **fields: object) -> None:
-        now = boot_seconds()
-        if now - self._reminded_at >= min(REMINDER_SECONDS, 5 * self._machine.timers.heartbeat):
-            self._reminded_at = now
-            self._log(logging.WARNING, event, **fields)
 
     def _log(self, level: int, event: str, **fields: object) -> None:
         log_event(level, event, **self.identity(), **fields)

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from assignors.boot_clock import boot_seconds
+from assignors.clients.confluent.rights import MissingRightError, missing_right
 from assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class AssignmentsReader(Thread):
         self._post = post
         self._stopping = Flag()
         self._consumer: Any = Consumer(settings.reader)
-        self._admin: Any = AdminClient(settings.admin)
+        self.admin: Any = AdminClient(settings.admin)
+        """Client of questions to the brokers."""
         self._question_seconds = settings.question_timeout
         self._position: Any = None
 
@@ -90,10 +92,12 @@ class AssignmentsReader(Thread):
 
         Raises:
             MissingTopicsError: levelwind's topics do not exist.
+            MissingRightError: The consumer may not see one of them.
             KafkaException: The brokers did not answer.
         """
         members, assignments = self._topics.members, self._topics.assignments
-        counts = {name: self._partition_count(name) for name in (members, assignments)}
+        rights = {members: "WRITE", assignments: "READ"}
+        counts = {name: self._partition_count(name, right) for name, right in rights.items()}
         if missing := [name for name, count in counts.items() if not count]:
             raise MissingTopicsError(*missing)
         position = TopicPartition(assignments, partition_for(self._group, counts[assignments]))
@@ -135,7 +139,7 @@ class AssignmentsReader(Thread):
                 return
             self._post(StableOffsetAnswered(asked_at, read_to, answer.result().offset))
 
-        answers = self._admin.list_offsets(
+        answers = self.admin.list_offsets(
             {partition: OffsetSpec.latest()},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._question_seconds,
@@ -150,7 +154,7 @@ class AssignmentsReader(Thread):
         refuse that epoch, and an answer to this kind of question does not make the client look.
         """
         with suppress(KafkaException):
-            self._admin.list_topics(self._position.topic, timeout=self._question_seconds)
+            self.admin.list_topics(self._position.topic, timeout=self._question_seconds)
 
     def stop(self) -> None:
         """End the thread, if it runs, and close the reader."""
@@ -159,7 +163,7 @@ class AssignmentsReader(Thread):
             self.join()
         self._consumer.close()
 
-    def _partition_count(self, topic: str) -> int:
+    def _partition_count(self, topic: str, right: str) -> int:
         """Number of the topic's partitions; 0 where it does not exist.
 
         A question that failed is no topic of one partition: the group would be put into the wrong
@@ -172,4 +176,6 @@ class AssignmentsReader(Thread):
             return 0 if found is None else len(found.partitions)
         if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return 0
+        if (missing := missing_right(found.error, topic=topic, operation=right)) is not None:
+            raise MissingRightError(missing)
         raise KafkaException(found.error)

@@ -342,6 +342,28 @@ def test_a_failing_callback_does_not_keep_a_member_from_leaving(
     assert planner.evictions == {}
 
 
+def test_what_is_given_up_in_close_may_be_committed_in_the_callback(
+    cluster, topic, plan, make_consumer
+):
+    refused = []
+
+    def commit(consumer, _):
+        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+        with pytest.raises(RuntimeError) as error:
+            consumer.poll(0)
+        refused.append(str(error.value))
+
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(0, "a"), (0, "b")])
+    consumer = make_consumer(planner, "i0", {"enable.auto.commit": False}, on_revoke=commit)
+    poll_until(consumer, lambda values: len(values) == 2)
+    consumer.close()
+    assert committed(cluster, planner.group, topic) == {0: 2}
+    assert refused == ["a callback cannot ask for messages"]
+    with pytest.raises(RuntimeError, match="closed"):
+        consumer.commit()
+
+
 def test_a_member_without_time_to_leave_announces_nothing_and_is_evicted(
     cluster, topic, plan, make_consumer, caplog
 ):

@@ -57,3 +57,13 @@ def test_another_grant_begins_anew(granted):
     granted.start(ORDERS, 21)
     with pytest.raises(NotOwnedError, match="was away"):
         granted.require_handed_out(ORDERS, 22)
+
+
+def test_a_position_is_that_of_the_present_grant(granted):
+    assert granted.position(ORDERS) == 23
+    granted.seek(ORDERS, 21)
+    assert granted.position(ORDERS) is None
+    granted.hand_out(ORDERS, 21)
+    assert granted.position(ORDERS) == 22
+    granted.forget(ORDERS)
+    assert granted.position(ORDERS) is None

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from assignors.clients.confluent import NotOwnedError
 from assignors.clients.confluent.reading import assignments_reader
 from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberAssignment, MemberRecord, encode
+from assignors.protocol.records import MemberAssignment, MemberRecord, cutting, encode
 from assignors.protocol.topics import partition_for
 from levelwind_testing.kafka.managed_consumers import (
     committed,
@@ -243,6 +243,24 @@ def test_a_member_that_the_planner_cannot_serve_logs_the_reason(
     poll_until(consumer, lambda _: not consumer.assignment())
     assert "member.refused" in caplog.text
     assert "reason=its lease is too long" in caplog.text
+
+
+def test_an_assignment_in_shards_is_followed(cluster, topic, plan, make_consumer, monkeypatch):
+    monkeypatch.setattr(cutting, "WHOLE_BYTES", 20)
+    planner = plan(spread(topic))
+    produce(cluster, topic, [(number, number) for number in range(6)])
+    first = make_consumer(planner, "i0")
+    assert sorted(poll_until(first, lambda values: len(values) == 6)) == list("012345")
+    second = make_consumer(planner, "i1")
+    joining = Thread(target=poll_until, args=(second, lambda _: len(second.assignment()) == 3))
+    joining.start()
+    poll_until(first, lambda _: len(first.assignment()) == 3 and not joining.is_alive())
+    joining.join(40)
+    assert len(second.assignment()) == 3
+    assert all(
+        holding.published.shards is None and len(cutting.cut(holding.published)) > 1
+        for holding in planner.ledger.holdings.values()
+    )
 
 
 class Refusing:

@@ -114,13 +114,34 @@ def test_the_rack_is_used_for_fetching_too_unless_the_user_says_otherwise():
     assert "client.rack" not in settings_of({}).consumer
 
 
+def test_topics_that_begin_with_a_circumflex_are_patterns():
+    profile = member_profile(
+        {},
+        group="g",
+        topics=["^orders", "paid", r"^eu\.", "placed"],
+        instance=None,
+        rack=None,
+        priority=0,
+        capacity=1.0,
+        fencing="none",
+        prefix="lw.",
+    )
+    assert (profile.topics, profile.pattern) == (("paid", "placed"), r"^eu\.|^orders")
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         ({"topics": "orders"}, "topics"),
         ({"topics": []}, "topics"),
+        ({"topics": ["^a", "^(b"]}, "has no"),
+        ({"topics": [r"^(a)\1"]}, "not supported"),
         ({"group": ""}, "group"),
         ({"capacity": 0}, "capacity"),
+        ({"capacity": float("nan")}, "capacity"),
+        ({"capacity": 1e7}, "capacity"),
+        ({"priority": 2**31}, "priority"),
+        ({"priority": 1.5}, "priority"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_started(options, word):

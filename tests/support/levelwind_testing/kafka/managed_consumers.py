@@ -36,17 +36,23 @@ def committed(cluster, group, topic, partitions=6):
         reader.close()
 
 
-def poll_until(consumer, condition, seconds=40):
-    """Poll, and collect what comes, until the condition holds."""
+def poll_until(consumer, condition, seconds=40, errors=()):
+    """Poll, and collect what comes, until the condition holds.
+
+    Messages that carry an error of the codes `errors` are passed over, every other one fails.
+    """
     values, deadline = [], time.monotonic() + seconds
     while not condition(values):
         assert time.monotonic() < deadline, (
             f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
         )
         message = consumer.poll(0.1)
-        if message is not None:
-            assert message.error() is None, message.error()
+        if message is None:
+            continue
+        if message.error() is None:
             values.append(message.value().decode())
+        else:
+            assert message.error().code() in errors, message.error()
     return values
 
 

@@ -7,15 +7,12 @@ It writes what it owns to its standard output, a JSON list of partitions a line.
 """
 
 import json
-import os
-import subprocess
 import sys
 import threading
-from pathlib import Path
 
 from assignors.clients.confluent import ManagedConsumer
 from assignors.handover.timers import Timers
-from deploy import guard
+from levelwind_testing.processes.module_process import start_module
 
 
 class MemberProcess:
@@ -24,14 +21,8 @@ class MemberProcess:
     def __init__(
         self, bootstrap: str, prefix: str, group: str, topic: str, instance: str, factor: float
     ) -> None:
-        support = str(Path(__file__).parents[2])
-        path = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH", "")]))
         arguments = [bootstrap, prefix, group, topic, instance, str(factor)]
-        self.child = guard.start(
-            ["env", f"PYTHONPATH={path}", sys.executable, "-m", __name__, *arguments],
-            output=subprocess.PIPE,
-            grace=10,
-        )
+        self.child = start_module(__name__, *arguments, grace=10)
         self.owned: set[int] = set()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

@@ -1,0 +1,115 @@
+"""A group moves from `subscribe` to managed consumers and back, as docs/clients.md says."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from levelwind_testing.kafka.managed_consumers import PollingApplication, eventually, spread
+
+pytestmark = pytest.mark.integration
+
+MEMBERS = 3
+
+
+class Subscriber(Thread):
+    """A consumer that subscribes, and commits what it has read when it is closed."""
+
+    def __init__(self, cluster, group, topic):
+        super().__init__(daemon=True)
+        self.seen = []
+        self.stopping = Event()
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "partition.assignment.strategy": "cooperative-sticky",
+            }
+        )
+        self.consumer.subscribe([topic])
+        self.start()
+
+    def run(self):
+        while not self.stopping.is_set():
+            message = self.consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.seen.append((message.partition(), message.value().decode()))
+        self.consumer.close()
+
+    def stop(self):
+        self.stopping.set()
+        self.join(60)
+        assert not self.is_alive()
+
+
+class Traffic(Thread):
+    """Numbered records to all partitions, without a pause, until `stop`."""
+
+    def __init__(self, cluster, topic):
+        super().__init__(daemon=True)
+        self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
+        self.topic = topic
+        self.sent = 0
+        self.stopping = Event()
+        self.start()
+
+    def run(self):
+        while not self.stopping.wait(0.005):
+            self.producer.produce(self.topic, partition=self.sent % 6, value=str(self.sent))
+            self.sent += 1
+            self.producer.poll(0)
+
+    def stop(self):
+        self.stopping.set()
+        self.join(10)
+        assert self.producer.flush(30) == 0
+
+
+def all_seen(crew):
+    return [value for member in crew for _, value in member.seen]
+
+
+def stand(crew):
+    """How many records each member of a crew has seen."""
+    return [len(member.seen) for member in crew]
+
+
+def gone_on(crew, before, more):
+    return all(now >= then + more for now, then in zip(stand(crew), before, strict=True))
+
+
+def test_nothing_is_lost_and_nothing_read_twice_on_the_way_there_and_back(
+    cluster, topic, plan, make_consumer, caplog
+):
+    planner = plan(spread(topic))
+    traffic = Traffic(cluster, topic)
+    old = [Subscriber(cluster, planner.group, topic) for _ in range(MEMBERS)]
+    eventually(lambda: gone_on(old, [0] * MEMBERS, 20), 90)
+    managed = [
+        PollingApplication(make_consumer(planner, f"i{n}", after_subscribers=True))
+        for n in range(MEMBERS)
+    ]
+    eventually(lambda: "member.waiting_for_subscribers" in caplog.text)
+    for member in old:  # one after the other: those that remain read on
+        member.stop()
+    left_at = time.monotonic()
+    eventually(lambda: any(stand(managed)), 60)
+    gap = time.monotonic() - left_at
+    eventually(lambda: gone_on(managed, [0] * MEMBERS, 20), 60)
+    for member in managed:
+        member.stop()
+    again = Subscriber(cluster, planner.group, topic)
+    eventually(lambda: stand([again])[0] > 100, 60)
+    traffic.stop()
+    everything = {str(number) for number in range(traffic.sent)}
+    crew = [*old, *managed, again]
+    eventually(lambda: everything <= set(all_seen(crew)), 60)
+    again.stop()
+    duplicates = len(all_seen(crew)) - len(everything)
+    print(f"{gap:.1f} s without a reader, {duplicates} records twice of {len(everything)}")
+    assert duplicates == 0
+    assert "member.commit_refused" not in caplog.text
