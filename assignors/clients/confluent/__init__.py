@@ -3,6 +3,7 @@
 The package follows published assignments; it knows the hand-over protocol and no strategy.
 
 - `ManagedConsumer`: a consumer whose partitions levelwind assigns.
+- `AsyncManagedConsumer`: the same for asyncio.
 - `FencingToken`: proof of ownership for a store that refuses writes of former owners.
 - `OwnershipChange`: one entry of the journal that a consumer can keep of what it owned.
 - `Phase`: the state of a consumer in the hand-over, as `ManagedConsumer.phase` gives it.
@@ -14,6 +15,7 @@ Log lines go to the logger `assignors.clients.confluent`, one event each (`membe
 on); the same fields are in the log record's attribute `levelwind`.
 """
 
+from assignors.clients.confluent.async_consumer import AsyncManagedConsumer
 from assignors.clients.confluent.consumer import (
     FencingToken,
     ManagedConsumer,
@@ -25,6 +27,7 @@ from assignors.clients.confluent.consumer import (
 from assignors.handover.member_state import Phase
 
 __all__ = [
+    "AsyncManagedConsumer",
     "FencingToken",
     "ManagedConsumer",
     "NotOwnedError",

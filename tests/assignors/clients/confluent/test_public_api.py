@@ -8,6 +8,7 @@ import pytest
 
 from assignors.clients import confluent
 from assignors.clients.confluent import (
+    AsyncManagedConsumer,
     FencingToken,
     ManagedConsumer,
     NotOwnedError,
@@ -19,6 +20,7 @@ from assignors.clients.confluent import (
 
 EVENT = re.compile(r'"(member\.[a-z_]+)[ "]')
 PUBLIC = (
+    AsyncManagedConsumer,
     FencingToken,
     ManagedConsumer,
     NotOwnedError,
@@ -51,6 +53,19 @@ def test_each_public_method_of_a_consumer_is_documented():
     public = [(name, member) for name, member in members if not name.startswith("_")]
     assert len(public) >= 16
     assert [name for name, member in public if not inspect.getdoc(member)] == []
+
+
+def test_the_flavour_for_asyncio_has_the_same_calls():
+    def public(one):
+        return {name for name in dir(one) if not name.startswith("_")}
+
+    # An event loop cancels a task instead of waking a thread.
+    assert public(ManagedConsumer) - public(AsyncManagedConsumer) == {"wakeup", "hand_back"}
+    for name, member in inspect.getmembers(AsyncManagedConsumer, inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            own = inspect.signature(getattr(ManagedConsumer, name)).parameters
+            assert list(inspect.signature(member).parameters) == list(own), name
+            assert inspect.getdoc(member)
 
 
 def test_each_phase_is_a_state_of_the_hand_over():
@@ -88,13 +103,16 @@ def test_the_log_events_are_those_that_operators_may_alert_on():
         "member.joining",
         "member.left",
         "member.lost",
+        "member.not_authorized",
         "member.poll_overdue",
         "member.producer_replaced",
         "member.read_failed",
         "member.refused",
         "member.revoked",
         "member.revoking",
+        "member.stray_subscriber",
         "member.waiting_for_broker",
         "member.waiting_for_planner",
+        "member.waiting_for_subscribers",
         "member.waiting_for_topics",
     ]

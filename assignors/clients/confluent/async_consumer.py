@@ -1,0 +1,310 @@
+"""`AsyncManagedConsumer`: `ManagedConsumer` for asyncio, one thread away from the event loop.
+
+confluent-kafka's `AIOConsumer` calls its consumer in threads as well, so nothing is won by it here.
+"""
+
+# ruff: noqa: ASYNC109 - the time-outs are arguments of confluent-kafka
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+
+from assignors.clients.confluent.consumer import ManagedConsumer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from types import TracebackType
+
+    from assignors.clients.confluent.ownership_evidence import FencingToken
+    from assignors.handover.member_state import Phase
+
+Result = TypeVar("Result")
+AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], Awaitable[object]] | None"
+
+
+class _Callback:
+    """A callback that the consumer's thread waits for, while `active`."""
+
+    def __init__(self) -> None:
+        self.active = True
+
+
+_WITHIN: ContextVar[_Callback | None] = ContextVar("levelwind_callback", default=None)
+
+
+class _Fetch(Generic[Result]):
+    """A call that hands out messages, and whether its task still waits for them."""
+
+    def __init__(
+        self,
+        consumer: ManagedConsumer,
+        call: Callable[[], Result],
+        messages: Callable[[Result], list[Any]],
+    ) -> None:
+        self._consumer = consumer
+        self._call = call
+        self._messages = messages
+        self._lock = Lock()
+        self._abandoned = self._done = False
+
+    def run(self) -> Result:
+        """Carry out the call; take its messages back before the thread's next call if need be."""
+        result = self._call()
+        with self._lock:
+            self._done = True
+            if self._abandoned:
+                self._consumer.hand_back(self._messages(result))
+        return result
+
+    def abandon(self) -> bool:
+        """Wait no more; return whether the messages were handed out already."""
+        with self._lock:
+            self._abandoned = True
+            if not self._done:
+                self._consumer.wakeup()
+            return self._done
+
+
+class AsyncManagedConsumer:
+    """A `ManagedConsumer` whose calls are awaited; make it where an event loop runs.
+
+    The methods have the arguments, results and errors of `ManagedConsumer`. One thread carries them
+    out one after the other, so a call waits for those before it, also for a long `poll`. A `poll`
+    or `consume` that is cancelled loses nothing: what it got is returned by the next one.
+
+    Args:
+        config: As for `ManagedConsumer`. The callbacks in it are plain functions, which the thread
+            calls.
+        on_assign: As for `ManagedConsumer`, but a coroutine function, which the event loop runs.
+            It may await the consumer's methods, other than `poll`, `consume` and `close`.
+        on_revoke: As `on_assign`.
+        on_lost: As `on_assign`.
+        options: The other arguments of `ManagedConsumer`.
+
+    Raises:
+        SettingError: A setting or an argument is not allowed.
+        KafkaException: librdkafka refuses the configuration.
+        RuntimeError: No event loop runs.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        *,
+        on_assign: AsyncCallback = None,
+        on_revoke: AsyncCallback = None,
+        on_lost: AsyncCallback = None,
+        **options: Any,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = False
+        self._consumer = ManagedConsumer(
+            config,
+            on_assign=self._in_loop(on_assign),
+            on_revoke=self._in_loop(on_revoke),
+            on_lost=self._in_loop(on_lost),
+            **options,
+        )
+        self._thread = ThreadPoolExecutor(1, "levelwind-consumer")
+        # While the thread waits for a callback, the callback's own calls need another one.
+        self._callback_thread = ThreadPoolExecutor(1, "levelwind-callback")
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._consumer.group
+
+    @property
+    def instance(self) -> str:
+        """Name of this member, the same in all its lives."""
+        return self._consumer.instance
+
+    @property
+    def incarnation(self) -> str:
+        """Identifier of the member's current life."""
+        return self._consumer.incarnation
+
+    @property
+    def phase(self) -> Phase:
+        """State of this member in the hand-over."""
+        return self._consumer.phase
+
+    @property
+    def capacity(self) -> float:
+        """Share of the load that this member can take; it may be set anew."""
+        return self._consumer.capacity
+
+    @capacity.setter
+    def capacity(self, capacity: float) -> None:
+        self._consumer.capacity = capacity
+
+    @property
+    def priority(self) -> int:
+        """Rank of this member for strategies that prefer members; it may be set anew."""
+        return self._consumer.priority
+
+    @priority.setter
+    def priority(self, priority: int) -> None:
+        self._consumer.priority = priority
+
+    def lease_remaining(self) -> float:
+        """Seconds for which this member may still use its partitions, 0 without a lease."""
+        return self._consumer.lease_remaining()
+
+    # Messages.
+
+    async def poll(self, timeout: float = -1) -> Any:
+        """Return the next message, or None."""
+        return await self._fetched(
+            partial(self._consumer.poll, timeout), lambda one: [] if one is None else [one]
+        )
+
+    async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+        """Return up to `num_messages` messages."""
+        return await self._fetched(partial(self._consumer.consume, num_messages, timeout), list)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """Yield messages as `poll` returns them, with errors among them."""
+        while True:
+            if (message := await self.poll()) is not None:
+                yield message
+
+    # Partitions.
+
+    async def commit(
+        self,
+        message: Any = None,
+        offsets: Iterable[Any] | None = None,
+        *,
+        asynchronous: bool = True,
+    ) -> list[Any] | None:
+        """Commit one message, the given offsets, or everything that was handed out."""
+        return await self._call(self._consumer.commit, message, offsets, asynchronous=asynchronous)
+
+    async def store_offsets(
+        self, message: Any = None, offsets: Iterable[Any] | None = None
+    ) -> None:
+        """Mark everything below these offsets as processed."""
+        await self._call(self._consumer.store_offsets, message, offsets)
+
+    async def assignment(self) -> list[Any]:
+        """The owned partitions."""
+        return await self._call(self._consumer.assignment)
+
+    async def fencing_token(self, partition: Any) -> FencingToken:
+        """The token of an owned partition."""
+        return await self._call(self._consumer.fencing_token, partition)
+
+    async def pause(self, partitions: list[Any]) -> None:
+        """Stop fetching and handing out owned partitions."""
+        await self._call(self._consumer.pause, partitions)
+
+    async def resume(self, partitions: list[Any]) -> None:
+        """Read paused partitions again."""
+        await self._call(self._consumer.resume, partitions)
+
+    async def seek(self, partition: Any) -> None:
+        """Continue an owned partition at another offset."""
+        await self._call(self._consumer.seek, partition)
+
+    async def position(self, partitions: list[Any]) -> list[Any]:
+        """The offsets behind the last messages that were returned."""
+        return await self._call(self._consumer.position, partitions)
+
+    async def committed(self, partitions: list[Any], timeout: float = -1) -> list[Any]:
+        """The group's committed offsets."""
+        return await self._call(self._consumer.committed, partitions, timeout)
+
+    async def get_watermark_offsets(
+        self, partition: Any, timeout: float = -1, *, cached: bool = False
+    ) -> tuple[int, int] | None:
+        """The first offset of a partition's log and the one behind its last record."""
+        return await self._call(
+            self._consumer.get_watermark_offsets, partition, timeout, cached=cached
+        )
+
+    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """The cluster's `ClusterMetadata`."""
+        return await self._call(self._consumer.list_topics, topic, timeout)
+
+    async def offsets_for_times(self, partitions: list[Any], timeout: float = -1) -> list[Any]:
+        """The first offsets at or after a time."""
+        return await self._call(self._consumer.offsets_for_times, partitions, timeout)
+
+    # The end.
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Give up every partition, commit what counts as processed, and leave the group."""
+        await self._end(partial(self._consumer.close, timeout))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end(partial(self._consumer.__exit__, kind, error, trace))
+
+    async def _end(self, end: Callable[[], None]) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        # To leave takes its time, and a cancelled task would leave a live member behind.
+        self._consumer.wakeup()
+        ending = asyncio.wrap_future(self._thread.submit(end))
+        try:
+            await asyncio.shield(ending)
+        finally:
+            ending.add_done_callback(lambda _: self._shut_down())
+
+    def _shut_down(self) -> None:
+        self._thread.shutdown(wait=False)
+        self._callback_thread.shutdown(wait=False)
+
+    # The threads.
+
+    async def _call(self, call: Callable[..., Result], *args: Any, **options: Any) -> Result:
+        within = _WITHIN.get()
+        thread = self._callback_thread if within is not None and within.active else self._thread
+        return await asyncio.wrap_future(thread.submit(call, *args, **options))
+
+    async def _fetched(
+        self, call: Callable[[], Result], messages: Callable[[Result], list[Any]]
+    ) -> Result:
+        """Await a call that hands out messages; they are not lost where the task is cancelled."""
+        within = _WITHIN.get()
+        if within is not None and within.active:
+            raise RuntimeError("a callback cannot ask for messages")
+        fetch = _Fetch(self._consumer, call, messages)
+        fetching = self._thread.submit(fetch.run)
+        try:
+            return await asyncio.wrap_future(fetching)
+        except asyncio.CancelledError:
+            if not fetching.cancelled() and fetch.abandon():
+                self._thread.submit(self._consumer.hand_back, messages(fetching.result()))
+            raise
+
+    def _in_loop(self, callback: AsyncCallback) -> Callable[[Any, list[Any]], object] | None:
+        if callback is None:
+            return None
+
+        async def run(partitions: list[Any], within: _Callback) -> object:
+            _WITHIN.set(within)
+            try:
+                return await callback(self, partitions)
+            finally:
+                within.active = False
+
+        def call(_consumer: Any, partitions: list[Any]) -> object:
+            running = asyncio.run_coroutine_threadsafe(run(partitions, _Callback()), self._loop)
+            return running.result()
+
+        return call
