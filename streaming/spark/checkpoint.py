@@ -1,7 +1,7 @@
 """The query's checkpoint: offsets and state, used only if they are this pipeline's and undamaged.
 
 A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, the versions
-of the state, and the number of buckets that its groups are in. A checkpoint of another shape,
+of the state, and its parallelism. A checkpoint of another shape,
 without a marker, damaged, or quarantined because a query died of it, is set aside under a name with
 the time, and the state is rebuilt from the compacted topics: it is wrong to guess at foreign state,
 and wrong to delete it.
@@ -13,13 +13,17 @@ Checked before the start are the logs of offsets and commits, and each file with
 beside it: Spark reads its logs without them, and a changed digit would silently skip records; and
 Spark fsyncs nothing, so a power loss may cut files short. Cost: each file is read once. Other
 damage kills the query, which quarantines the checkpoint.
+
+In another file system than this machine's nothing is renamed: the marker names the query's
+directory, and a checkpoint is set aside by a marker that names a new one. There only the newest
+entries of the logs are checked, since such a system has checksums of its own, and each file is a
+request.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,18 +32,22 @@ from streaming.bucket import state as bucket_state
 from streaming.errors import PipelineError
 from streaming.group import codec as group_codec
 from streaming.messages import packing
-from streaming.messages.rows import GROUP_BUCKETS
+from streaming.spark.store.checkpoint_files import LocalFiles
 from streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STATE_VERSION = 6
+    from streaming.spark.store.checkpoint_files import CheckpointFiles
+
+STATE_VERSION = 8
 """Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The
 versions of the packing and of the buckets', topics' and groups' states count beside it."""
 MARKER = "shape.json"
 QUERY = "query"
+QUERY_FIELD = "query"
+"""Field of the marker: the name of the query's directory, where it is not `QUERY`."""
 OFFSETS_LINES = 2
 """Lines after the version: the settings of a batch, and the offsets of the one source."""
 COMMITS_LINES = 1
@@ -47,6 +55,8 @@ COMMITS_LINES = 1
 UNVERIFIED = "unverified.json"
 QUARANTINED = "quarantined.json"
 FAILED_STARTS = "failed_starts.json"
+CHECKED_ENTRIES = 10
+"""Entries of each log that are checked in another file system than this machine's."""
 MAX_FAILED_STARTS = 2
 """Queries in a row that died for an unknown reason before their first batch: then the checkpoint is
 taken to be the cause, and quarantined."""
@@ -75,15 +85,16 @@ class CheckpointShape:
     prefix: str
     """Prefix of the names of levelwind's topics."""
     state: str = STATE
-    group_buckets: int = GROUP_BUCKETS
+    parallelism: int = 2
+    """Number of partitions of the state, which a query keeps, and of buckets of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
     """A checkpoint that could not be used."""
 
-    moved_to: Path
-    """Directory that it was renamed to; the caller may delete it."""
+    moved_to: Path | str
+    """Directory that holds it; the caller may delete it."""
     reason: str
     """The reason why it could not be used, in an operator's words."""
 
@@ -92,21 +103,30 @@ class SetAside:
 class Checkpoint:
     """A checkpoint that the query can start from."""
 
-    query: Path
-    """Directory for Spark; empty at a first start, and after a checkpoint was set aside."""
+    location: str
+    """Directory for Spark, as it takes it; empty at a first start, and after a checkpoint was set
+    aside."""
+    name: str
+    """Name of that directory in the pipeline's own."""
+    query: Path | None
+    """The path of that directory; None in another file system than this machine's."""
     set_aside: SetAside | None
     """The former checkpoint, if it could not be used."""
 
 
 def prepare(
-    directory: Path, shape: CheckpointShape, *, now: str, written: Mapping[str, int] | None = None
+    files: CheckpointFiles,
+    shape: CheckpointShape,
+    *,
+    now: str,
+    written: Mapping[str, int] | None = None,
 ) -> Checkpoint:
-    """Find or make the checkpoint of a shape in a directory.
+    """Find or make the checkpoint of a shape.
 
     Args:
-        directory: the pipeline's own directory; made if it does not exist.
+        files: the pipeline's own directory; made if it does not exist.
         shape: the shape that a checkpoint must have to be continued.
-        now: a time in words; part of the name of a checkpoint that is set aside.
+        now: a time in words; part of the name of a checkpoint that is set aside, or that is new.
         written: the end offsets of the topics that the query publishes to, by "topic/partition";
             kept for `unverified` where the state is new.
 
@@ -114,40 +134,66 @@ def prepare(
         PipelineError: the directory cannot be written.
     """
     try:
-        return _prepare(directory, shape, now, written or {})
+        return _prepare(files, shape, now, written or {})
     except OSError as error:
         raise PipelineError(
-            f"the checkpoint in {directory} cannot be written: {error.strerror}"
+            f"the checkpoint in {files.location()} cannot be written: {error.strerror}"
         ) from error
 
 
 def _prepare(
-    directory: Path, shape: CheckpointShape, now: str, written: Mapping[str, int]
+    files: CheckpointFiles, shape: CheckpointShape, now: str, written: Mapping[str, int]
 ) -> Checkpoint:
-    query, marker, quarantined = directory / QUERY, directory / MARKER, directory / QUARANTINED
-    directory.mkdir(parents=True, exist_ok=True)
+    marker = _read(files, MARKER)
+    name = _name_in(marker)
+    path = _path(files, name)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    exists = path.exists() if path is not None else marker is not None
     set_aside = None
-    if query.exists():
-        reason = _reason_unusable(query, _read(marker), shape, _read(quarantined))
+    if exists:
+        reason = _reason_unusable(files, name, marker, shape)
         if reason is None:
-            return Checkpoint(query=query, set_aside=None)
-        moved_to = _unused_path(directory / f"{QUERY}.set-aside-{now}")
-        query.rename(moved_to)
-        if marker.exists():
-            marker.rename(moved_to.with_name(f"{moved_to.name}.{MARKER}"))
+            return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
+        moved_to = _move_aside(path, now) if path is not None else files.location(name)
         set_aside = SetAside(moved_to=moved_to, reason=reason)
+    if path is None:
+        # Never a directory that another pipeline may still write to.
+        name = f"{QUERY}-{now}"
+    _write(files, UNVERIFIED, dict(written))
+    _write(files, MARKER, asdict(shape) | ({} if path is not None else {QUERY_FIELD: name}))
     # These marks are about the former checkpoint; left behind, they would apply to the new one.
-    quarantined.unlink(missing_ok=True)
-    clear_failures(directory)
-    _write(directory / UNVERIFIED, dict(written))
-    _write(marker, asdict(shape))
-    query.mkdir()
-    return Checkpoint(query=query, set_aside=set_aside)
+    files.delete(QUARANTINED)
+    clear_failures(files)
+    if path is not None:
+        path.mkdir()
+    return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
+
+
+def _name_in(marker: Any) -> str:
+    """The name of the query's directory by the marker; the usual one where it says nothing."""
+    name = marker.get(QUERY_FIELD) if isinstance(marker, dict) else None
+    return name if isinstance(name, str) and name and "/" not in name else QUERY
+
+
+def _path(files: CheckpointFiles, name: str) -> Path | None:
+    return files.directory / name if isinstance(files, LocalFiles) else None
+
+
+def _move_aside(query: Path, now: str) -> Path:
+    """Rename a checkpoint and its marker; return the new path."""
+    moved_to = _unused_path(query.with_name(f"{QUERY}.set-aside-{now}"))
+    query.rename(moved_to)
+    marker = query.with_name(MARKER)
+    if marker.exists():
+        marker.rename(moved_to.with_name(f"{moved_to.name}.{MARKER}"))
+    return moved_to
 
 
 def _reason_unusable(
-    query: Path, marker: Any, shape: CheckpointShape, quarantined: Any
+    files: CheckpointFiles, name: str, marker: Any, shape: CheckpointShape
 ) -> str | None:
+    quarantined = _read(files, QUARANTINED)
     if quarantined is not None:
         return (
             str(quarantined.get("reason", "quarantined"))
@@ -156,65 +202,68 @@ def _reason_unusable(
         )
     if not isinstance(marker, dict):
         return "it has no readable marker of its cluster and version"
-    for name, expected in asdict(shape).items():
-        if marker.get(name) != expected:
-            return f"its {_SHAPE_LABELS[name]} is {marker.get(name)!r}, not {expected!r}"
-    return find_damage(query)
+    for part, expected in asdict(shape).items():
+        if (found := marker.get(part, _SHAPE_DEFAULTS.get(part))) != expected:
+            return f"its {_SHAPE_LABELS[part]} is {found!r}, not {expected!r}"
+    path = _path(files, name)
+    return find_log_damage(files, name) if path is None else find_damage(path)
 
 
 _SHAPE_LABELS = {
     "cluster_id": "cluster",
     "prefix": "prefix",
     "state": "state's version",
-    "group_buckets": "number of buckets",
+    "parallelism": "parallelism",
 }
+_SHAPE_DEFAULTS = {"parallelism": 2}
+"""Values of fields that older markers lack."""
 
 
-def quarantine(directory: Path, reason: str) -> None:
+def quarantine(files: CheckpointFiles, reason: str) -> None:
     """Have the checkpoint set aside at the next start, because a query has died of it.
 
-    On a full disk the mark is lost: the next query then dies of the checkpoint again.
+    Where it cannot be written, as on a full disk, the mark is lost: the next query then dies of the
+    checkpoint again.
     """
-    with contextlib.suppress(OSError):
-        _write(directory / QUARANTINED, {"reason": reason})
+    with contextlib.suppress(OSError, PipelineError):
+        _write(files, QUARANTINED, {"reason": reason})
 
 
-def record_failed_start(directory: Path, reason: str) -> bool:
+def record_failed_start(files: CheckpointFiles, reason: str) -> bool:
     """Count a query that died for an unknown reason before its first batch.
 
     Returns:
         Whether the count has reached `MAX_FAILED_STARTS`, and so quarantined the checkpoint.
     """
-    file = directory / FAILED_STARTS
-    former = _read(file)
+    former = _read(files, FAILED_STARTS)
     former_count = former.get("count") if isinstance(former, dict) else None
     count = 1 + (former_count if isinstance(former_count, int) else 0)
     if count >= MAX_FAILED_STARTS:
-        quarantine(directory, f"{count} queries in a row died before their first batch: {reason}")
+        quarantine(files, f"{count} queries in a row died before their first batch: {reason}")
         return True
-    with contextlib.suppress(OSError):
-        _write(file, {"count": count, "reason": reason})
+    with contextlib.suppress(OSError, PipelineError):
+        _write(files, FAILED_STARTS, {"count": count, "reason": reason})
     return False
 
 
-def clear_failures(directory: Path) -> None:
+def clear_failures(files: CheckpointFiles) -> None:
     """Reset the count of failed starts, after a batch has been done."""
-    (directory / FAILED_STARTS).unlink(missing_ok=True)
+    files.delete(FAILED_STARTS)
 
 
-def unverified(directory: Path) -> Mapping[str, int] | None:
+def unverified(files: CheckpointFiles) -> Mapping[str, int] | None:
     """The ends of what earlier checkpoints published and this state may not confirm.
 
     Returns:
         End offsets by "topic/partition"; None once everything has been verified.
     """
-    ends = _read(directory / UNVERIFIED)
+    ends = _read(files, UNVERIFIED)
     return ends if ends is None or isinstance(ends, dict) else {}
 
 
-def mark_verified(directory: Path) -> None:
+def mark_verified(files: CheckpointFiles) -> None:
     """Note that the query was asked to verify all that earlier checkpoints published."""
-    (directory / UNVERIFIED).unlink(missing_ok=True)
+    files.delete(UNVERIFIED)
 
 
 # Damage that Spark does not notice.
@@ -222,18 +271,9 @@ def mark_verified(directory: Path) -> None:
 
 def find_damage(query: Path) -> str | None:
     """Describe the first damage found in a checkpoint's files; None: none was found."""
-    offsets, commits = _batch_numbers(query / "offsets"), _batch_numbers(query / "commits")
-    if commits and (not offsets or offsets[-1] < commits[-1]):
-        return f"batch {commits[-1]} was done, but its offsets are gone"
-    if offsets and offsets[-1] > (commits[-1] if commits else -1) + 1:
-        return f"batch {offsets[-1]} was planned, but the one before it was never done"
-    for directory, numbers, lines in (
-        ("offsets", offsets, OFFSETS_LINES),
-        ("commits", commits, COMMITS_LINES),
-    ):
-        for number in numbers:
-            if not _is_log_file((query / directory / str(number)).read_bytes(), lines):
-                return f"{directory}/{number} is cut or garbled"
+    damage = find_log_damage(LocalFiles(query.parent), query.name)
+    if damage is not None:
+        return damage
     # State is checked as well: RocksDB notices damage only when it reads the block. A kill leaves
     # temporary files half written; Spark renames a file when it is whole and never reads the rest.
     for sums in query.rglob(".*.crc"):
@@ -245,8 +285,25 @@ def find_damage(query: Path) -> str | None:
     return None
 
 
-def _batch_numbers(directory: Path) -> list[int]:
-    return sorted(int(file.name) for file in directory.glob("[0-9]*") if file.name.isdigit())
+def find_log_damage(files: CheckpointFiles, query: str) -> str | None:
+    """Describe the first damage found in the logs of a query's directory; None: none was found."""
+    offsets, commits = (_batch_numbers(files, f"{query}/{log}") for log in ("offsets", "commits"))
+    if commits and (not offsets or offsets[-1] < commits[-1]):
+        return f"batch {commits[-1]} was done, but its offsets are gone"
+    if offsets and offsets[-1] > (commits[-1] if commits else -1) + 1:
+        return f"batch {offsets[-1]} was planned, but the one before it was never done"
+    for log, numbers, lines in (
+        ("offsets", offsets, OFFSETS_LINES),
+        ("commits", commits, COMMITS_LINES),
+    ):
+        for number in numbers if files.is_local else numbers[-CHECKED_ENTRIES:]:
+            if not _is_log_file(files.read(f"{query}/{log}/{number}") or b"", lines):
+                return f"{log}/{number} is cut or garbled"
+    return None
+
+
+def _batch_numbers(files: CheckpointFiles, log: str) -> list[int]:
+    return sorted(int(name) for name in files.names(log) if name.isdecimal() and name.isascii())
 
 
 def _is_log_file(content: bytes, count: int) -> bool:
@@ -284,21 +341,14 @@ def _unused_path(path: Path) -> Path:
     return unused
 
 
-def _read(file: Path) -> Any:
+def _read(files: CheckpointFiles, name: str) -> Any:
     """A JSON file's value; None if there is no file, "unreadable" if it is no JSON."""
+    content = files.read(name)
     try:
-        return json.loads(file.read_text())
-    except FileNotFoundError:
-        return None
+        return None if content is None else json.loads(content)
     except ValueError:
         return "unreadable"
 
 
-def _write(file: Path, value: Any) -> None:
-    """Replace a JSON file at once: after a power loss it holds either the old value or the new."""
-    draft = file.with_name(file.name + ".new")
-    with draft.open("w") as output:
-        output.write(json.dumps(value, sort_keys=True))
-        output.flush()
-        os.fsync(output.fileno())
-    draft.rename(file)
+def _write(files: CheckpointFiles, name: str, value: Any) -> None:
+    files.write(name, json.dumps(value, sort_keys=True).encode())

@@ -9,13 +9,14 @@ import pytest
 from streaming.errors import PipelineError
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import CheckpointShape, find_damage, prepare
+from streaming.spark.store.checkpoint_files import LocalFiles
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 
 
 def used(directory: Path) -> Path:
     """A checkpoint as Spark leaves it after batch 1, with Hadoop's checksums beside its files."""
-    query = prepare(directory, SHAPE, now="t0").query
+    query = prepare(LocalFiles(directory), SHAPE, now="t0").query
     for number in (0, 1):
         write(query / "offsets" / str(number), b'v1\n{"conf":{}}\n{"t":{"0":%d}}' % (number + 100))
         write(query / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":0}')
@@ -36,14 +37,14 @@ def write(file: Path, content: bytes) -> None:
 
 
 def test_a_first_start_makes_an_empty_checkpoint(tmp_path: Path) -> None:
-    found = prepare(tmp_path / "deep" / "er", SHAPE, now="t")
+    found = prepare(LocalFiles(tmp_path / "deep" / "er"), SHAPE, now="t")
     assert found.set_aside is None
     assert list(found.query.iterdir()) == []
 
 
 def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
     query = used(tmp_path)
-    found = prepare(tmp_path, SHAPE, now="t1")
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1")
     assert (found.query, found.set_aside) == (query, None)
     assert (query / "offsets" / "1").exists()
 
@@ -54,19 +55,19 @@ def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
         ({"cluster_id": "D"}, "cluster"),
         ({"state": "2"}, "version"),
         ({"prefix": "o."}, "o."),
-        ({"group_buckets": 3}, "number of buckets is 8, not 3"),
+        ({"parallelism": 3}, "parallelism is 2, not 3"),
     ],
 )
 def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
     tmp_path: Path, change: dict[str, Any], word: str
 ) -> None:
     used(tmp_path)
-    found = prepare(tmp_path, replace(SHAPE, **change), now="t1")
+    found = prepare(LocalFiles(tmp_path), replace(SHAPE, **change), now="t1")
     assert found.set_aside is not None
     assert word in found.set_aside.reason
     assert (found.set_aside.moved_to / "offsets" / "1").exists()
     assert list(found.query.iterdir()) == []
-    assert prepare(tmp_path, replace(SHAPE, **change), now="t2").set_aside is None
+    assert prepare(LocalFiles(tmp_path), replace(SHAPE, **change), now="t2").set_aside is None
 
 
 def test_the_shape_changes_with_the_version_of_each_state() -> None:
@@ -83,20 +84,20 @@ def test_the_shape_changes_with_the_version_of_each_state() -> None:
 def test_a_checkpoint_of_an_older_codec_is_set_aside_with_both_versions_in_the_reason(
     tmp_path: Path, state: str
 ) -> None:
-    former = prepare(tmp_path, replace(SHAPE, state=state), now="t0")
+    former = prepare(LocalFiles(tmp_path), replace(SHAPE, state=state), now="t0")
     write(former.query / "offsets" / "0", b'v1\n{"conf":{}}\n{"t":{"0":100}}')
-    found = prepare(tmp_path, SHAPE, now="t1", written={"lag/0": 7})
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", written={"lag/0": 7})
     assert found.set_aside is not None
     assert found.set_aside.reason == f"its state's version is {state!r}, not {checkpoint.STATE!r}"
     assert (found.set_aside.moved_to / "offsets" / "0").exists()
     assert list(found.query.iterdir()) == []
-    assert checkpoint.unverified(tmp_path) == {"lag/0": 7}
+    assert checkpoint.unverified(LocalFiles(tmp_path)) == {"lag/0": 7}
 
 
 def test_a_checkpoint_without_a_readable_marker_is_set_aside(tmp_path: Path) -> None:
     used(tmp_path)
     (tmp_path / checkpoint.MARKER).write_text("{")
-    found = prepare(tmp_path, SHAPE, now="t1")
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1")
     assert found.set_aside is not None
     assert found.set_aside.moved_to.name == "query.set-aside-t1"
 
@@ -105,7 +106,7 @@ def test_checkpoints_set_aside_at_the_same_time_do_not_overwrite_each_other(tmp_
     names = set()
     for _ in range(3):
         used(tmp_path)
-        found = prepare(tmp_path, replace(SHAPE, state="0"), now="t")
+        found = prepare(LocalFiles(tmp_path), replace(SHAPE, state="0"), now="t")
         assert found.set_aside is not None
         names.add(found.set_aside.moved_to.name)
     assert names == {"query.set-aside-t", "query.set-aside-t-2", "query.set-aside-t-3"}
@@ -138,10 +139,10 @@ def test_damage_is_found_before_spark_meets_it(
         assert find_damage(query) is None
         return
     assert find_damage(query) is not None
-    found = prepare(tmp_path, SHAPE, now="t1")
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1")
     assert found.set_aside is not None
     assert found.set_aside.reason == find_damage(found.set_aside.moved_to)
-    assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
+    assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is None
 
 
 def test_a_planned_batch_that_was_not_done_is_no_damage(tmp_path: Path) -> None:
@@ -173,27 +174,27 @@ def test_a_write_that_a_kill_broke_off_is_no_damage(tmp_path: Path) -> None:
 
 def test_a_quarantined_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     used(tmp_path)
-    checkpoint.quarantine(tmp_path, "the state is damaged")
-    found = prepare(tmp_path, SHAPE, now="t1")
+    checkpoint.quarantine(LocalFiles(tmp_path), "the state is damaged")
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1")
     assert found.set_aside is not None
     assert found.set_aside.reason == "the state is damaged"
-    assert prepare(tmp_path, SHAPE, now="t2").set_aside is None
+    assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is None
 
 
 def test_two_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_was_done_between(
     tmp_path: Path,
 ) -> None:
     used(tmp_path)
-    assert not checkpoint.record_failed_start(tmp_path, "?")
-    checkpoint.clear_failures(tmp_path)
-    assert not checkpoint.record_failed_start(tmp_path, "?")
-    assert prepare(tmp_path, SHAPE, now="t1").set_aside is None
-    assert checkpoint.record_failed_start(tmp_path, "?")
-    assert prepare(tmp_path, SHAPE, now="t2").set_aside is not None
-    assert not checkpoint.record_failed_start(tmp_path, "?")
+    assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+    checkpoint.clear_failures(LocalFiles(tmp_path))
+    assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+    assert prepare(LocalFiles(tmp_path), SHAPE, now="t1").set_aside is None
+    assert checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+    assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is not None
+    assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
 
 
 def test_a_directory_that_cannot_be_written_is_a_pipeline_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="cannot be written"):
-        prepare(tmp_path / "file" / "below", SHAPE, now="t")
+        prepare(LocalFiles(tmp_path / "file" / "below"), SHAPE, now="t")
