@@ -14,13 +14,15 @@ from assignors.protocol.records import (
     partitions_for,
 )
 from assignors.protocol.topics import partition_for
+from streaming.messages import lag_json
+from streaming.messages.buckets import REMEMBERED_GROUPS
 from streaming.messages.lag_json import (
     local_field,
     owner_fields,
     owner_racks,
     record_text,
 )
-from streaming.messages.rows import REMEMBERED_GROUPS, Kind, Raw, SinkRow
+from streaming.messages.rows import Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,7 @@ def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[Sink
     topic = outputs.topics.lag
     for group, of_topic, value in result.lags:
         partition = _group_partition(group, outputs.lag)
-        yield SinkRow(topic, encode_key(("lag", group, of_topic)), value.encode(), partition)
+        yield SinkRow(topic, _lag_key(group, of_topic), value.encode(), partition)
     for record in result.speeds:
         partition = _group_partition(str(record.key[1]), outputs.lag)
         yield SinkRow(topic, *_key_value(record), partition)
@@ -68,7 +70,7 @@ def group_records(group: str, result: UpdateResult, outputs: OutputTopics) -> li
         for published in result.lags
     ]
     records += [
-        SinkRow(topics.lag, encode_key(("lag", group, topic)), None, lag_partition)
+        SinkRow(topics.lag, _lag_key(group, topic), None, lag_partition)
         for topic in result.ended_topics
     ]
     if result.speeds is not None:
@@ -100,6 +102,12 @@ def _key_value(record: Record | Tombstone) -> tuple[bytes, bytes | None]:
 
 
 _group_partition = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)
+_name_text = lru_cache(maxsize=REMEMBERED_GROUPS)(lag_json.text)
+
+
+def _lag_key(group: str, topic: str) -> bytes:
+    """The key of a lag record, as `encode_key` writes it, from texts that are remembered."""
+    return f'["lag",{_name_text(group)},{_name_text(topic)}]'.encode()
 
 
 def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:
@@ -107,7 +115,7 @@ def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:
     row, owners, planned = published
     members, racks = owner_fields(owners.members, owners.owner), owner_racks(owners.members)
     local = local_field(row.shared.racks, members, racks) if racks else ""
-    key = encode_key(("lag", group, row.topic))
+    key = _lag_key(group, row.topic)
     return key, record_text(row.shared, row.own, local, members, planned=planned).encode()
 
 

@@ -117,15 +117,16 @@ class ColumnUpdate:
         state = self.state
         for part, all_rows in self._published:
             rows = all_rows.where(~self.singled_out[all_rows.group])
-            at_sample = self._at_sample(part, rows).tolist()
-            columns = [column.tolist() for column in (rows.row, rows.group, rows.entry)]
-            for row, group, entry, owned in zip(*columns, at_sample, strict=True):
+            at_sample, planned = self._at_sample(part, rows), state["planned"][rows.entry]
+            columns = (rows.row, rows.group, rows.entry, at_sample, planned)
+            shared, own = part.shared, part.own
+            for row, group, entry, owned, is_planned in zip(
+                *[column.tolist() for column in columns], strict=True
+            ):
                 members = state.owner_fields[entry] if owned else ""
                 racks = state.owner_racks[entry] if owned else ""
-                local = local_field(part.shared.racks, members, racks) if racks else ""
-                planned = bool(state["planned"][entry])
-                own = part.own[row]
-                text = record_text(part.shared, own, local, members, planned=planned)
+                local = local_field(shared.racks, members, racks) if racks else ""
+                text = record_text(shared, own[row], local, members, planned=is_planned)
                 records.append(PublishedLag(state.groups[group], part.topic, text))
         return records
 

@@ -33,15 +33,14 @@ from assignors.protocol.records import (
     partition_key,
 )
 from streaming.decoding import offset_commits, offsets_topic
+from streaming.messages.buckets import DEFAULT_BUCKETS, group_key, topic_key
 from streaming.messages.rows import (
     NO_REPLAY,
     PASS_THROUGH_PREFIX,
-    TOPIC_KEY_PREFIX,
     Kind,
     PlanCovers,
     Raw,
     TopicCommits,
-    group_key,
 )
 
 if TYPE_CHECKING:
@@ -70,11 +69,13 @@ class PackedRows:
     """The rows of one batch, as columns."""
 
     state_key: list[str] = field(default_factory=list)
-    group: list[str] = field(default_factory=list)
+    subject: list[str] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
     payload: list[bytes] = field(default_factory=list)
     reason: list[str | None] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
+    buckets: int = DEFAULT_BUCKETS
+    """The number of buckets that the topics and the groups are in; no column."""
 
     def add(
         self,
@@ -82,22 +83,30 @@ class PackedRows:
         kind: Kind,
         payload: bytes,
         *,
-        group: str = "",
+        subject: str = "",
         reason: str | None = None,
         n: int = 0,
     ) -> None:
         """Append a row."""
         self.state_key.append(state_key)
-        self.group.append(group)
+        self.subject.append(subject)
         self.kind.append(kind)
         self.payload.append(payload)
         self.reason.append(reason)
         self.n.append(n)
 
+    def add_for_group(self, group: str, kind: Kind, payload: bytes) -> None:
+        """Append a row for a group."""
+        self.add(group_key(group, self.buckets), kind, payload, subject=group)
+
+    def add_for_topic(self, topic: str, kind: Kind, payload: bytes) -> None:
+        """Append a row for a topic."""
+        self.add(topic_key(topic, self.buckets), kind, payload, subject=topic)
+
     def extend(self, other: PackedRows) -> None:
         """Append the rows of another."""
         self.state_key += other.state_key
-        self.group += other.group
+        self.subject += other.subject
         self.kind += other.kind
         self.payload += other.payload
         self.reason += other.reason
@@ -164,9 +173,11 @@ def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns
     )
 
 
-def pack_batch(records: RecordColumns, topics: Topics) -> PackedRows:
-    """The rows of one batch."""
-    packed = PackedRows()
+def pack_batch(
+    records: RecordColumns, topics: Topics, buckets: int = DEFAULT_BUCKETS
+) -> PackedRows:
+    """The rows of one batch, whose groups are in so many buckets."""
+    packed = PackedRows(buckets=buckets)
     names = records.topic.dictionary_encode()
     topic_index = np.asarray(names.indices, dtype=np.int64)
     for index, name in enumerate(names.dictionary.to_pylist()):
@@ -197,7 +208,7 @@ def _kinds_and_payloads(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
 
 def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
     """Pack a replayed record; the replay is finished at once if no operator gets a row from it."""
-    replayed = PackedRows()
+    replayed = PackedRows(buckets=packed.buckets)
     if raw.topic == offsets_topic.TOPIC:
         _pack_offsets(replayed, RecordColumns.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE_KINDS:
@@ -219,7 +230,7 @@ def _pack_key_to_verify(packed: PackedRows, raw: Raw, kind: TopicKind) -> None:
         _reject(packed, raw, MALFORMED_RECORD, detail="levelwind publishes no record with this key")
     else:
         group = str(partition_key(key.key))
-        packed.add(group_key(group), Kind.VERIFY_KEY, raw.key, group=group)
+        packed.add_for_group(group, Kind.VERIFY_KEY, raw.key)
 
 
 def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_REPLAY) -> None:
@@ -230,10 +241,10 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=kind, n=count)
     for row, group in decoded.memberships.items():
         raw = replace(records.raw(row), until=until)
-        packed.add(group_key(group), Kind.MEMBERSHIP, raw.pack(), group=group)
+        packed.add_for_group(group, Kind.MEMBERSHIP, raw.pack())
         covers = PlanCovers(group=group, at=raw.timestamp).pack()
         for topic in sorted(decoded.read_topics.get(row, ())):
-            packed.add(TOPIC_KEY_PREFIX + topic, Kind.PLAN_COVERS, covers)
+            packed.add_for_topic(topic, Kind.PLAN_COVERS, covers)
     if decoded.commits.row.size:
         _pack_commits(packed, records, decoded.commits, until)
 
@@ -272,7 +283,7 @@ def _pack_commits(
             position=records.offset[commits.row[rows]],
             until=until,
         )
-        packed.add(TOPIC_KEY_PREFIX + commits.topics[int(topic[first])], kind, payload.pack())
+        packed.add_for_topic(commits.topics[int(topic[first])], kind, payload.pack())
 
 
 def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
@@ -297,12 +308,9 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
         return
     if isinstance(record, GroupRecord | GroupShard):
         for topic in record.topics:
-            packed.add(
-                TOPIC_KEY_PREFIX + topic,
-                Kind.PLAN_COVERS,
-                PlanCovers(group=record.group, at=raw.timestamp).pack(),
-            )
-    state_key, group = _state_key(record)
+            covers = PlanCovers(group=record.group, at=raw.timestamp).pack()
+            packed.add_for_topic(topic, Kind.PLAN_COVERS, covers)
+    state_key, subject = _state_key(record, packed.buckets)
     if state_key is None:
         record_kind = record.key[0] if isinstance(record, Tombstone) else record.KIND
         detail = f"the pipeline does not read {record_kind} records"
@@ -310,33 +318,33 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
     elif state_key in COUNTED_KINDS:
         packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
     else:
-        packed.add(state_key, Kind.RECORD, raw.pack(), group=group)
+        packed.add(state_key, Kind.RECORD, raw.pack(), subject=subject)
 
 
-def _state_key(record: Record | Tombstone) -> tuple[str | None, str]:
-    """The state key of a record, and the group that it is about, if any.
+def _state_key(record: Record | Tombstone, buckets: int) -> tuple[str | None, str]:
+    """The state key of a record, and the topic or group that it is about, if any.
 
     The key is a name in `COUNTED_KINDS` if the record is only counted; None if the pipeline does
     not read records of its kind.
     """
     match record:
         case Tombstone(key=(("topic" | "offsets"), name)):
-            return f"{TOPIC_KEY_PREFIX}{name}", ""
+            return topic_key(str(name), buckets), str(name)
         case Tombstone(key=(("g" | "gs" | "m" | "ms"), name, *_)):
-            return group_key(str(name)), str(name)
+            return group_key(str(name), buckets), str(name)
         case Tombstone(key=(("broker" | "planner") as kind, *_)):
             return str(kind), ""
         case Tombstone(key=("p", *_)):
             return PlanShard.KIND, ""
         case TopicRecord(topic=topic) | OffsetsRecord(topic=topic):
-            return TOPIC_KEY_PREFIX + topic, ""
+            return topic_key(topic, buckets), topic
         case (
             GroupRecord(group=group)
             | GroupShard(group=group)
             | MemberAssignment(group=group)
             | MemberShard(group=group)
         ):
-            return group_key(group), group
+            return group_key(group, buckets), group
         case BrokerRecord() | PlannerRecord() | PlanShard():
             return record.KIND, ""
         case _:

@@ -6,10 +6,12 @@ Each is packed in columns that are indexed by group, and gives the values of a s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from streaming.messages import lag_lines
 from streaming.messages.lag_json import OwnFields, SharedFields
 from streaming.messages.packing import pack, unpack
 from streaming.rules.event_time import UNKNOWN
@@ -172,9 +174,12 @@ class LagRow:
         return self.committed_at != UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LagRows:
-    """The lag of some groups in a topic after a batch; see `LagRow`."""
+    """The lag of some groups in a topic after a batch; see `LagRow`.
+
+    Not slotted, since it keeps the fields that it was asked for.
+    """
 
     topic: str
     at: int
@@ -182,20 +187,24 @@ class LagRows:
     groups: tuple[str, ...]
     committed_at: Int64
     shared: SharedFields
-    own: Sequence[OwnFields]
+    own_lines: bytes
+    """The fields of each group's own; see `lag_lines`."""
+
+    @cached_property
+    def own(self) -> Sequence[OwnFields]:
+        """The fields of each group's own."""
+        return lag_lines.fields_of(self.own_lines)
 
     def pack(self) -> bytes:
         """The payload."""
         meta: dict[str, Any] = {name: getattr(self, name) for name in _ROW_META}
-        text = "\n".join(["\n".join(own) for own in self.own])  # JSON has no line breaks
-        own = np.frombuffer(text.encode(), np.uint8)
+        own = np.frombuffer(self.own_lines, np.uint8)
         return pack(meta, {"committed_at": self.committed_at, "own": own})
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRows:
         """The row of a payload."""
         meta, arrays = unpack(payload)
-        texts = iter(arrays["own"].tobytes().decode().split("\n"))
         return cls(
             topic=meta["topic"],
             at=meta["at"],
@@ -203,7 +212,7 @@ class LagRows:
             groups=tuple(meta["groups"]),
             committed_at=arrays["committed_at"],
             shared=SharedFields(*meta["shared"]),
-            own=[OwnFields(*texts_of_one) for texts_of_one in zip(*[texts] * _OWN, strict=True)],
+            own_lines=arrays["own"].tobytes(),
         )
 
     def row(self, index: int) -> LagRow:
@@ -218,5 +227,4 @@ class LagRows:
         )
 
 
-_OWN = len(OwnFields._fields)
 _ROW_META = ("topic", "at", "partitions", "groups", "shared")

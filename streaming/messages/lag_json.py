@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +45,13 @@ def column(numbers: Int64) -> str:
 
 def integers(matrix: Int64) -> list[str]:
     """A JSON list for each row."""
+    return _lists(integer_rows(matrix), matrix.shape[0])
+
+
+def integer_rows(matrix: Int64) -> Any:
+    """What `integers` writes between the brackets: an array of texts, or one text for all rows."""
     if not matrix.any():
-        return [_zeros(matrix.shape[1])] * matrix.shape[0]
+        return _zeros(matrix.shape[1])
     if matrix.size < LEAST_FOR_ARROW:
         return _rows(text(matrix.tolist()))
     return _joined(pc.cast(pa.array(matrix.reshape(-1)), pa.string()), matrix.shape[1])
@@ -54,19 +59,34 @@ def integers(matrix: Int64) -> list[str]:
 
 def decimals(matrix: Floats) -> list[str | None]:
     """A JSON list for each row: null for NaN, whole numbers without ".0"; None: all are NaN."""
+    written = decimal_rows(matrix)
+    if written is None:
+        return [None] * matrix.shape[0]
+    unknown = set(np.flatnonzero(np.isnan(matrix).all(axis=1)).tolist())
+    rows = _lists(written, matrix.shape[0])
+    return [None if number in unknown else row for number, row in enumerate(rows)]
+
+
+def decimal_rows(matrix: Floats) -> Any:
+    """What `decimals` writes between the brackets, as `integer_rows`; None: there are no columns.
+
+    Rows of NaN alone are written, too.
+    """
     if not matrix.any():
-        return [_zeros(matrix.shape[1]) if matrix.shape[1] else None] * matrix.shape[0]
+        return _zeros(matrix.shape[1]) if matrix.shape[1] else None
     unknown = np.isnan(matrix)
     hundredths = None if matrix.size < LEAST_FOR_ARROW else _hundredths(matrix, unknown)
-    if hundredths is None:
-        written = text(matrix.tolist()).replace(".0,", ",").replace(".0]", "]")
-        rows = _rows(written.replace("NaN", "null") if unknown.any() else written)
-    else:
-        rows = _joined(_decimal_texts(hundredths, unknown), matrix.shape[1])
-    if not unknown.any():
-        return list(rows)
-    known_rows = set(np.flatnonzero(~unknown.all(axis=1)).tolist())
-    return [row if number in known_rows else None for number, row in enumerate(rows)]
+    if hundredths is not None:
+        return _joined(_decimal_texts(hundredths, unknown), matrix.shape[1])
+    written = text(matrix.tolist()).replace(".0,", ",").replace(".0]", "]")
+    return _rows(written.replace("NaN", "null") if unknown.any() else written)
+
+
+def _lists(rows: Any, count: int) -> list[str]:
+    """JSON lists, given what is between the brackets of each."""
+    if isinstance(rows, str):
+        return [f"[{rows}]"] * count
+    return [f"[{row}]" for row in rows.to_pylist()]
 
 
 def _hundredths(matrix: Floats, unknown: Mask) -> Int64 | None:
@@ -90,11 +110,10 @@ def _decimal_texts(hundredths: Int64, unknown: Mask) -> pa.StringArray:
 _FRACTIONS = pa.array([f".{part:02}".rstrip("0").rstrip(".") for part in range(100)])
 
 
-def _joined(texts: pa.StringArray, columns: int) -> list[str]:
-    """A JSON list for each row of a matrix, given the texts of its numbers row after row."""
+def _joined(texts: pa.StringArray, columns: int) -> pa.StringArray:
+    """The texts of each row of a matrix, given those of its numbers row after row."""
     bounds = pa.array(np.arange(0, len(texts) + 1, columns, dtype=np.int32))
-    rows: list[str] = pc.binary_join(pa.ListArray.from_arrays(bounds, texts), ",").to_pylist()
-    return [f"[{row}]" for row in rows]
+    return pc.binary_join(pa.ListArray.from_arrays(bounds, texts), ",")
 
 
 def set_indices(mask: Mask) -> list[str]:
@@ -129,40 +148,6 @@ class OwnFields(NamedTuple):
     velocity: str
     uncommitted: str = ""
     """No field: as JSON the partitions that the group has not committed; empty: there are none."""
-
-    @classmethod
-    def of(
-        cls,
-        committed: str,
-        committed_at: str,
-        lag: str,
-        lag_upper_bound: str,
-        lost: str,
-        reset: str,
-        seconds: str | None,
-        seconds_lower_bound: str,
-        source: str,
-        stale: str,
-        velocity: str | None,
-        uncommitted: str,
-    ) -> OwnFields:
-        """The fields of one group, from their values as JSON."""
-        return cls(
-            f',"committed":{committed},"committed_at":{committed_at}',
-            f',"lag":{lag}'
-            + ("" if lag_upper_bound == "[]" else f',"lag_upper_bound":{lag_upper_bound}'),
-            f',"lost":{lost}',
-            ("" if reset == "[]" else f',"reset":{reset}')
-            + ("" if seconds is None else f',"seconds":{seconds}')
-            + (
-                ""
-                if seconds_lower_bound == "[]"
-                else f',"seconds_lower_bound":{seconds_lower_bound}'
-            )
-            + f',"source":{source},"stale":{stale}',
-            "" if velocity is None else f',"velocity":{velocity}',
-            "" if uncommitted == "[]" else uncommitted,
-        )
 
 
 def fields(*named: tuple[str, str | None]) -> str:
@@ -287,11 +272,12 @@ def _parsed(racks: str) -> tuple[frozenset[str], ...]:
     return tuple(map(frozenset, json.loads(racks)))
 
 
-def _rows(matrix: str) -> list[str]:
-    """The rows of a JSON list of lists of numbers."""
-    return [f"[{row}]" for row in matrix[2:-2].split("],[")]
+def _rows(matrix: str) -> pa.StringArray:
+    """The rows of a JSON list of lists of numbers, without brackets."""
+    return pa.array(matrix[2:-2].split("],["), pa.string())
 
 
 @lru_cache(maxsize=64)
 def _zeros(size: int) -> str:
-    return text([0] * size)
+    """As many zeros, as a JSON list has them between its brackets."""
+    return ",".join("0" * size)

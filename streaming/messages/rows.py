@@ -1,21 +1,17 @@
 """Rows that pass between the operators: each is a state key, a kind and a packed payload.
 
-An operator keeps its state by state key: `t/` and a topic's name, or `g/` and the number of a
-bucket of groups. Rows that need no state have `x/` and a partition number; they only pass through.
-
-What Spark and its state store take for a key is paid for each bucket and batch, not for each group.
+An operator keeps its state by state key, that of a bucket of topics or of groups (`buckets`). Rows
+that need no state have `x/` and a partition number; they only pass through.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from assignors.protocol.topics import partition_for
 from streaming.messages.packing import pack, unpack
 
 if TYPE_CHECKING:
@@ -24,14 +20,7 @@ if TYPE_CHECKING:
     from streaming.rules.event_time import Int64
 
 
-TOPIC_KEY_PREFIX = "t/"
-GROUP_KEY_PREFIX = "g/"
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
-
-GROUP_BUCKETS = 8
-"""The number of buckets of groups; part of the checkpoint's shape."""
-REMEMBERED_GROUPS = 2**16
-"""The number of groups whose state keys are remembered."""
 
 NO_REPLAY = -1
 """The `until` of a record that is no replay, but was read at its own position in its log.
@@ -78,8 +67,9 @@ class Row(NamedTuple):
     """One row between operators."""
 
     state_key: str
-    group: str
-    """The group that the row is about; empty: none, or the groups that the payload names."""
+    subject: str
+    """The topic or the group that the row is about, by its bucket; empty: none, or the groups that
+    the payload names."""
     kind: int
     payload: bytes
 
@@ -91,12 +81,6 @@ class SinkRow(NamedTuple):
     key: bytes
     value: bytes | None
     partition: int
-
-
-@lru_cache(maxsize=REMEMBERED_GROUPS)
-def group_key(group: str) -> str:
-    """The state key of a group's bucket."""
-    return f"{GROUP_KEY_PREFIX}{partition_for(group, GROUP_BUCKETS)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

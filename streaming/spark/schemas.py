@@ -32,7 +32,7 @@ KAFKA_COLUMNS = (
 PACKED = StructType(
     [
         StructField("state_key", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
+        StructField("subject", StringType(), nullable=False),
         StructField("kind", IntegerType(), nullable=False),
         StructField("payload", BinaryType(), nullable=False),
         StructField("reason", StringType()),
@@ -53,4 +53,7 @@ SINK = StructType(
 )
 
 STATE = StructType([StructField("value", BinaryType(), nullable=False)])
-"""State of a topic or group: one packed value."""
+"""State of a topic, or part of that of a bucket of groups: one packed value."""
+
+TOPIC_NAME = StructType([StructField("topic", StringType(), nullable=False)])
+"""Key of a topic's state in that of its bucket."""

@@ -67,19 +67,17 @@ class EndOffsetHistory:
             times, ends = np.delete(times, gone), np.delete(ends, gone, axis=0)
         return EndOffsetHistory(at=times, end=ends)
 
-    def arrived(self, offset: Int64) -> tuple[Floats, Int64, Mask]:
+    def arrived(self, offset: Int64, partition: Int64) -> tuple[Floats, Int64, Mask]:
         """When the records at some offsets arrived, and the first samples that show them.
 
         The mask tells for which records the time is only an upper bound.
 
         Args:
-            offset: offsets below the newest end; the last axis is the partition.
+            offset: offsets below the newest end.
+            partition: the partition of each.
         """
-        ends = self.end.reshape(self.at.size, *(1,) * (offset.ndim - 1), offset.shape[-1])
-        # For each record, the first point whose end is beyond it.
-        later = np.count_nonzero(ends <= offset, axis=0)
+        later = self._first_beyond(offset, partition)
         last = self.at.size - 1
-        partition = np.broadcast_to(np.arange(offset.shape[-1]), offset.shape)
         after = np.minimum(later, last)
         before = np.maximum(after - 1, 0)
         low, high = self.end[before, partition], self.end[after, partition]
@@ -88,6 +86,18 @@ class EndOffsetHistory:
         unbounded = (later == 0) | (low == UNKNOWN)
         share = np.where(high > low, (offset - low) / np.maximum(high - low, 1), 0.0)
         return np.where(unbounded, until, since + share * (until - since)), until, unbounded
+
+    def _first_beyond(self, offset: Int64, partition: Int64) -> Int64:
+        """For each record, the first point whose end is beyond it: a search, as ends never fall."""
+        point = np.zeros(offset.size, np.int64)
+        step = 1 << self.at.size.bit_length() - 1
+        while step:
+            reached = point + step
+            inside = reached <= self.at.size
+            below = self.end[np.where(inside, reached - 1, 0), partition] <= offset
+            point = np.where(inside & below, reached, point)
+            step >>= 1
+        return point
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The columns to be packed, by name."""

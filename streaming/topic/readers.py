@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.messages.rows import Detached, Kind, RacksRow, Row, group_key
+from streaming.messages.buckets import group_key
+from streaming.messages.rows import Detached, Kind, RacksRow, Row
 from streaming.topic.commit_table import used
 
 if TYPE_CHECKING:
@@ -71,20 +72,19 @@ class Readers:
         return sorted((after.names.keys() - self.names.keys()) | (after.committed - self.committed))
 
 
-def group_row(group: str, kind: Kind, payload: bytes) -> Row:
-    """A row for a group."""
-    return Row(group_key(group), group, kind, payload)
+def detached_row(topic: str, group: str, at: int, buckets: int) -> Row:
+    """The row by which a group, in one of so many buckets, learns that it has left a topic."""
+    payload = Detached(topic=topic, at=at).pack()
+    return Row(group_key(group, buckets), group, Kind.DETACHED, payload)
 
 
-def detached_row(topic: str, group: str, at: int) -> Row:
-    """The row by which a group learns that it does not read a topic any more."""
-    return group_row(group, Kind.DETACHED, Detached(topic=topic, at=at).pack())
-
-
-def racks_row(topic: str, state: TopicState, readers: Readers, number: int, at: int) -> Row:
+def racks_row(
+    topic: str, state: TopicState, readers: Readers, number: int, at: int, buckets: int
+) -> Row:
     """The row by which a reader learns of a topic's racks.
 
-    `at` is the time at which the group came to read the topic, or the racks changed.
+    `at` is the time at which the group came to read the topic, or the racks changed, and `buckets`
+    the number of buckets that the groups are in.
     """
     row = RacksRow(
         topic=topic,
@@ -95,4 +95,5 @@ def racks_row(topic: str, state: TopicState, readers: Readers, number: int, at: 
         source=dict([state.layout_position] if state.layout_position else []),
         committed=number in readers.committed,
     )
-    return group_row(readers.names[number], Kind.RACKS, row.pack())
+    group = readers.names[number]
+    return Row(group_key(group, buckets), group, Kind.RACKS, row.pack())

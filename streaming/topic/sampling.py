@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
-from streaming.topic.lag_rows import sampled_end
-from streaming.topic.state import MAX_DEFERRED_RECORDS, READER_TTL_MS, UNCOUNTED_MARGIN, Baseline
+from streaming.topic.state import (
+    BASELINES,
+    MAX_DEFERRED_RECORDS,
+    READER_TTL_MS,
+    UNCOUNTED_MARGIN,
+    Baseline,
+    sampled_end,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +144,7 @@ def sampled(
         or not baselines
         or record.at - baselines[-1].at >= BASELINE_MS
     ):
-        baselines = (*baselines, Baseline(at=record.at, end=end))[-2:]
+        baselines = (*baselines, Baseline(at=record.at, end=end))[-BASELINES:]
         state = replace(state, commits=state.commits.with_new_baseline())
     return replace(state, baselines=baselines)
 

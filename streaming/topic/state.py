@@ -45,6 +45,8 @@ commit counts as a reader: as long as brokers keep the offsets of an empty group
 UNCOUNTED_MARGIN = 4096
 """Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are
 counted early."""
+BASELINES = 2
+"""Baselines of a topic that has been sampled for long enough."""
 MAX_DEFERRED_RECORDS = 64
 """Records that wait for commits to be read; with more, the oldest samples among them are
 dropped."""
@@ -223,6 +225,11 @@ class TopicState:
                 for number, at in enumerate(meta["baselines"])
             ),
         )
+
+
+def sampled_end(state: TopicState, rule: LagRule) -> Int64:
+    """The end of each partition at the last sample, of the kind that the rule chooses."""
+    return state.stable if rule.end_kind == "stable" else state.high
 
 
 _META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")

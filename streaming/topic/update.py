@@ -31,12 +31,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from streaming.messages.buckets import DEFAULT_BUCKETS
 from streaming.messages.rows import Raw, Row
 from streaming.rules.event_time import UNKNOWN
 from streaming.topic import recreation, sampling
 from streaming.topic.batch import TopicBatch
 from streaming.topic.commit_table import used
-from streaming.topic.lag_rows import Lags, lag_rows, lag_samples
+from streaming.topic.lag.commit_cells import LagRequest
+from streaming.topic.lag.commit_steps import SampleRequest
+from streaming.topic.lag.lag_rows import PublishedRequest, TopicRequests
 from streaming.topic.readers import Readers, detached_row, racks_row
 from streaming.topic.replays import applicable_commits, applicable_records, newest_tombstones
 from streaming.topic.state import TopicState
@@ -55,8 +58,11 @@ def advance(
     rows: Iterable[tuple[int, bytes]],
     rule: LagRule,
     offsets_read: Mapping[int, int] | None = None,
-) -> tuple[TopicState | None, list[Row]]:
+    buckets: int = DEFAULT_BUCKETS,
+) -> tuple[TopicState | None, list[Row], TopicRequests]:
     """The state after a batch, None if nothing is left to keep, and the rows for the groups.
+
+    Their lag is only asked for: `joint_update.advance_all` computes that of many topics together.
 
     Args:
         topic: the topic's name.
@@ -65,9 +71,10 @@ def advance(
         rule: the settings of lag.
         offsets_read: by partition of the offsets topic, the offset that this batch is read to;
             None: not known, commits are taken to be read as far as the samples.
+        buckets: the number of buckets that the groups are in.
     """
     batch = TopicBatch.of(rows)
-    update = TopicUpdate(topic, state or TopicState.empty(), rule, batch.plans)
+    update = TopicUpdate(topic, state or TopicState.empty(), rule, batch.plans, buckets)
     update.add_commits(batch.commits, batch.replayed_commits)
     update.observe(batch.records, offsets_read)
     return update.finish()
@@ -82,18 +89,25 @@ class TopicUpdate:
     """
 
     def __init__(
-        self, topic: str, state: TopicState, rule: LagRule, plans: Iterable[PlanCovers]
+        self,
+        topic: str,
+        state: TopicState,
+        rule: LagRule,
+        plans: Iterable[PlanCovers],
+        buckets: int,
     ) -> None:
         self._topic = topic
         self._rule = rule
+        self._buckets = buckets
         self._plans = list(plans)
         """Plans that have not taken effect yet, the newest first."""
         readers = (*state.planned_readers, *(plan.group for plan in self._plans))
         self._state = replace(state, commits=state.commits.with_groups(readers))
         self._rows: list[Row] = []
         self._readers: Readers | None = None
-        self._sample_lags: Lags | None = None
-        """The lag of all readers at the last sample of the batch."""
+        self._samples: list[SampleRequest] = []
+        """For each sample of the batch, the lag of all readers that is asked for."""
+        self._published: PublishedRequest | None = None
         self._observed = False
         """Whether the batch brought a layout or a sample, which concern all readers."""
         self._news_at: dict[int, int] = {}
@@ -147,14 +161,18 @@ class TopicUpdate:
                 self._detach_all(raw.timestamp)
                 self._state = recreation.deleted(self._state, raw.timestamp)
 
-    def finish(self) -> tuple[TopicState | None, list[Row]]:
-        """The state after the batch, None if it holds nothing to keep, and the rows for groups."""
+    def finish(self) -> tuple[TopicState | None, list[Row], TopicRequests]:
+        """The state after the batch, None if it holds nothing to keep, and the rows for groups.
+
+        Then the lag that is asked for, for further rows.
+        """
         self._apply_plans(None)
         if not self._state.exact_cut or sampling.too_many_uncounted(self._state):
             self._count(np.ones(self._state.uncounted_commits.code.size, np.bool_))
         self._publish_lag()
         state = self._state.compact()
-        return (None if state.blank else state), self._rows
+        requests = TopicRequests(samples=tuple(self._samples), published=self._published)
+        return (None if state.blank else state), self._rows, requests
 
     @property
     def readers(self) -> Readers:
@@ -247,7 +265,8 @@ class TopicUpdate:
         """Send the racks to some readers; nothing is sent before the first layout."""
         if self._state.racks_at != UNKNOWN:
             self._rows += [
-                racks_row(self._topic, self._state, self.readers, number, at) for number in numbers
+                racks_row(self._topic, self._state, self.readers, number, at, self._buckets)
+                for number in numbers
             ]
 
     def _announce_changes(self, before: Readers, changed_at: Int64) -> None:
@@ -267,7 +286,7 @@ class TopicUpdate:
 
     def _detach(self, number: int, group: str, at: int) -> None:
         self._detached.add(number)
-        self._rows.append(detached_row(self._topic, group, at))
+        self._rows.append(detached_row(self._topic, group, at, self._buckets))
 
     def _detach_all(self, at: int) -> None:
         """Detach all groups that may know of the topic.
@@ -281,11 +300,9 @@ class TopicUpdate:
 
     def _publish_samples(self, sampled: Int64, previous_at: int) -> None:
         """Send each reader its lag at the sample that was just applied, and its steps before."""
-        names = self.readers.names
-        if not names:
-            return
-        self._sample_lags = Lags.of(self._state, self._rule, list(names))
-        self._rows += lag_samples(self._topic, self._sample_lags, names, sampled, previous_at)
+        if numbers := list(self.readers.names):
+            lag = LagRequest(topic=self._topic, state=self._state, numbers=numbers)
+            self._samples.append(SampleRequest(lag=lag, sampled=sampled, previous_at=previous_at))
 
     def _publish_lag(self) -> None:
         """Send the lag, with all commits read, to the readers that the batch concerns.
@@ -297,9 +314,10 @@ class TopicUpdate:
         names = readers.names
         numbers = list(names) if self._observed else sorted(names.keys() & self._news_at.keys())
         if numbers and shown.at != UNKNOWN:
-            lags = self._sample_lags.reused_for(shown, numbers) if self._sample_lags else None
-            lags = lags or Lags.of(shown, self._rule, numbers)
-            self._rows += lag_rows(self._topic, lags, names, self._state, self._rule)
+            lag = LagRequest(topic=self._topic, state=shown, numbers=numbers)
+            if self._samples and lag.equals(self._samples[-1].lag):
+                lag = self._samples[-1].lag
+            self._published = PublishedRequest(lag=lag, sampled=self._state)
         # An earlier batch may have published the lag of groups that came and went before a sample
         # counted them.
         departed = self._news_at.keys() - names.keys() - self._detached

@@ -41,9 +41,10 @@ from levelwind_testing.processes.offsets_writer import (
 from streaming import output
 from streaming.bucket import update as bucket_update
 from streaming.decoding import ingest
-from streaming.messages.rows import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX, Kind
+from streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
+from streaming.messages.rows import Kind
 from streaming.rules.skew import SkewRule
-from streaming.topic import update as topic_update
+from streaming.topic import joint_update
 from streaming.topic.state import LagRule, TopicState
 
 SAMPLE_MS = 1000
@@ -198,32 +199,39 @@ class TimedPipeline:
             packed = ingest.pack_batch(records, TOPICS)
         by_topic: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         by_bucket: dict[str, list[tuple[str, int, bytes]]] = defaultdict(list)
-        columns = (packed.state_key, packed.group, packed.kind, packed.payload)
-        for key, group, kind, payload in zip(*columns, strict=True):
+        columns = (packed.state_key, packed.subject, packed.kind, packed.payload)
+        for key, subject, kind, payload in zip(*columns, strict=True):
             if key.startswith(TOPIC_KEY_PREFIX):
-                by_topic[key].append((kind, payload))
+                by_topic[subject].append((kind, payload))
             elif kind != Kind.SKIPPED:
-                by_bucket[key].append((group, kind, payload))
-        for key, rows in by_topic.items():
-            for row in self._of_topic(key, rows):
-                self._bytes["between the operators"] += len(row.payload)
-                by_bucket[row.state_key].append((row.group, row.kind, row.payload))
+                by_bucket[key].append((subject, kind, payload))
+        begun, of_states = time.process_time(), self._of_states()
+        rows = list(joint_update.advance_all(by_topic, self, LAG))
+        taken = time.process_time() - begun
+        self._cpu["topic: update"] += taken - (self._of_states() - of_states)
+        for row in rows:
+            self._bytes["between the operators"] += len(row.payload)
+            by_bucket[row.state_key].append((row.subject, row.kind, row.payload))
         for key, events in by_bucket.items():
             if key.startswith(GROUP_KEY_PREFIX):
                 self._of_bucket(key, events)
 
-    def _of_topic(self, key: str, rows: list[tuple[int, bytes]]) -> list[topic_update.Row]:
-        stored = self._topics.get(key)
+    def _of_states(self) -> float:
+        """CPU seconds of unpacking and packing the states of topics so far."""
+        return self._cpu["topic: unpack"] + self._cpu["topic: pack"]
+
+    def load(self, topic: str) -> TopicState | None:
+        """The state of a topic before a batch."""
+        stored = self._topics.get(topic)
         with self._timed("topic: unpack"):
-            state = None if stored is None else TopicState.unpack(stored)
-        with self._timed("topic: update"):
-            topic = key.removeprefix(TOPIC_KEY_PREFIX)
-            after, out = topic_update.advance(topic, state, rows, LAG)
-        assert after is not None
+            return None if stored is None else TopicState.unpack(stored)
+
+    def store(self, topic: str, state: TopicState | None) -> None:
+        """Keep the state of a topic after a batch."""
+        assert state is not None
         with self._timed("topic: pack"):
-            self._topics[key] = after.pack()
-        self._bytes["topics' state"] += len(self._topics[key])
-        return out
+            self._topics[topic] = state.pack()
+        self._bytes["topics' state"] += len(self._topics[topic])
 
     def _of_bucket(self, key: str, events: list[tuple[str, int, bytes]]) -> None:
         with self._timed("bucket: all"):

@@ -23,7 +23,7 @@ from streaming.rules.speed import (
     evaluate,
     speeds,
 )
-from streaming.topic.commit_steps import PACE_MS
+from streaming.topic.lag.commit_steps import PACE_MS
 
 if TYPE_CHECKING:
     from assignors.problem.columns import Bools, Floats, Ints, Longs
@@ -40,6 +40,11 @@ class Rhythm:
     samples: float = 0.0
     """Time between two samples. As in the pipeline, each is judged when the next one is taken. 0:
     one in each tick, judged at once."""
+    begin: float = 0.0
+    """Time of the first sample."""
+    delay: float = 0.0
+    """Time from the end of a sample until it is judged: what the pipeline needs; less than
+    `samples`."""
 
 
 class Observation:
@@ -49,8 +54,9 @@ class Observation:
         """Begin with nothing uncommitted and no speed known."""
         self._interval = rhythm.commits
         self._phase = np.arange(members) / max(members, 1) * rhythm.commits
-        self._sample_seconds = rhythm.samples
+        self._rhythm = rhythm
         self._newest: tuple[float, SkewFigures] | None = None
+        self._unjudged: tuple[float, SkewFigures] | None = None  # the sample before the newest
         self._uncommitted = np.zeros(partitions, np.int64)
         self._committed_at = np.zeros(partitions)
         self._learned = SpeedColumns.unknown(members)
@@ -94,9 +100,10 @@ class Observation:
             now: seconds from the start of the world.
             recent: the arrivals.
         """
-        before = self._newest
-        if before is not None and now - before[0] < self._sample_seconds:
-            return None
+        before, rhythm = self._newest, self._rhythm
+        taken_at = rhythm.begin if before is None else before[0] + rhythm.samples
+        if now < taken_at:
+            return self._judged(now)
         index = np.full(len(capacity) + 1, -1)  # owner -1 takes the last
         index[live] = np.arange(len(live))
         owned = np.flatnonzero(index[owner] >= 0)
@@ -112,7 +119,18 @@ class Observation:
         is_old = old is not None and bool((left + self._uncommitted > old).any())
         is_behind = bool((self._learned.since[live] != UNKNOWN).any())
         self._newest = now, loads.figures(waiting=is_old or is_behind)
-        return before if self._sample_seconds else self._newest
+        if not rhythm.samples:
+            return self._newest
+        self._unjudged = before
+        return self._judged(now)
+
+    def _judged(self, now: float) -> tuple[float, SkewFigures] | None:
+        """The sample that is judged now, if any; each is judged once."""
+        due = self._newest is not None and now - self._newest[0] >= self._rhythm.delay
+        if self._unjudged is None or not due:
+            return None
+        judged, self._unjudged = self._unjudged, None
+        return judged
 
     def read(
         self, done: Longs, left: Longs, owner: Ints, now: float, tick: float, recent: RecentArrivals

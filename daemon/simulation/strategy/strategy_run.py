@@ -318,6 +318,7 @@ class StrategyRun:
             float(lag.sum()),
             float(rates.sum()),
             pace=sum_by_member(rates, self.owner, count),
+            lag=sum_by_member(lag, self.owner, count),
         )
         return np.full(count, np.nan) if known.assumed else known.records_per_second
 

@@ -14,8 +14,9 @@ CAPACITY = np.ones(2)
 class Pace:
     """Two members that read all they can, of 100 records a second for each, tick by tick."""
 
-    def __init__(self, commit_seconds, *, samples=0.0):
-        self.observed = Observation(2, 2, Rhythm(commits=commit_seconds, samples=samples))
+    def __init__(self, commit_seconds, *, samples=0.0, rhythm=None):
+        rhythm = rhythm or Rhythm(commits=commit_seconds, samples=samples)
+        self.observed = Observation(2, 2, rhythm)
         self.recent = RecentArrivals(2, 1.0, 60.0)
         self.left = np.zeros(2, np.int64)
         self.now = 0.0
@@ -68,6 +69,18 @@ def test_what_a_member_gives_up_is_committed() -> None:
     pace.left[:] = 0
     pace.observed.moved(np.array([True, True]), OWNER, OWNER[::-1], pace.now)
     assert pace.observed.lag(pace.left, np.zeros(2), pace.now).tolist() == [0, 0]
+
+
+def test_a_sample_that_the_pipeline_works_on_is_judged_later() -> None:
+    pace = Pace(0.0, rhythm=Rhythm(samples=3.0, begin=1.0, delay=2.0))
+    judged = [pace.tick()[1] for _ in range(12)]
+    assert [None if sample is None else sample[0] for sample in judged] == [
+        *[None] * 6,
+        1.0,
+        *[None] * 2,
+        4.0,
+        *[None] * 2,
+    ]
 
 
 def test_a_sample_is_judged_when_the_next_one_is_taken() -> None:

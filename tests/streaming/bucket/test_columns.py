@@ -38,14 +38,17 @@ from streaming.group import codec as group_codec
 from streaming.group import update as group_update
 from streaming.group.state import GroupState
 from streaming.group.update import TTL_MS
+from streaming.messages.buckets import DEFAULT_BUCKETS, GROUP_KEY_PREFIX, group_key
 from streaming.messages.lag_columns import LagRows, LagSamples
 from streaming.messages.packing import PackingError, pack
-from streaming.messages.rows import GROUP_KEY_PREFIX, Kind, SinkRow, group_key
+from streaming.messages.rows import Kind, SinkRow
 from streaming.rules.event_time import JUMP_MS
 from streaming.rules.skew import SkewRule
 
-BUCKET = group_key("g0")
-NAMES = [name for name in map("g{}".format, range(100)) if group_key(name) == BUCKET][:4]
+BUCKET = group_key("g0", DEFAULT_BUCKETS)
+NAMES = [
+    name for name in map("g{}".format, range(100)) if group_key(name, DEFAULT_BUCKETS) == BUCKET
+][:4]
 """Groups of one bucket: two with planned members, two of KIP-848."""
 PLANNED, CONSUMERS = NAMES[:2], NAMES[2:]
 IDS = {"t": ID, "u": OTHER}

@@ -19,8 +19,8 @@ def history(*samples: tuple[int, list[int]]) -> EndOffsetHistory:
 
 
 def arrived(ends: EndOffsetHistory, *offsets: int) -> tuple[list[float], list[bool]]:
-    times, _, unbounded = ends.arrived(np.array([offsets], np.int64))
-    return (times[0] / SECOND).tolist(), unbounded[0].tolist()
+    times, _, unbounded = ends.arrived(np.array(offsets, np.int64), np.arange(len(offsets)))
+    return (times / SECOND).tolist(), unbounded.tolist()
 
 
 @pytest.mark.parametrize(

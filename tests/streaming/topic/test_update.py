@@ -664,7 +664,7 @@ def test_a_topics_state_is_as_large_as_is_documented(groups: int) -> None:
     for second in range(2, 200, 5):  # more than are remembered
         story.sample(second, "t", [10**9 + second] * partitions)
     run(story, pipeline, batches=range(partitions * groups, 2000))
-    assert len(pipeline.topics["t/t"]) <= 1200 + partitions * (188 + 64 * groups)
+    assert len(pipeline.topics["t"]) <= 1200 + partitions * (188 + 64 * groups)
 
 
 # -- what is no input

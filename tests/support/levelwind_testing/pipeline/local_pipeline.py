@@ -1,7 +1,7 @@
 """The pipeline without Spark: the same pure functions, with states as bytes between batches."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,18 +23,17 @@ from streaming.bucket.group_columns import from_columns
 from streaming.bucket.state import BucketState, unpack_groups
 from streaming.decoding import ingest
 from streaming.group.state import GroupState
-from streaming.messages.rows import (
+from streaming.messages.buckets import (
+    DEFAULT_BUCKETS,
     GROUP_KEY_PREFIX,
     TOPIC_KEY_PREFIX,
-    Kind,
-    SinkRow,
     group_key,
 )
+from streaming.messages.rows import Kind, Row, SinkRow
 from streaming.output import OutputTopics
 from streaming.rules.skew import SkewRule
-from streaming.topic import state as topic_state
-from streaming.topic import update as topic_update
-from streaming.topic.state import LagRule
+from streaming.topic import joint_update
+from streaming.topic.state import LagRule, TopicState
 
 TOPICS = Topics()
 OUTPUTS = OutputTopics(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
@@ -104,7 +103,7 @@ class LocalPipeline:
 
     def group_state(self, group: str) -> GroupState:
         """The state of a group after the last batch."""
-        key = group_key(group)
+        key = group_key(group, DEFAULT_BUCKETS)
         bucket = BucketState.unpack(self.groups[f"{key}/samples"], self.groups[f"{key}/members"])
         packed = unpack_groups(self.groups[f"{key}/groups"])[group]
         return from_columns(bucket, bucket.groups.index(group), packed)
@@ -125,31 +124,37 @@ class LocalPipeline:
         packed = ingest.pack_batch(records, TOPICS)
         rows_by_topic: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         by_group: dict[str, list[GroupEvent]] = defaultdict(list)
-        columns = (packed.state_key, packed.group, packed.kind, packed.payload)
-        for state_key, group, kind, payload, reason, n in zip(
+        columns = (packed.state_key, packed.subject, packed.kind, packed.payload)
+        for state_key, subject, kind, payload, reason, n in zip(
             *columns, packed.reason, packed.n, strict=True
         ):
             if kind == Kind.SKIPPED:
                 self.skipped[reason] += n
             elif state_key.startswith(TOPIC_KEY_PREFIX):
-                rows_by_topic[state_key].append((kind, payload))
+                rows_by_topic[subject].append((kind, payload))
             else:
-                by_group[state_key].append((group, kind, payload))
-        for state_key, rows in rows_by_topic.items():
-            stored = self.topics.pop(state_key, None)
-            state = None if stored is None else topic_state.TopicState.unpack(stored)
-            after, out = topic_update.advance(
-                state_key.removeprefix(TOPIC_KEY_PREFIX), state, rows, self.lag, self.offsets_read
-            )
-            if after is not None:
-                self.topics[state_key] = after.pack()
-            for row in out:
-                by_group[row.state_key].append((row.group, row.kind, row.payload))
+                by_group[state_key].append((subject, kind, payload))
+        for row in self.of_topics(rows_by_topic):
+            by_group[row.state_key].append((row.subject, row.kind, row.payload))
         return [
             row
             for state_key, events in by_group.items()
             for row in self._of_bucket(state_key, events)
         ]
+
+    def of_topics(self, rows_by_topic: Mapping[str, list[tuple[int, bytes]]]) -> Iterable[Row]:
+        """Apply a batch's rows of each topic, kind and payload; return the rows for groups."""
+        return joint_update.advance_all(rows_by_topic, self, self.lag, self.offsets_read)
+
+    def load(self, topic: str) -> TopicState | None:
+        """The state of a topic before a batch."""
+        stored = self.topics.pop(topic, None)
+        return None if stored is None else TopicState.unpack(stored)
+
+    def store(self, topic: str, state: TopicState | None) -> None:
+        """Keep the state of a topic after a batch."""
+        if state is not None:
+            self.topics[topic] = state.pack()
 
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):

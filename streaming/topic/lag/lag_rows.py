@@ -1,0 +1,241 @@
+"""Rows for the groups: their lag at samples, and as it is published after a batch.
+
+What the topics of a batch ask for is computed together, and leaves as one row for each topic and
+bucket of groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from assignors.protocol.records import LagRecord
+from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from streaming.messages import lag_json, lag_lines
+from streaming.messages.buckets import group_key
+from streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
+from streaming.messages.lag_json import SharedFields
+from streaming.messages.rows import Kind, Row
+from streaming.rules.event_time import UNKNOWN
+from streaming.topic.lag.commit_cells import CommitCells
+from streaming.topic.lag.commit_steps import commit_steps, waiting
+from streaming.topic.lag.topic_lags import ArrivalRates, Lags
+from streaming.topic.state import sampled_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from streaming.rules.event_time import Floats, Int64
+    from streaming.topic.lag.commit_cells import LagRequest
+    from streaming.topic.lag.commit_steps import SampleRequest
+    from streaming.topic.state import LagRule, TopicState
+
+
+_Request = TypeVar("_Request")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PublishedRequest:
+    """The lag of a topic's groups that is asked for to be published."""
+
+    lag: LagRequest
+    """The groups, and the topic's state with all commits that were read."""
+    sampled: TopicState
+    """The state that counts the commits of the last sample alone: velocities are as of then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRequests:
+    """What a topic asks for in a batch."""
+
+    samples: tuple[SampleRequest, ...] = ()
+    """The oldest first."""
+    published: PublishedRequest | None = None
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of the matrices that have to be computed."""
+        asked = [sample.lag for sample in self.samples]
+        if self.published is not None and self.published.lag not in asked:
+            asked.append(self.published.lag)
+        return sum(len(lag.numbers) * lag.state.stable.size for lag in asked)
+
+
+def rows_for_groups(topics: Sequence[TopicRequests], rule: LagRule, buckets: int) -> Iterator[Row]:
+    """The rows for the groups of some topics.
+
+    Args:
+        topics: what each topic asks for.
+        rule: the settings of lag.
+        buckets: the number of buckets that the groups are in.
+    """
+    rates = ArrivalRates()
+    computed: dict[Any, Lags] = {}
+    most = max((len(topic.samples) for topic in topics), default=0)
+    # Last samples go together, since their lag is often what is published.
+    for last in range(most, 0, -1):
+        samples = [topic.samples[-last] for topic in topics if len(topic.samples) >= last]
+        for size, of_size in _by_size(samples, lambda sample: sample.lag):
+            lags = Lags.of([sample.lag for sample in of_size], rule, rates)
+            yield from _lag_samples(lags, of_size, buckets)
+            computed[size] = lags
+    published = [topic.published for topic in topics if topic.published is not None]
+    for size, of_size_published in _by_size(published, lambda request: request.lag):
+        asked = [request.lag for request in of_size_published]
+        known = computed.get(size)
+        same = known is not None and known.rows.requests == asked
+        lags = known if known is not None and same else Lags.of(asked, rule, rates)
+        yield from _lag_rows(lags, of_size_published, rule, buckets)
+
+
+def _by_size(
+    requests: Iterable[_Request], lag_of: Callable[[_Request], LagRequest]
+) -> Iterable[tuple[Any, list[_Request]]]:
+    """Requests of topics with as many partitions; one of a topic with gaps alone."""
+    by_size: dict[Any, list[_Request]] = {}
+    for request in requests:
+        lag = lag_of(request)
+        gaps = id(lag) if any(lag.state.gaps) else None
+        by_size.setdefault((lag.state.stable.size, gaps), []).append(request)
+    return by_size.items()
+
+
+def _lag_samples(lags: Lags, samples: Sequence[SampleRequest], buckets: int) -> Iterator[Row]:
+    """The groups' lag at samples: the input of the skew rule."""
+    records, steps = waiting(lags), commit_steps(lags, samples)
+    step_of_row = np.full(lags.rows.request.size, UNKNOWN, np.int64)
+    step_of_row[steps.row] = np.arange(steps.row.size)
+    rates = scaled_rate(lags.rate)
+    longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0)
+    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
+    for index, (sample, first) in enumerate(zip(samples, lags.rows.first, strict=True)):
+        state = sample.lag.state
+        for state_key, rows, groups in _by_bucket(sample.lag, first, buckets):
+            stepped = np.flatnonzero(step_of_row[rows] >= 0)
+            step = step_of_row[rows][stepped]
+            sources, log = _distinct(lags.newest_source[rows])
+            payload = LagSamples(
+                topic=sample.lag.topic,
+                at=state.at,
+                groups=groups,
+                lag=records[rows],
+                rate=rates[index],
+                stepped=stepped,
+                advance=steps.advance[step],
+                behind_at=steps.behind_at[step],
+                seconds=longest[rows],
+                committed_at=committed_at[rows],
+                commit_logs=tuple([f"{OFFSETS_TOPIC}/{source}" for source in sources]),
+                commit_log=log,
+                commit_position=lags.newest_position[rows],
+                position=state.sample_position,
+            )
+            yield Row(state_key, "", Kind.LAG_SAMPLES, payload.pack())
+
+
+def _lag_rows(
+    lags: Lags, requests: Sequence[PublishedRequest], rule: LagRule, buckets: int
+) -> Iterator[Row]:
+    """The groups' lag as it is published."""
+    sampled = [request.sampled for request in requests]
+    same = all(request.sampled.commits is request.lag.state.commits for request in requests)
+    tables = [state.commits for state in sampled]
+    velocity = lags.velocity(lags.cells if same else CommitCells.of(lags.rows, tables), sampled)
+    own = _own_lines(lags, velocity)
+    committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
+    rates = lag_json.decimals(lags.rate)
+    for request, first, rate in zip(requests, lags.rows.first, rates, strict=True):
+        state = request.lag.state
+        shared = _shared_fields(state, request.sampled, rule, rate)
+        for state_key, rows, groups in _by_bucket(request.lag, first, buckets):
+            payload = LagRows(
+                topic=request.lag.topic,
+                at=state.at,
+                partitions=state.stable.size,
+                groups=groups,
+                committed_at=committed_at[rows],
+                shared=shared,
+                own_lines=lag_lines.text_of(own.take(pa.array(rows))),
+            )
+            yield Row(state_key, "", Kind.LAGS, payload.pack())
+
+
+def _by_bucket(
+    lag: LagRequest, first: int, buckets: int
+) -> Iterator[tuple[str, Int64, tuple[str, ...]]]:
+    """The state key of each bucket, with the rows of its groups and their names."""
+    rows_by_key: dict[str, list[int]] = {}
+    groups = lag.groups
+    for row, group in enumerate(groups):
+        rows_by_key.setdefault(group_key(group, buckets), []).append(row)
+    for state_key, rows in rows_by_key.items():
+        yield state_key, np.array(rows) + first, tuple([groups[row] for row in rows])
+
+
+def _distinct(sources: Int64) -> tuple[list[int], Int64]:
+    """The partitions among some, and the index of each in these; `UNKNOWN` has none."""
+    numbers = sources.tolist()
+    indices = {source: index for index, source in enumerate(sorted({*numbers} - {UNKNOWN}))}
+    return list(indices), np.array([indices.get(number, UNKNOWN) for number in numbers], np.int64)
+
+
+def _shared_fields(
+    state: TopicState, sampled: TopicState, rule: LagRule, rates: str | None
+) -> SharedFields:
+    """The fields of a lag record that are the same for all groups, as JSON."""
+    end_read_earlier = bool((state.end_read_at != state.at).any())
+    data_end = lag_json.column(state.data_end) if (state.data_end >= 0).any() else None
+    racks = lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size])
+    return SharedFields(
+        before_committed=lag_json.fields(
+            ("at", str(state.at)), ("begin", lag_json.column(state.begin))
+        ),
+        before_lag=lag_json.fields(
+            ("data_end", data_end),
+            ("end", lag_json.column(sampled_end(state, rule))),
+            ("end_kind", lag_json.text(rule.end_kind)),
+            ("end_read_at", lag_json.column(state.end_read_at) if end_read_earlier else None),
+            ("id", lag_json.text(state.id)),
+        ),
+        before_seconds=lag_json.fields(("racks", racks), ("rate", rates)),
+        before_velocity=lag_json.fields(("v", str(LagRecord.V))),
+        racks=racks,
+    )
+
+
+def _own_lines(lags: Lags, velocity: Floats) -> pa.StringArray:
+    """The fields of a lag record that differ between groups, for each row."""
+    return lag_lines.own_lines(
+        committed=lags.committed,
+        committed_at=lags.committed_at,
+        lag=lags.lag.lag,
+        lag_upper_bound=lags.lag.upper_bound,
+        lost=lags.lag.lost,
+        reset=lags.lag.out_of_range,
+        seconds=lags.seconds,
+        seconds_lower_bound=lags.lower_bound,
+        source=_sources(lags),
+        stale=lags.lag.stale,
+        velocity=velocity,
+        uncommitted=lags.committed == UNKNOWN,
+    )
+
+
+def _sources(lags: Lags) -> list[str]:
+    """For each row, the positions of the group's newest commit and of the sample, as JSON."""
+    written: list[str] = []
+    counts = [len(request.numbers) for request in lags.rows.requests]
+    newest = zip(lags.newest_source.tolist(), lags.newest_position.tolist(), strict=True)
+    for request, count in zip(lags.rows.requests, counts, strict=True):
+        sample = request.state.sample_position
+        position = "" if sample is None else f"{lag_json.text(sample[0])}:{sample[1]}"
+        is_first = sample is not None and sample[0] < f"{OFFSETS_TOPIC}/"
+        before, after = (f"{position},", "") if is_first else ("", position and f",{position}")
+        for source, offset in islice(newest, count):
+            commit = f'"{OFFSETS_TOPIC}/{source}":{offset}'
+            written.append(f"{{{before}{commit}{after}}}" if source >= 0 else f"{{{position}}}")
+    return written

@@ -1,0 +1,193 @@
+"""The lag of groups in several topics, as of one state of each.
+
+Matrices have a row for each topic and group, and a column for each partition; the topics have the
+same number of partitions. Values that are a topic's, and not a group's, are matrices as well, which
+fit the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streaming.rules.arrival_rate import arrival_rate
+from streaming.rules.event_time import UNKNOWN
+from streaming.rules.partition_lag import Lag, lag_of
+from streaming.topic.lag.commit_cells import CommitCells, RequestRows
+from streaming.topic.state import BASELINES, sampled_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streaming.rules.event_time import Floats, Int64, Mask
+    from streaming.topic.lag.commit_cells import LagRequest
+    from streaming.topic.state import LagRule, TopicState
+
+
+class ArrivalRates:
+    """The arrival rates of topics, computed once for each history of ends."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Floats] = {}
+
+    def of(self, request: LagRequest) -> Floats:
+        """The records that usually arrive per second, by partition; NaN: not known."""
+        history = request.state.history
+        # An identity, since a request keeps its history for as long as this is used.
+        rate = self._known.get(id(history))
+        if rate is None:
+            rate = self._known[id(history)] = arrival_rate(history.at, history.end)
+        return rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lags:
+    """The lag of some requests' groups with the commits that their states count."""
+
+    rows: RequestRows
+    cells: CommitCells
+    committed: Int64
+    """The committed offsets; `UNKNOWN`: no commit."""
+    committed_at: Int64
+    """The times of the commits; `UNKNOWN`: no commit."""
+    lag: Lag
+    seconds: Floats
+    """The age of the next record to read, in seconds; NaN: the partition's end is not known."""
+    lower_bound: Mask
+    """Whether `seconds` is only a lower bound of that age."""
+    present_at: Int64
+    """The time of the first sample that shows the next record to read, where there is lag."""
+    rate: Floats
+    """By request, the records that usually arrive per second in each partition; NaN: not known."""
+    newest_source: Int64
+    """The partition of the offsets topic that holds each group's newest commit; `UNKNOWN`: the
+    group has no commit."""
+    newest_position: Int64
+    """The offset of that commit; `UNKNOWN`: there is none."""
+
+    @classmethod
+    def of(cls, requests: Sequence[LagRequest], rule: LagRule, rates: ArrivalRates) -> Lags:
+        """The lag of some requests, at least one, in topics with as many partitions.
+
+        A request of a topic with gaps comes alone.
+        """
+        rows = RequestRows.of(requests)
+        cells = CommitCells.of(rows, [request.state.commits for request in requests])
+        offset = cells.column("offset")
+        committed = cells.fill(offset)
+        begin = rows.by_partition(lambda state: state.begin)
+        end = rows.by_partition(lambda state: sampled_end(state, rule))
+        groups = [group for request in requests for group in request.groups]
+        stable = rule.end_kind == "stable"
+        lag = lag_of(
+            committed=committed,
+            begin=begin,
+            end=end,
+            reset=rule.at_end(groups) if rule.group_resets else rule.reset,
+            data_end=rows.by_partition(lambda state: state.data_end) if stable else None,
+            log_end=_log_end(rows, cells, committed),
+            gaps=requests[0].state.gaps if stable and len(requests) == 1 else (),
+        )
+        from_begin = (committed == UNKNOWN) | lag.out_of_range
+        following = np.where(from_begin, begin, np.maximum(committed, begin))
+        seconds, present_at, lower_bound = _seconds(rows, following, lag.lag > 0)
+        source, position = _newest_commits(cells)
+        return cls(
+            rows=rows,
+            cells=cells,
+            committed=committed,
+            committed_at=cells.fill(cells.column("at")),
+            lag=lag,
+            seconds=np.where(end < 0, np.nan, seconds),
+            lower_bound=lower_bound,
+            present_at=present_at,
+            rate=np.stack([rates.of(request) for request in requests]),
+            newest_source=source,
+            newest_position=position,
+        )
+
+    def velocity(self, cells: CommitCells, sampled: Sequence[TopicState]) -> Floats:
+        """The offsets a second that each group commits in each partition; NaN: not known.
+
+        Args:
+            cells: those of the commits that the last samples count.
+            sampled: by request, the state that counts these alone.
+        """
+        seconds = np.array([[_measured_seconds(state)] for state in sampled])
+        offset, before = cells.column("offset"), cells.column("old_baseline")
+        young = [len(state.baselines) < BASELINES for state in sampled]
+        if any(young):
+            sizes = [state.commits.code.size for state in sampled]
+            before = np.where(np.repeat(young, sizes), cells.column("new_baseline"), before)
+        committed, before = cells.fill(offset), cells.fill(before)
+        measured = self.rows.by_row(seconds)
+        known = (committed != UNKNOWN) & (before != UNKNOWN) & ~np.isnan(measured)
+        velocity: Floats = np.where(known, np.maximum(committed - before, 0) / measured, np.nan)
+        return velocity.round(2)
+
+
+def _measured_seconds(state: TopicState) -> float:
+    """The time from a topic's older baseline to its last sample; NaN: there is none."""
+    if not state.baselines or state.baselines[0].at >= state.at:
+        return np.nan
+    return (state.at - state.baselines[0].at) / 1000
+
+
+def _log_end(rows: RequestRows, cells: CommitCells, committed: Int64) -> Int64 | None:
+    """By commit, a high watermark that was read after the commit was made; None: no such commit.
+
+    The commits that an exact sample counts were made before the ends of that sample were read. So a
+    commit beyond such an end is out of range: no record of its offset was there.
+    """
+    high = rows.by_partition(lambda state: state.high)
+    if not (committed > high).any():
+        return None
+    exact = rows.numbers(lambda state: state.exact_cut).astype(np.bool_)
+    end_read = rows.by_partition(lambda state: state.end_read_at)
+    counted = cells.fill(cells.column("sampled")) == committed
+    read_then = end_read == rows.numbers(lambda state: state.at)
+    return np.where(counted & exact & read_then, high, UNKNOWN)
+
+
+def _seconds(rows: RequestRows, following: Int64, behind: Mask) -> tuple[Floats, Int64, Mask]:
+    """The ages of the next records to read, in seconds, and whether each is a lower bound.
+
+    Between the two are the first samples that show these records. All are computed where there is
+    lag, and 0 or `UNKNOWN` elsewhere.
+    """
+    seconds = np.zeros(rows.shape)
+    present_at = np.full(rows.shape, UNKNOWN, np.int64)
+    lower_bound = np.zeros(rows.shape, np.bool_)
+    cell = np.flatnonzero(behind)
+    bounds = np.searchsorted(cell, [first * rows.partitions for first in rows.first]).tolist()
+    for request, first, last in zip(rows.requests, bounds, [*bounds[1:], cell.size], strict=True):
+        if first == last:
+            continue
+        of_topic, state = cell[first:last], request.state
+        arrived, present, unbounded = state.history.arrived(
+            following.reshape(-1)[of_topic], of_topic % rows.partitions
+        )
+        seconds.reshape(-1)[of_topic] = np.round((state.at - arrived) / 1000, 1)
+        present_at.reshape(-1)[of_topic] = present
+        lower_bound.reshape(-1)[of_topic] = unbounded
+    return seconds, present_at, lower_bound
+
+
+def _newest_commits(cells: CommitCells) -> tuple[Int64, Int64]:
+    """The partition of the offsets topic, and the offset there, of each row's newest commit."""
+    rows = cells.shape[0]
+    source = np.full(rows + 1, UNKNOWN, np.int64)
+    newest = np.full(rows + 1, UNKNOWN, np.int64)
+    position = cells.column("position")
+    if position.size:
+        # Sorted by topic and group, so that the entries of a row lie together.
+        first = np.flatnonzero(np.diff(cells.row, prepend=UNKNOWN - 1))
+        count = np.diff(first, append=position.size)
+        last = np.maximum.reduceat(position, first)
+        entry = np.flatnonzero(position == np.repeat(last, count))
+        # The last row stands for groups that are not asked for.
+        newest[cells.row[first]] = last
+        source[cells.row[entry]] = cells.column("source")[entry]
+    return source[:-1], newest[:-1]
