@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from deploy.broker_config import Node
+from deploy.broker_config import JVM_OPTIONS, Node
 from deploy.cluster import Cluster
 from levelwind_testing.examples import FULL, QUICK
 from levelwind_testing.kafka import reassignment
+from levelwind_testing.kafka.patient_brokers import PATIENT
 
 # No deadline: a test must not fail because the machine is busy.
 for name, number in (("full", FULL), ("quick", QUICK)):
@@ -30,12 +31,12 @@ for name, number in (("full", FULL), ("quick", QUICK)):
     )
 settings.load_profile("full")
 
-# No test takes a broker of the shared cluster away. On a machine that is busy with tests a broker
-# may be late with a heartbeat; if it were fenced for that, leaders and coordinators would move
-# under tests that have nothing to do with it.
-PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}
+
+WHOLE_RUN = (*JVM_OPTIONS, "-Xmx1g")
+"""JVM options of the brokers of a whole run: at its end they have 3,400 partitions and more, for
+which a heap of 256 MB was too small."""
 
 CLUSTER = pytest.StashKey[Cluster]()
 BROKERS = "brokers"
@@ -86,8 +87,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def is_integration_run(config: pytest.Config) -> bool:
-    """Whether only integration tests run."""
-    return config.option.markexpr == "integration"
+    """Whether only integration tests run, all or some of them."""
+    return "integration" in config.option.markexpr.split(" and ")
 
 
 def pytest_configure_node(node: Any) -> None:
@@ -96,7 +97,7 @@ def pytest_configure_node(node: Any) -> None:
     if not is_integration_run(config):
         return
     if CLUSTER not in config.stash:
-        cluster = Cluster.start(settings=PATIENT | PROMPT)
+        cluster = Cluster.start(settings=PATIENT | PROMPT, jvm_options=WHOLE_RUN)
         config.stash[CLUSTER] = cluster
         config.add_cleanup(cluster.stop)
     cluster = config.stash[CLUSTER]
@@ -114,7 +115,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]
     """
     shared = getattr(request.config, "workerinput", {}).get(BROKERS)
     if shared is None:
-        with Cluster.start(settings=PATIENT | PROMPT) as cluster:
+        with Cluster.start(settings=PATIENT | PROMPT, jvm_options=WHOLE_RUN) as cluster:
             yield cluster
     else:
         nodes = tuple(Node(**broker) for broker in shared["nodes"])

@@ -73,8 +73,7 @@ class CatchUp:
             )
         after = replace(self, rows=self.rows + rows)
         if not behind:
-            caught_up = CaughtUp(seconds=now - self.began_at, rows=after.rows)
-            return replace(after, finished=True), caught_up
+            return after.finish(now)
         if self.after_first_batch is None:
             speed = approach = rows / seconds if seconds > 0 else 0.0
             after = replace(after, after_first_batch=(now, after.rows, behind))
@@ -88,3 +87,9 @@ class CatchUp:
             behind=behind,
             rows_per_second=speed,
         )
+
+    def finish(self, now: float) -> tuple[CatchUp, CaughtUp | None]:
+        """Note that nothing is left to read; the new state, and the news, None if that is none."""
+        if self.finished:
+            return self, None
+        return replace(self, finished=True), CaughtUp(seconds=now - self.began_at, rows=self.rows)

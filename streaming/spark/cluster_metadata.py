@@ -13,7 +13,7 @@ from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from streaming.errors import AccessDenied, ClusterUnreachable, PipelineError, TopicMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -36,7 +36,7 @@ class ClusterDescription:
 def describe(
     spark: SparkSession,
     bootstrap: str,
-    topics: Iterable[str],
+    topics: Mapping[str, str],
     kafka: Mapping[str, str],
     timeout: int,
 ) -> ClusterDescription:
@@ -45,7 +45,7 @@ def describe(
     Args:
         spark: a session with the Kafka connector.
         bootstrap: the brokers to ask.
-        topics: the topics' names.
+        topics: the operation that the pipeline does on each topic, by the topic's name.
         kafka: further settings of the Kafka client.
         timeout: milliseconds to wait for an answer, and for all topics to exist.
 
@@ -79,26 +79,38 @@ def describe(
         deadline = time.monotonic() + timeout / 1000
         return ClusterDescription(
             cluster_id=str(cluster_id),
-            partitions={topic: _partitions(admin, jvm, topic, deadline) for topic in topics},
+            partitions={
+                topic: _partitions(admin, jvm, topic, operation, deadline)
+                for topic, operation in topics.items()
+            },
         )
     finally:
         admin.close()
 
 
-def _partitions(admin: Any, jvm: Any, topic: str, deadline: float) -> int:
-    """The number of a topic's partitions; waits for the topic until `deadline` (monotonic)."""
+def _partitions(admin: Any, jvm: Any, topic: str, operation: str, deadline: float) -> int:
+    """The number of a topic's partitions; waits for the topic until `deadline` (monotonic).
+
+    Raises:
+        AccessDenied: the user may not do the operation.
+    """
     names = jvm.java.util.ArrayList()
     names.add(topic)
+    options = jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions()
+    options.includeAuthorizedOperations(True)
     while True:
         try:
-            return int(
-                _result(admin.describeTopics(names).topicNameValues().get(topic))
-                .partitions()
-                .size()
-            )
+            description = _result(admin.describeTopics(names, options).topicNameValues().get(topic))
         except TopicMissing:
             if time.monotonic() > deadline:
                 raise TopicMissing(f"topic {topic} does not exist") from None
+        except AccessDenied as error:
+            raise _lacking(operation, topic, str(error)) from error
+        else:
+            allowed = description.authorizedOperations()
+            if allowed is not None and operation not in {str(one) for one in allowed}:
+                raise _lacking(operation, topic, "the brokers do not list it as allowed")
+            return int(description.partitions().size())
         if topic == OFFSETS_TOPIC:
             groups = jvm.java.util.ArrayList()
             groups.add(PROBE_GROUP)
@@ -106,6 +118,13 @@ def _partitions(admin: Any, jvm: Any, topic: str, deadline: float) -> int:
             with contextlib.suppress(PipelineError):
                 _result(admin.describeConsumerGroups(groups).describedGroups().get(PROBE_GROUP))
         time.sleep(POLL_SECONDS)
+
+
+def _lacking(operation: str, topic: str, reason: str) -> AccessDenied:
+    return AccessDenied(
+        f"the pipeline's user lacks {operation} on topic {topic}; `levelwind acls --role pipeline`"
+        f" prints the commands that grant all rights ({reason})"
+    )
 
 
 def _result(future: Any) -> Any:

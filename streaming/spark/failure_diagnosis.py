@@ -57,8 +57,8 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.MACHINE,
-        "a Python module is missing: install levelwind anew",
-        re.compile(r"\b(ModuleNotFoundError|ImportError): .*"),
+        "a Python module is missing: install levelwind anew, or send its archive to executors",
+        re.compile(r"\b(ModuleNotFoundError|(PySpark)?ImportError): .*"),
     ),
     (
         FailureCause.MACHINE,
@@ -102,6 +102,20 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
             r"JAVA_GATEWAY_EXITED|Answer from Java side is empty|Py4JNetworkError"
             r"|Error while (sending|receiving|sending or receiving)\b"
             r"|An error occurred while trying to connect to the Java server"
+            # py4j's text where no answer came, not even an error with its trace.
+            r"|\AAn error occurred while calling [\w.$]+\s*\Z"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "the master of the Spark cluster does not answer: check spark.master of pipeline.spark",
+        # A session whose master never answered is stopped while it starts its scheduler, or before
+        # it is handed over.
+        re.compile(
+            r"NullPointerException: [^\n]*TaskScheduler\.postStartHook"
+            r"|All masters are unresponsive"
+            r"|calling None\.org\.apache\.spark\.sql\.classic\.SparkSession\b"
+            r"[\s\S]*stopped SparkContext"
         ),
     ),
     (
@@ -110,16 +124,35 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         re.compile(
             r"ExecutorLostFailure|Lost executor|Remote RPC client disassociated"
             r"|SparkContext (was|has been) shut down|stopped SparkContext"
-            r"|Master removed our application|All masters are unresponsive"
-            r"|Initial job has not accepted any resources|Container killed|OOMKilled"
+            r"|Master removed our application"
+            r"|Initial job has not accepted any resources|no executors for \d+ s"
+            r"|Container killed|OOMKilled"
             r"|FetchFailed(Exception)?\b|MetadataFetchFailedException|RpcTimeoutException"
             r"|java\.net\.BindException|Address already in use"
         ),
     ),
     (
+        FailureCause.MACHINE,
+        "another pipeline works on the same checkpoint: end it, or give each its own",
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently"),
+    ),
+    (
+        FailureCause.MACHINE,
+        (
+            "tasks did not learn the end offsets of their batch: the checkpoint was deleted, or"
+            " executors do not reach the driver (pipeline.driver_port, spark.driver.host)"
+        ),
+        re.compile(r"the end offsets of batch \d+ (are not known|cannot be read)"),
+    ),
+    (
         FailureCause.CHECKPOINT,
         "the checkpoint has offsets that the topics do not: a topic was deleted or truncated",
         re.compile(r"some data may have been missed|KAFKA_DATA_LOSS|OffsetOutOfRange"),
+    ),
+    (
+        FailureCause.CLUSTER,
+        "the pipeline's user lacks a right: `levelwind acls --role pipeline` prints what grants it",
+        re.compile(r"\w+AuthorizationException: .*"),
     ),
     (
         FailureCause.CLUSTER,
@@ -133,8 +166,7 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         FailureCause.CHECKPOINT,
         "the checkpoint's log of offsets or of commits is damaged",
         re.compile(
-            r"Incomplete log file|CONCURRENT_STREAM_LOG_UPDATE"
-            r"|Multiple streaming queries are concurrently"
+            r"Incomplete log file"
             r"|batch \d+ doesn't exist|Malformed log|UnsupportedLogVersion"
             r"|JsonEOFException|JsonParseException"
             r"|Unexpected (end-of-input|character)|com\.fasterxml\.jackson"
@@ -164,16 +196,19 @@ def diagnose(error: str) -> Failure:
 
 
 def innermost_cause(error: str) -> str:
-    """The most telling line of a stack trace: the innermost cause, or a Python worker's error."""
+    """The most telling line of a stack trace: the innermost cause, or a Python worker's error.
+
+    Below py4j's own first line, which names a call, the exception follows after a colon.
+    """
     lines = [line.strip() for line in error.splitlines()]
-    for prefix in ("Caused by: ", ""):
+    for prefix in ("Caused by: ", ": ", ""):
         found = [
             line
             for line in lines
             if line.startswith(prefix) and line and not _STACK_FRAME.match(line)
         ]
         if found:
-            line = found[-1] if prefix else found[0]
+            line = found[-1] if prefix == "Caused by: " else found[0]
             return line.removeprefix(prefix)[:_MAX_LENGTH]
     return "no reason given"
 

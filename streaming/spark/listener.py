@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark import SparkContext
 
-from streaming.spark.progress import Progress, Terminated, read_progress
+from streaming.spark.progress import NothingToRead, Terminated, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from streaming.spark.progress import QueryNews
+
 
 def query_listener(
-    on_progress: Callable[[Progress | Terminated], None], query: str, reasons: Collection[str]
+    on_progress: Callable[[QueryNews], None], query: str, reasons: Collection[str]
 ) -> Any:
     """Make a listener for a query that is about to start; Spark's `addListener` takes it.
 
     Args:
-        on_progress: called with each batch and the end, in a thread of Spark's; must not block.
+        on_progress: called with each batch, with the end, and every 10 s while there is nothing to
+            read, in a thread of Spark's; must not block.
         query: name of the query; the session may run others.
         reasons: the reasons for which records are rejected; any other count is of skipped records.
     """
@@ -39,7 +42,7 @@ class _Listener:
 
     def __init__(
         self,
-        on_progress: Callable[[Progress | Terminated], None],
+        on_progress: Callable[[QueryNews], None],
         query: str,
         reasons: Collection[str],
     ) -> None:
@@ -60,7 +63,8 @@ class _Listener:
             self._run = event.runId().toString()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
+        if event.runId().toString() == self._run:
+            self._on_progress(NothingToRead())
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = json.loads(event.progress().json())

@@ -45,6 +45,15 @@ class Progress:
     skipped: Mapping[str, int]
     """Records of this batch that the pipeline has no use for, by kind."""
 
+    def delay_ms(self, at: int) -> int | None:
+        """Age of the newest record read, at a time in milliseconds since the epoch."""
+        return None if self.newest is None else max(at - self.newest, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToRead:
+    """The query looked for input, and all of it has been read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated:
@@ -52,6 +61,11 @@ class Terminated:
 
     error: str | None
     """Spark's text of the error; None if the query was asked to stop."""
+    at_start: bool = False
+    """Whether the query was refused, and has never run."""
+
+
+QueryNews = Progress | NothingToRead | Terminated
 
 
 def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progress:

@@ -14,26 +14,32 @@ import pyarrow as pa
 from pyspark.sql import functions as sql
 
 from streaming.decoding import ingest, offsets_topic
+from streaming.errors import PipelineError
+from streaming.messages.buckets import DEFAULT_BUCKETS
 from streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
 from streaming.output import OutputTopics
-from streaming.spark import checkpoint, cluster_metadata, progress
+from streaming.spark import checkpoint, cluster_metadata, progress, session
 from streaming.spark.listener import query_listener
 from streaming.spark.processors import GroupProcessor, TopicProcessor
 from streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
+from streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
+from streaming.spark.store.hadoop_files import open_files
+from streaming.spark.store.offsets_server import OffsetsServer
 from streaming.topic.state import LagRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from assignors.protocol.topics import Topics
     from streaming.rules.skew import SkewRule
-    from streaming.spark.checkpoint import SetAside
-    from streaming.spark.progress import Progress, Terminated
+    from streaming.spark.checkpoint import Checkpoint, SetAside
+    from streaming.spark.progress import QueryNews
     from streaming.spark.settings import PipelineSettings
+    from streaming.spark.store.batch_offsets import OffsetsLog
+    from streaming.spark.store.checkpoint_files import CheckpointFiles
 
 MAX_DECODED_RECORDS = 100_000
 MAX_DECODED_BYTES = 256 * 2**20
@@ -49,7 +55,7 @@ WRITE_DEFAULTS = {"batch.size": str(256 * 1024)}
 """By default a request takes 16 KiB for a partition, which are four lag records."""
 
 
-def pack(records: DataFrame, topics: Topics) -> DataFrame:
+def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
     """Turn Kafka's records into rows for the operators, and count rejected and skipped ones."""
     names = {
         name: getattr(KafkaColumns, name)
@@ -59,7 +65,7 @@ def pack(records: DataFrame, topics: Topics) -> DataFrame:
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _joined_batches(batches):
             records = ingest.read_batch(batch, names)
-            packed = ingest.pack_batch(records, topics)
+            packed = ingest.pack_batch(records, topics, buckets)
             if records.timestamp.size:
                 newest = int(records.timestamp.max())
                 packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
@@ -102,7 +108,7 @@ def _arrow_schema() -> pa.Schema:
     return pa.schema(
         [
             ("state_key", pa.string()),
-            ("group", pa.string()),
+            ("subject", pa.string()),
             ("kind", pa.int32()),
             ("payload", pa.binary()),
             ("reason", pa.string()),
@@ -111,16 +117,22 @@ def _arrow_schema() -> pa.Schema:
     )
 
 
-def by_topic(rows: DataFrame, rule: LagRule, query: Path | None = None) -> DataFrame:
+def by_topic(
+    rows: DataFrame,
+    rule: LagRule,
+    log: OffsetsLog | None = None,
+    buckets: int = DEFAULT_BUCKETS,
+) -> DataFrame:
     """Apply rows to the states of their topics, giving rows for groups.
 
     Args:
         rows: rows for the operators.
         rule: how lag is counted.
-        query: directory of the query's checkpoint, for `batch_offsets`; None: no end offsets.
+        log: Spark's log of offsets, for `batch_offsets`; None: no end offsets.
+        buckets: the number of buckets that the topics and the groups are in.
     """
     return rows.groupBy("state_key").transformWithState(
-        statefulProcessor=TopicProcessor(rule, query),
+        statefulProcessor=TopicProcessor(rule, buckets, log),
         outputStructType=ROWS,
         outputMode="Update",
         timeMode="None",
@@ -165,6 +177,8 @@ def source(
         spark.readStream.format("kafka")
         .options(**_kafka_options(READ_DEFAULTS, settings))
         .option("kafka.bootstrap.servers", settings.bootstrap)
+        # Spark's consumers join no group, but ask for one's commits, to which they need a right.
+        .option("groupIdPrefix", f"{settings.prefix}pipeline")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starting_offsets))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
@@ -179,21 +193,49 @@ def _kafka_options(defaults: Mapping[str, str], settings: PipelineSettings) -> d
     return {f"kafka.{name}": value for name, value in {**defaults, **settings.kafka}.items()}
 
 
+def _offsets_log(
+    spark: SparkSession, files: CheckpointFiles, prepared: Checkpoint, port: int
+) -> OffsetsLog:
+    """Spark's log of offsets, as the tasks read it wherever they run.
+
+    Raises:
+        PipelineError: the driver cannot listen for their questions.
+    """
+    if prepared.query is not None and not session.is_everywhere(spark):
+        return OffsetsFiles(prepared.query)
+    settings = spark.sparkContext.getConf()
+    host = settings.get("spark.driver.host")
+    bind = settings.get("spark.driver.bindAddress", host)
+
+    def entry(batch: int) -> bytes | None:
+        return files.read(f"{prepared.name}/{OFFSETS}/{batch}")
+
+    try:
+        return OffsetsServer(entry, bind=bind, host=host, port=port).log
+    except OSError as error:
+        raise PipelineError(
+            f"the driver cannot listen at {bind}:{port} for the questions of its executors:"
+            f" {error.strerror or error} (settings pipeline.driver_port, spark.driver.bindAddress)"
+        ) from error
+
+
 def start(
     spark: SparkSession,
     settings: PipelineSettings,
-    on_progress: Callable[[Progress | Terminated], None] | None = None,
+    on_progress: Callable[[QueryNews], None] | None = None,
     on_set_aside: Callable[[SetAside], None] | None = None,
     written_before: Mapping[str, int] | None = None,
+    files: CheckpointFiles | None = None,
 ) -> StreamingQuery:
     """Start the query, from its checkpoint if there is one that can be used.
 
     Args:
         spark: a session of `session.create`.
         settings: settings of the pipeline.
-        on_progress: called with each batch and the end, in a thread of Spark's; must not block.
+        on_progress: as for `listener.query_listener`.
         on_set_aside: called with a checkpoint that could not be used.
         written_before: ends of the topics that the query writes, for `checkpoint.unverified`.
+        files: the files of the checkpoint; None: opened by the settings.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -202,11 +244,18 @@ def start(
     read = (offsets_topic.TOPIC, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     cluster = cluster_metadata.describe(
-        spark, settings.bootstrap, (*read, *written), settings.kafka, settings.start_timeout
+        spark,
+        settings.bootstrap,
+        dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE"),
+        settings.kafka,
+        settings.start_timeout,
     )
-    shape = checkpoint.CheckpointShape(cluster_id=cluster.cluster_id, prefix=settings.prefix)
+    shape = checkpoint.CheckpointShape(
+        cluster_id=cluster.cluster_id, prefix=settings.prefix, parallelism=settings.parallelism
+    )
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    prepared = checkpoint.prepare(settings.checkpoint, shape, now=now, written=written_before)
+    files = files or open_files(spark, settings.checkpoint)
+    prepared = checkpoint.prepare(files, shape, now=now, written=written_before)
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
@@ -218,15 +267,17 @@ def start(
         triggers=cluster.partitions[topics.triggers],
         dead_letters=cluster.partitions[topics.dead_letters],
     )
-    rows = pack(
-        source(spark, settings, {topic: cluster.partitions[topic] for topic in read}), topics
-    )
+    # A bucket for each task: see `messages.buckets`.
+    buckets = settings.parallelism
+    partitions = {topic: cluster.partitions[topic] for topic in read}
+    rows = pack(source(spark, settings, partitions), topics, buckets)
     lag_rule = LagRule(
         end_kind=settings.end_kind,
         reset=settings.reset_policy,
         group_resets=settings.group_reset_policies,
     )
-    rows = by_topic(rows, lag_rule, prepared.query)
+    log = _offsets_log(spark, files, prepared, settings.driver_port)
+    rows = by_topic(rows, lag_rule, log, buckets)
     records = by_group(rows, settings.skew, topics, outputs)
     return (
         records.writeStream.format("kafka")
@@ -234,7 +285,7 @@ def start(
         .outputMode("update")
         .options(**_kafka_options(WRITE_DEFAULTS, settings))
         .option("kafka.bootstrap.servers", settings.bootstrap)
-        .option("checkpointLocation", str(prepared.query))
+        .option("checkpointLocation", prepared.location)
         .trigger(processingTime=f"{settings.trigger_interval} milliseconds")
         .start()
     )

@@ -1,4 +1,10 @@
-"""Spark session of the pipeline: local, on loopback, quiet, with RocksDB as the state store."""
+"""Spark session of the pipeline: quiet, with RocksDB as the state store.
+
+By default it is local and on loopback. Of a cluster (`spark.master` is `spark://…`, `k8s://…` or
+`yarn`) nothing is assumed: what follows from one machine for all, the interpreter, the paths of
+jars and the addresses, is set for `local` alone. `spark-submit` has made the session's settings
+before this process began; they win over those of this module.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +15,12 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from streaming.errors import PipelineError
 from streaming.spark.jvm import driver_jvm
+from streaming.spark.settings import WORKER_DAEMON, is_local, is_submitted
 
 if TYPE_CHECKING:
     import subprocess
@@ -20,6 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+PYTHON = "spark.pyspark.python"
+"""Spark's setting of the interpreter of the Python workers."""
 STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT_JVM_OPTIONS = "spark.driver.defaultJavaOptions"
 EXTRA_JVM_OPTIONS = "spark.driver.extraJavaOptions"
@@ -29,30 +40,68 @@ LATE_OPTIMIZATION = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
+SHORT_LIVED_BATCHES = ("-XX:NewRatio=1", "-XX:SurvivorRatio=4")
+"""Sizes of the serial collector's generations.
+
+The rows and states of a batch are dead when it ends. With Java's sizes, a third of the heap for new
+objects and a tenth of that for survivors, some megabytes of each batch became old, and the whole
+heap was collected every fifteenth time: 0.3 to 0.5 s in which nothing else goes on."""
+METASPACE = "-XX:MetaspaceSize=192m"
+"""What Spark's classes take: below it, Java collects the whole heap as it loads them, twice."""
 LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """A local file system that asks the JVM, and writes the same checksums as Hadoop's own.
 
 Without its native library Hadoop's own starts a process for each file that it creates or renames,
 about a hundred a batch."""
-WORKER_DAEMON = "streaming.spark.workers.forking_daemon"
-"""The module that Spark's Python workers are forked by; not imported here, since it preloads."""
 CHECKPOINT_FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 """The manager that uses Hadoop's older interface, which `LOCAL_FILE_SYSTEM` implements."""
+UPLOADING_FILE_MANAGER = (
+    "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+)
+"""The manager of Spark's module `spark-hadoop-cloud` for S3."""
+WORKER_SOCKETS = {"spark.python.unix.domain.socket.dir": "/tmp"}  # noqa: S108 - named at random
+"""Where an executor's sockets are: a container of YARN has its own temporary directory at a path
+that is longer than the name of a socket may be."""
 
 
 def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
-    """Settings for the pipeline, under Spark's names; the arguments are those of `create`."""
+    """Settings for a local pipeline, under Spark's names; the arguments are those of `create`."""
     classpath = os.pathsep.join(map(str, jars))
-    return {
+    return common_options(parallelism) | {
         "spark.master": f"local[{parallelism}]",
-        "spark.app.name": "levelwind",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
         "spark.ui.enabled": "false",
+        "spark.python.daemon.module": WORKER_DAEMON,
+        "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
+    }
+
+
+def checkpoint_options(directory: Path | str) -> dict[str, str]:
+    """Settings for a checkpoint in a file system, under Spark's names.
+
+    A rename in S3 is a copy and no commit: instead an upload is completed, or aborted.
+    """
+    if str(directory).startswith("s3a:"):
+        return {"spark.sql.streaming.checkpointFileManagerClass": UPLOADING_FILE_MANAGER}
+    return {}
+
+
+def cluster_options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
+    """Settings for a pipeline on a cluster, which gets the jars from the driver."""
+    shipped = {"spark.jars": ",".join(map(str, jars))} if jars else {}
+    return common_options(parallelism) | WORKER_SOCKETS | shipped
+
+
+def common_options(parallelism: int) -> dict[str, str]:
+    """Settings for the pipeline wherever it runs, under Spark's names."""
+    return {
+        "spark.app.name": "levelwind",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(parallelism),
@@ -63,12 +112,9 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         # Over TCP each task of a small batch waits 40 ms for a delayed acknowledgement of its peer.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.daemon.module": WORKER_DAEMON,
         # It is a variable of some workers' environment: with it each kind of operator would have a
         # daemon and workers of its own.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # By default 64 for each value of an operator and partition, filled with outdated values.
@@ -86,15 +132,16 @@ def options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
     }
 
 
-def quick_start(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Options of the JVM for a start that costs less, unless the settings choose a collector.
+def default_jvm_options(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Options of a local session's JVM; those of the collector unless the settings choose another.
 
     A start compiles thousands of methods with the optimizing compiler that then hardly run: half of
     its CPU time. With thresholds ten times Java's, only what stays hot is compiled by it.
     """
     chosen = settings.get(EXTRA_JVM_OPTIONS, "")
-    collector = () if re.search(r"-XX:\+Use\w+GC\b", chosen) else ("-XX:+UseSerialGC",)
-    return (*collector, *LATE_OPTIMIZATION)
+    if re.search(r"-XX:\+Use\w+GC\b", chosen):
+        return (METASPACE, *LATE_OPTIMIZATION)
+    return ("-XX:+UseSerialGC", *SHORT_LIVED_BATCHES, METASPACE, *LATE_OPTIMIZATION)
 
 
 def create(
@@ -105,20 +152,35 @@ def create(
     log_level: str = "ERROR",
     jvm_options: Sequence[str] = (),
 ) -> SparkSession:
-    """Start Spark in this process; its Python workers run this interpreter, with the same modules.
+    """Start Spark, or take the one that `spark-submit` has started this process with.
+
+    The Python workers of a local session run this interpreter, with the same modules.
 
     Args:
-        jars: the Kafka connector and what it needs, as deploy resolves them.
+        jars: the Kafka connector and what it needs, as deploy resolves them; a cluster gets them
+            from this process.
         parallelism: number of concurrent tasks, and of partitions of the state.
-        spark: settings of Spark's that override those of `options`.
+        spark: settings of Spark's that override those of this module.
         log_level: level of Spark's own log, on standard error.
-        jvm_options: options of the JVM; those of `spark` win.
+        jvm_options: options of the JVM of a local session; those of `spark` win.
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = options(jars, parallelism) | dict(spark or {})
-    settings.setdefault(DEFAULT_JVM_OPTIONS, shlex.join([*jvm_options, *quick_start(settings)]))
-    driver_jvm.start(settings)
+    chosen = dict(spark or {})
+    if is_submitted():
+        settings = common_options(parallelism) | WORKER_SOCKETS
+        settings = {
+            name: settings[name] for name in settings.keys() - submitted_settings()
+        } | chosen
+    elif is_local(chosen):
+        settings = options(jars, parallelism) | chosen
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        own_options = shlex.join([*jvm_options, *default_jvm_options(settings)])
+        settings.setdefault(DEFAULT_JVM_OPTIONS, own_options)
+        driver_jvm.start(settings)
+    else:
+        settings = cluster_options(jars, parallelism) | chosen
+        if PYTHON in settings:  # its place in spark-submit's environment
+            os.environ["PYSPARK_PYTHON"] = settings[PYTHON]
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -127,11 +189,22 @@ def create(
     return session
 
 
-def jvm(session: SparkSession) -> subprocess.Popen[bytes]:
-    """The process of a session's JVM, a child of this process."""
+def submitted_settings() -> dict[str, str]:
+    """The settings of Spark's that `spark-submit` was given."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - as pyspark's own modules do
+    return dict(SparkConf().getAll())
+
+
+def jvm(session: SparkSession) -> subprocess.Popen[bytes] | None:
+    """The process of a session's JVM, a child of this process; None under `spark-submit`."""
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - pyspark has no other access
-    process: subprocess.Popen[bytes] = gateway.proc
+    process: subprocess.Popen[bytes] | None = gateway.proc
     return process
+
+
+def is_everywhere(session: SparkSession) -> bool:
+    """Whether tasks of a session run on other machines, or may."""
+    return not is_local({"spark.master": session.sparkContext.master})
 
 
 WORKING = "Processing new data"
@@ -157,9 +230,21 @@ def is_working(session: SparkSession, query: StreamingQuery | None) -> bool:
     return bool(status["isTriggerActive"]) and status["message"] == WORKING
 
 
+def executors(session: SparkSession) -> int:
+    """Ask the JVM for the number of a session's executors, besides the driver.
+
+    Raises:
+        Py4JError: the JVM does not answer any more.
+    """
+    java: Any = session.sparkContext._jsc  # noqa: SLF001 - pyspark has no other access to its JVM
+    return int(java.sc().getExecutorMemoryStatus().size()) - 1
+
+
 def end_jvm(session: SparkSession) -> int:
     """End a session's JVM in good order and wait for it; return its exit code."""
     process = jvm(session)
+    if process is None:
+        raise PipelineError("spark-submit started the JVM, and ends it")
     if process.stdin is not None:
         process.stdin.close()
     return process.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,14 +17,18 @@ if TYPE_CHECKING:
     from assignors.protocol.records import EndKind
     from streaming.rules.partition_lag import ResetPolicy
 
+WORKER_DAEMON = "streaming.spark.workers.forking_daemon"
+"""The module that Spark's Python workers are forked by; not imported here, since it preloads."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
     """Settings of the pipeline; times are milliseconds where the name has no unit."""
 
     bootstrap: str
-    checkpoint: Path
-    """Directory of the pipeline's own, for its checkpoint and the marks beside it."""
+    checkpoint: Path | str
+    """Directory of the pipeline's own, for its checkpoint and the marks beside it: a path, or a URI
+    of any file system that Spark knows."""
     jars: tuple[Path, ...] = ()
     """Jars of Spark's Kafka connector and what it needs."""
     prefix: str = "levelwind."
@@ -42,7 +48,9 @@ class PipelineSettings:
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""
     parallelism: int = 2
-    """Tasks a stage. A query keeps the number of partitions of its state that it began with."""
+    """Tasks a stage, and partitions of the state: part of the checkpoint's shape."""
+    driver_port: int = 0
+    """Port at which the driver tells executors the end offsets of their batch; 0: a free one."""
     kafka: Mapping[str, str] = field(default_factory=dict)
     """Settings of the Kafka clients, under their own names, passed through verbatim."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -62,3 +70,13 @@ class PipelineSettings:
             utilisation=self.skew_utilisation,
             duration_ms=self.skew_duration,
         )
+
+
+def is_local(settings: Mapping[str, str]) -> bool:
+    """Whether a session with these settings of Spark's runs on this machine alone."""
+    return re.fullmatch(r"local(\[.*\])?", settings.get("spark.master", "local")) is not None
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process, and Spark's JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ

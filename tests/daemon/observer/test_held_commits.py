@@ -13,16 +13,6 @@ from daemon.observer.held_commits import HELD_SECONDS, HeldCommit, HeldCommits, 
 from levelwind_testing.kafka.kafka_wire import offsets_partition
 
 
-class NotedLog:
-    """A logger that notes the names and fields of events."""
-
-    def __init__(self):
-        self.events = []
-
-    def __getattr__(self, level):
-        return lambda event, **fields: self.events.append((level, event, fields))
-
-
 def commit(offset, committed):
     return HeldCommit(offset, 1, b"k", b"v", committed)
 
@@ -47,24 +37,28 @@ def test_a_commit_that_was_taken_back_is_confirmed_by_no_commit():
     assert partition.confirmed({("g", "t", 0): UNKNOWN}) == [commit(8, UNKNOWN)]
 
 
-def held_commits():
-    log = NotedLog()
-    return HeldCommits({}, SimpleNamespace(), Topics(), log), log
+@pytest.fixture
+def held(log):
+    return HeldCommits({}, SimpleNamespace(), Topics(), log)
 
 
-def test_a_transaction_that_stays_open_is_logged_once_and_so_is_its_end():
-    held, log = held_commits()
+def test_a_transaction_that_stays_open_is_logged_once_and_so_is_its_end(held, log):
     for second in range(5):
         held.sampled({0: 10, 1: 7}, {0: 12 + second, 1: 7}, float(second))
-    assert log.events == [("warning", "observer.commits_held_back", {"partitions": "0"})]
+    held_back = {"event": "observer.commits_held_back", "level": "warning", "partitions": "0"}
+    assert log.events == [held_back]
     held.sampled({0: 17, 1: 7}, {0: 17, 1: 7}, 6.0)
     assert log.events[1:] == [
-        ("info", "observer.commits_released", {"partitions": "0", "seconds": 6.0})
+        {
+            "event": "observer.commits_released",
+            "level": "info",
+            "partitions": "0",
+            "seconds": 6.0,
+        }
     ]
 
 
-def test_transactions_that_end_soon_hold_nothing_back():
-    held, log = held_commits()
+def test_transactions_that_end_soon_hold_nothing_back(held, log):
     for second in range(10):
         held.sampled({0: 10 + 2 * second}, {0: 12 + 2 * second}, second * HELD_SECONDS)
     assert log.events == []
@@ -79,7 +73,7 @@ def ends(config, partition, level):
 
 
 @pytest.mark.integration
-def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client_config):
+def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client_config, log):
     topic = fresh("held")
     kafka.create(topic, 2)
     reader = Consumer({**client_config, "group.id": topic, "enable.auto.commit": False})
@@ -101,7 +95,6 @@ def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client
     other = Consumer({**client_config, "group.id": plain, "enable.auto.commit": False})
     for offset in (2, 3):
         other.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)
-    log = NotedLog()
     held = HeldCommits(client_config, admin, Topics(), log)
 
     def sampled(now):
@@ -111,23 +104,28 @@ def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client
         )
         return stable
 
-    stable = sampled(0.0)
-    assert held.effective(1, 30.0) == []
-    sampled(HELD_SECONDS)
-    (replay,) = held.effective(1, 30.0)
-    assert (replay.topic, replay.partition, replay.until) == (
-        OFFSETS_TOPIC,
-        number,
-        replay.offset + 1,
-    )
-    assert replay.offset >= stable
-    assert plain.encode() in replay.raw_key
-    assert held.effective(2, 30.0) == [], "the transaction is open, and nothing else is new"
-    other.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)
-    (again,) = held.effective(3, 30.0)
-    assert again.offset > replay.offset
-    producer.commit_transaction(60)
-    reader.close()
-    other.close()
-    held.close()
-    assert [event for _, event, _ in log.events] == ["observer.commits_held_back"]
+    def effective(at):
+        """What has taken effect of the plain group: others commit to the partition, too."""
+        return [one for one in held.effective(at, 30.0) if plain.encode() in one.raw_key]
+
+    try:
+        stable = sampled(0.0)
+        assert held.effective(1, 30.0) == []
+        sampled(HELD_SECONDS)
+        (replay,) = effective(1)
+        assert (replay.topic, replay.partition, replay.until) == (
+            OFFSETS_TOPIC,
+            number,
+            replay.offset + 1,
+        )
+        assert replay.offset >= stable
+        assert effective(2) == [], "the transaction is open, and nothing else is new"
+        other.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)
+        (again,) = effective(3)
+        assert again.offset > replay.offset
+    finally:
+        producer.commit_transaction(60)
+        reader.close()
+        other.close()
+        held.close()
+    assert log.names == ["observer.commits_held_back"]

@@ -38,3 +38,17 @@ def test_a_batch_planned_before_a_restart_does_not_report_that_all_is_read() -> 
     assert news is None
     progress, news = progress.add_batch(rows=50, behind=300, seconds=1.0, now=5.0)
     assert news == Behind(share=0.25, seconds_left=6.0, behind=300, rows_per_second=50.0)
+
+
+def test_a_query_that_finds_nothing_to_read_has_caught_up_once() -> None:
+    progress, news = CatchUp(began_at=2.0).finish(5.0)
+    assert news == CaughtUp(seconds=3.0, rows=0)
+    assert progress.finish(6.0) == (progress, None)
+    progress, news = progress.add_batch(rows=7, behind=3, seconds=1.0, now=8.0)
+    assert isinstance(news, Behind)
+
+
+def test_a_batch_planned_before_a_restart_and_nothing_after_it_report_that_all_is_read() -> None:
+    progress, _ = CatchUp(began_at=0.0).add_batch(rows=50, behind=None, seconds=1.0, now=4.0)
+    _, news = progress.finish(14.0)
+    assert news == CaughtUp(seconds=14.0, rows=50)

@@ -20,12 +20,13 @@ CAUSES = [
         FailureCause.CHECKPOINT,
         "Unexpected end-of-input in field name\n=== Streaming Query ===\nIdentifier: x",
     ),
+    (FailureCause.MACHINE, "no executors for 300 s: the cluster's workers have too little memory"),
     (
-        FailureCause.CHECKPOINT,
+        FailureCause.MACHINE,
         "Multiple streaming queries are concurrently using file:/c/query/commits.",
     ),
     (
-        FailureCause.CHECKPOINT,
+        FailureCause.MACHINE,
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
     ),
     (
@@ -97,6 +98,12 @@ CAUSES = [
         FailureCause.MACHINE,
         "An error occurred while calling o76.start: Answer from Java side is empty",
     ),
+    # py4j has no more to say of a JVM that ends during a call.
+    (FailureCause.MACHINE, "An error occurred while calling o321.start"),
+    (
+        FailureCause.UNKNOWN,
+        "An error occurred while calling o321.start.\n: java.lang.NullPointerException",
+    ),
     (FailureCause.UNKNOWN, "java.lang.NullPointerException"),
 ]
 
@@ -135,5 +142,25 @@ Caused by: java.io.IOException: No space left on device
     assert "make room" in summary
 
 
+def test_the_exception_of_a_call_is_named_and_not_the_call() -> None:
+    text = """An error occurred while calling o321.start.
+: java.lang.IllegalStateException: cannot do it
+\tat org.apache.spark.sql.classic.StreamingQueryManager.startQuery(StreamingQueryManager.scala:1)
+\tat java.base/java.lang.Thread.run(Unknown Source)
+"""
+    assert diagnose(text).summary == "java.lang.IllegalStateException: cannot do it"
+
+
 def test_even_an_empty_text_has_a_summary() -> None:
     assert diagnose("").summary == "no reason given"
+
+
+def test_a_session_that_was_stopped_before_it_began_names_the_master() -> None:
+    error = (
+        "An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.\n"
+        ": java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
+        "This stopped SparkContext was created at:"
+    )
+    failure = diagnose(error)
+    assert failure.cause is FailureCause.MACHINE
+    assert failure.summary.startswith("the master of the Spark cluster does not answer")

@@ -12,17 +12,14 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
-from assignors.protocol.records import BrokerRecord, MemberAssignment
+from assignors.protocol.records import BrokerRecord
 from assignors.protocol.topics import partition_for
 from daemon.config.settings import PipelineSection, Settings
 from daemon.errors import PipelineFailedError
@@ -30,18 +27,24 @@ from daemon.pipeline.order import PipelineOrder
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
-from levelwind_testing import records
+from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.pipeline.fault_input import GROUPS, TOPIC, write_input
 from levelwind_testing.pipeline.installation import PARTITIONS, Installation, now
+from levelwind_testing.pipeline.published_outcome import (
+    ends,
+    outcome,
+    outdated_repeats,
+    published_values,
+)
+from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.processes.supervised_pipeline import Supervised
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
 KILLS = int(os.environ.get("LEVELWIND_KILLS", "4"))
 SEED = int(os.environ.get("LEVELWIND_SEED", str(random.SystemRandom().randrange(2**32))))
-GROUPS, STEPS, TOPIC = ("readers", "writers", "idlers"), 200, "work"
 # A JVM that compiles fast rather than well, since most of these runs are short.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def settings(lw: Installation, state: Path) -> Settings:
         state_dir=state,
         pipeline=PipelineSection(
             skew_duration=5.0,
-            max_offsets_per_trigger=60,
+            max_offsets_per_trigger=120,
             restart_window=600.0,
             spark=QUICK,
         ),
@@ -90,14 +93,7 @@ class Driver:
         self.events.clear()
         command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
         self.child = guard.start(command, output=subprocess.PIPE)
-        threading.Thread(target=self._read, args=(self.child.process.stdout,), daemon=True).start()
-
-    def _read(self, lines: Any) -> None:
-        for line in lines:
-            try:
-                self.events.append(json.loads(line))
-            except ValueError:
-                self.noise.append(line.decode(errors="replace"))
+        follow_json_lines(self.child.process, self.events.append, self.noise)
 
     def wait_for(self, *names: str, within: float = 240.0) -> dict[str, Any]:
         """The first event of one of these names."""
@@ -123,47 +119,6 @@ class Driver:
         self.kill()
 
 
-def outcome(lw: Installation, since: Mapping[tuple[str, int], int] | None = None) -> dict[str, Any]:
-    """Compacted lag and triggers, by topic and key, of what was published since some offsets."""
-    newest = {key: values[-1] for key, values in published_values(lw, since).items()}
-    return {key: json.loads(value) for key, value in sorted(newest.items()) if value is not None}
-
-
-def published_values(
-    lw: Installation, since: Mapping[tuple[str, int], int] | None = None
-) -> dict[str, list[bytes | None]]:
-    """All values of each lag and trigger since some offsets, in order, by topic and key."""
-    found: dict[str, list[bytes | None]] = defaultdict(list)
-    reader = Consumer(
-        {"bootstrap.servers": lw.bootstrap, "group.id": "x", "enable.auto.commit": False}
-    )
-    for (name, partition), end in ends(lw).items():
-        start = TopicPartition(lw.prefix + name, partition, (since or {}).get((name, partition), 0))
-        reader.assign([start])
-        position = start.offset
-        while position < end:
-            message = reader.poll(10)
-            assert message is not None
-            assert message.error() is None, message.error()
-            position = message.offset() + 1
-            found[f"{name} {message.key().decode()}"].append(message.value())
-    reader.close()
-    return found
-
-
-def ends(lw: Installation) -> dict[tuple[str, int], int]:
-    reader = Consumer({"bootstrap.servers": lw.bootstrap, "group.id": "x"})
-    found = {
-        (name, partition): reader.get_watermark_offsets(
-            TopicPartition(lw.prefix + name, partition)
-        )[1]
-        for name in ("lag", "triggers")
-        for partition in range(PARTITIONS[name])
-    }
-    reader.close()
-    return found
-
-
 @pytest.fixture(scope="module")
 def truth(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outcome of an undisturbed pipeline."""
@@ -187,7 +142,7 @@ def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does
     for number in range(KILLS):
         driver.start()
         # Half of the kills hit the first batch, which loads the state, half a later one.
-        driver.wait_for(chance.choice(["pipeline.started", "pipeline.batch"]))
+        driver.wait_for(chance.choice(["pipeline.started", "pipeline.batch"]), "pipeline.caught_up")
         pause = chance.uniform(0.0, 3.0)
         time.sleep(pause)
         batches = [event["batch"] for event in driver.events if event["event"] == "pipeline.batch"]
@@ -201,21 +156,6 @@ def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does
     assert outcome(lw, before) == truth
     for key, values in published_values(lw, before).items():
         assert outdated_repeats(values) == [], key
-
-
-def outdated_repeats(values: list[bytes | None]) -> list[bytes | None]:
-    """Values with an older source than some earlier value that are not repeats of one."""
-    sources = [json.loads(value)["source"] if value is not None else {} for value in values]
-    return [
-        value
-        for number, (value, source) in enumerate(zip(values, sources, strict=True))
-        if any(
-            earlier.get(partition, -1) > source[partition]
-            for earlier in sources[:number]
-            for partition in source
-        )
-        and value not in values[:number]
-    ]
 
 
 @pytest.mark.parametrize("victim", ["offsets", "state"])
@@ -326,52 +266,3 @@ def test_a_broker_that_restarts_is_waited_for(
             lambda: outcome(lw)[f'lag ["lag","{GROUPS[2]}","{TOPIC}"]']["committed"][0] == 999
         )
         assert supervised.named("pipeline.checkpoint_set_aside") == []
-
-
-# The input, written once.
-
-
-def write_input(lw: Installation) -> None:
-    """Three groups read a topic; one's lag grows skewed, and a replica moves to another rack."""
-    topic_id = str(lw._described(TOPIC).topic_id).translate(str.maketrans("+/", "-_"))
-    commit_all(lw)
-    begin = now()
-
-    def layout(at: int, racks: tuple[tuple[str, ...], ...]) -> None:
-        lw.publish(records.topic(TOPIC, racks, at=at, topic_id=topic_id), at=at)
-
-    layout(begin, (("a",), ("b",), ("c",)))
-    for instance, partitions, rack in (("m0", (0, 1), "a"), ("m1", (2,), None)):
-        lw.publish(assigned(GROUPS[0], instance, partitions, rack), at=begin)
-    for second in range(1, 120):
-        stable = (1000, 1000, 1000) if second < 20 else (2500, 4000, 141)
-        at = begin + second * 1000
-        lw.publish(records.offsets(TOPIC, stable, at=at, topic_id=topic_id), at=at)
-        if second == 60:
-            layout(at + 500, (("a",), ("b",), ("a",)))
-
-
-def commit_all(lw: Installation) -> None:
-    readers = [
-        Consumer(
-            {"bootstrap.servers": lw.bootstrap, "group.id": group, "enable.auto.commit": False}
-        )
-        for group in GROUPS
-    ]
-    for step in range(1, STEPS + 1):
-        for reader in readers:
-            offsets = [
-                TopicPartition(TOPIC, number, offset)
-                for number, offset in enumerate((step, 2 * step, 40))
-            ]
-            reader.commit(offsets=offsets, asynchronous=False)
-    for reader in readers:
-        reader.close()
-
-
-def assigned(
-    group: str, instance: str, partitions: tuple[int, ...], rack: str | None
-) -> MemberAssignment:
-    return records.assignment(
-        instance, {TOPIC: partitions}, group=group, incarnation="x", rack=rack
-    )

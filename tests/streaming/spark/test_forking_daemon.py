@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark import session
+from streaming.spark.settings import WORKER_DAEMON
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
 
@@ -27,7 +27,7 @@ def python(program, **environment):
 def test_nothing_is_left_to_import_or_to_collect_and_no_thread_runs():
     program = f"""
 import gc, importlib, os, sys
-daemon = importlib.import_module("{session.WORKER_DAEMON}")
+daemon = importlib.import_module("{WORKER_DAEMON}")
 daemon.preload()
 print(daemon.threads(), gc.get_freeze_count() > 50_000, len(gc.get_objects()) < 5_000)
 needed = ("pandas", "pyarrow", "numpy", "streaming.spark.processors", "pyspark.worker")
@@ -44,7 +44,7 @@ os.waitpid(child, 0)
 @contextmanager
 def daemon(**environment):
     process = subprocess.Popen(
-        [sys.executable, "-m", session.WORKER_DAEMON, "pyspark.worker"],
+        [sys.executable, "-m", WORKER_DAEMON, "pyspark.worker"],
         env=os.environ | {"PYTHON_WORKER_FACTORY_SECRET": "s"} | environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -59,7 +59,7 @@ def daemon(**environment):
 @LINUX
 def test_it_is_ready_as_sparks_own_is():
     with daemon() as command:
-        assert session.WORKER_DAEMON in " ".join(command)
+        assert WORKER_DAEMON in " ".join(command)
 
 
 @LINUX

@@ -100,12 +100,14 @@ def test_owners_and_racks_of_a_kip_848_group_come_and_go_with_its_members(
 def of_version(newest_commit: int) -> SimpleNamespace:
     """The ingest module of a release that knows commits up to a version."""
 
-    def pack_batch(records: Any, topics: Any) -> Any:  # in Spark's worker, which outlives a query
+    def pack_batch(
+        records: Any, topics: Any, buckets: Any
+    ) -> Any:  # in Spark's worker, which outlives a query
         from streaming.decoding import ingest as worker_ingest  # noqa: PLC0415
         from streaming.decoding import offset_commits  # noqa: PLC0415
 
         offset_commits.NEWEST_VERSION = newest_commit
-        return worker_ingest.pack_batch(records, topics)
+        return worker_ingest.pack_batch(records, topics, buckets)
 
     return SimpleNamespace(read_batch=ingest.read_batch, pack_batch=pack_batch)
 

@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from assignors.protocol.records import (
     OffsetsRecord,
@@ -142,6 +143,18 @@ class Installation:
         self.publish(record)
         return record
 
+    def ends(self, topic: str) -> tuple[int, ...]:
+        """The stable end of each partition of a topic."""
+        wanted = [
+            TopicPartition(topic, partition.id) for partition in self._described(topic).partitions
+        ]
+        found = self.admin.list_offsets(
+            dict.fromkeys(wanted, OffsetSpec.latest()),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+        )
+        by_number = {partition.partition: found[partition].result().offset for partition in wanted}
+        return tuple(by_number[number] for number in sorted(by_number))
+
     def _described(self, topic: str) -> Any:
         def answer() -> Any:
             try:
@@ -176,13 +189,22 @@ class Installation:
         assert not failed, failed
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """Commit offsets as a consumer that assigns partitions to itself."""
+        """Commit offsets as a consumer that assigns partitions to itself.
+
+        The group's coordinator may have started a moment ago.
+        """
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False}
         )
-        consumer.commit(
-            offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False
-        )
+        wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
+        for attempt in Retrying(
+            retry=retry_if_exception(_loads),
+            wait=wait_fixed(0.2),
+            stop=stop_after_delay(60),
+            reraise=True,
+        ):
+            with attempt:
+                consumer.commit(offsets=wanted, asynchronous=False)
         consumer.close()
 
     def records(self, name: str) -> list[tuple[list[Any], Any]]:
@@ -222,3 +244,10 @@ class Installation:
 
 def now() -> int:
     return int(time.time() * 1000)
+
+
+def _loads(error: BaseException) -> bool:
+    return (
+        isinstance(error, KafkaException)
+        and error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+    )
