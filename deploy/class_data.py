@@ -8,7 +8,7 @@ ends, from the classes that it has used.
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +33,8 @@ def archive(name: str, java: Path, class_path: Iterable[Path]) -> Path:
     for file in (java.resolve(), *class_path):
         with suppress(FileNotFoundError):  # the JVM, too, leaves out what does not exist
             stat = file.stat()
-            digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+            # Whole seconds, as the JVM compares them: the layers of an image keep no others.
+            digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns // 10**9}\0".encode())
     return cache() / "class-data" / f"{name}-{digest.hexdigest()[:16]}.jsa"
 
 
@@ -67,6 +68,13 @@ def adopt(draft: Path, file: Path) -> bool:
         return False
     remove_unused(file.parent, time.time())
     return True
+
+
+def keep_only(programs: Collection[str]) -> None:
+    """Remove the archives of all programs but some, given by their names."""
+    for file in (cache() / "class-data").glob("*.jsa"):
+        if file.name.rpartition("-")[0] not in programs:
+            file.unlink()
 
 
 def remove_unused(directory: Path, now: float) -> None:

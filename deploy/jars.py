@@ -24,8 +24,10 @@ HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LOCK = HERE / "jars.lock"
 
-JarSet = Literal["brokers", "spark", "tools"]
-SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools")
+JarSet = Literal["brokers", "spark", "tools", "hadoop", "s3"]
+SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "hadoop", "s3")
+AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools")
+"""The sets that are fetched at once; another one when something asks for it."""
 
 _ATTEMPTS = 3
 
@@ -151,15 +153,29 @@ def _is_verified(path: Path, jar: Jar) -> bool:
     """Whether this file was hashed before, by its size and time: a start does not hash 50 MB."""
     try:
         return _stamp(path).read_text() == _mark(path, jar)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # stamps of old caches are their user's alone
         return False
 
 
 def _remember(path: Path, jar: Jar) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent)
+    except OSError:  # a cache that this user only reads: the next start hashes the file again
+        return
     with os.fdopen(handle, "w") as file:
         file.write(_mark(path, jar))
+    Path(name).chmod(0o644)  # like the jar: the daemon may run as another user than the set-up
     Path(name).replace(_stamp(path))
+
+
+def keep_only(wanted: Iterable[JarSet]) -> None:
+    """Remove from the cache all jars but those of some sets."""
+    repository = cache() / "maven"
+    kept = {repository / jar.path for name in wanted for jar in locked(name)}
+    for jar in (jar for name in SETS for jar in locked(name)):
+        if (file := repository / jar.path) not in kept:
+            file.unlink(missing_ok=True)
+            _stamp(file).unlink(missing_ok=True)
 
 
 def resolve(jars: JarSet) -> tuple[Jar, ...]:

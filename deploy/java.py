@@ -108,6 +108,24 @@ def _advice() -> str:
     return f"{words}{f' ({command})' if command else ''}, or set JAVA_HOME."
 
 
+def own_package_lists(directory: Path) -> list[str]:
+    """Make a directory for apt's package lists; return apt's options to keep them there.
+
+    So no right on the machine is needed to update them and to download a package.
+    """
+    own = directory / "apt"
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (own / part).mkdir(parents=True)
+    return [
+        f"-oDir::State={own}/state",
+        f"-oDir::State::lists={own}/state/lists",
+        f"-oDir::Cache={own}/cache",
+        "-oDir::State::status=/var/lib/dpkg/status",
+        "-oAPT::Sandbox::User=",
+        "-oAcquire::Languages=none",
+    ]
+
+
 def _unpack(root: Path, progress: Callable[[str], None]) -> None:
     """Unpack the distribution's package to `root`, whole or not at all."""
     with tempfile.TemporaryDirectory(prefix=".java-", dir=root.parent) as scratch:
@@ -128,17 +146,7 @@ def _unpack(root: Path, progress: Callable[[str], None]) -> None:
 
 def _downloaded(directory: Path, progress: Callable[[str], None]) -> Path:
     """Download the package, by the system's package lists if they suffice, else by fresh lists."""
-    own = directory / "apt"
-    for part in ("state/lists/partial", "cache/archives/partial"):
-        (own / part).mkdir(parents=True)
-    own_lists = [
-        f"-oDir::State={own}/state",
-        f"-oDir::State::lists={own}/state/lists",
-        f"-oDir::Cache={own}/cache",
-        "-oDir::State::status=/var/lib/dpkg/status",
-        "-oAPT::Sandbox::User=",
-        "-oAcquire::Languages=none",
-    ]
+    own_lists = own_package_lists(directory)
     if package := _package([], directory):
         progress(f"fetching {package}")
         if (file := _fetched(package, [], directory)) is not None:

@@ -37,6 +37,24 @@ def test_the_order_of_the_class_path_counts_and_missing_files_do_not(jars, tmp_p
     assert archive([*jars, tmp_path / "none.jar"]) == archive(jars)
 
 
+def test_times_within_a_second_are_the_same_as_in_the_layers_of_an_image(jars):
+    os.utime(jars[1], ns=(0, 1_700_000_000_123_456_789))
+    before = archive(jars)
+    os.utime(jars[1], ns=(0, 1_700_000_000_000_000_000))
+    assert archive(jars) == before
+    os.utime(jars[1], ns=(0, 1_700_000_001_000_000_000))
+    assert archive(jars) != before
+
+
+def test_only_the_archives_of_the_named_programs_are_kept(jars):
+    spark, brokers = archive(jars), class_data.archive("brokers", jars[0], jars[1:])
+    spark.parent.mkdir(parents=True)
+    for file in (spark, brokers):
+        file.write_text("classes")
+    class_data.keep_only(["spark"])
+    assert list(spark.parent.iterdir()) == [spark]
+
+
 def test_a_missing_archive_is_no_option(jars):
     assert class_data.options(archive(jars)) == ()
 

@@ -1,11 +1,14 @@
 """No jar reaches a classpath unless it is what the lock names."""
 
 import hashlib
+import os
 import re
 import tomllib
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -73,6 +76,46 @@ def test_a_sound_file_without_its_stamp_is_kept(registry):
         stamp.unlink()
     jars.classpath("brokers")
     assert registry.asked == 1
+
+
+@pytest.fixture
+def other_user():
+    """A user without rights, and a directory that this user can reach."""
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    with TemporaryDirectory(prefix="levelwind-test-") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+        os.seteuid(0)
+
+
+def test_a_sound_file_in_a_cache_that_is_only_read_is_used_without_its_stamp(
+    registry, other_user, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(other_user))
+    (path,) = jars.classpath("brokers")
+    (stamp,) = path.parent.glob("*.verified")
+    assert stamp.stat().st_mode & 0o777 == 0o644
+    stamp.chmod(0o600)
+    os.seteuid(65534)
+    assert jars.classpath("brokers") == (path,)
+    os.seteuid(0)
+    stamp.unlink()
+    os.seteuid(65534)
+    assert jars.classpath("brokers") == (path,)
+    assert registry.asked == 1
+
+
+def test_only_the_jars_of_the_named_sets_are_kept(monkeypatch, registry):
+    other = replace(JAR, artifact="other")
+    sets = dict.fromkeys(jars.SETS, (JAR,)) | {"spark": (other,)}
+    monkeypatch.setattr(jars, "locked", lambda name: sets[name])
+    (gone,), (kept,) = jars.classpath("brokers"), jars.classpath("spark")
+    jars.keep_only(["spark"])
+    assert not gone.exists()
+    assert not list(gone.parent.iterdir())
+    assert kept.exists()
+    assert registry.asked == 2
 
 
 def test_nothing_half_done_is_left_in_the_cache(registry, tmp_path):

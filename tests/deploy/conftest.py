@@ -1,0 +1,11 @@
+"""Fixtures of the tests of deploy/."""
+
+import pytest
+
+from deploy import distribution
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A release, built for the tests of a module."""
+    return distribution.build_release(tmp_path_factory.mktemp("dist"))
