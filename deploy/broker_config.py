@@ -6,12 +6,20 @@ The settings suit brokers that start in seconds and share a small machine with t
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.ports import HOST
 
-JVM_OPTIONS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+JVM_OPTIONS = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    # A broker whose heap is full answers some requests and leaves others unanswered for minutes.
+    "-XX:+ExitOnOutOfMemoryError",
+)
 
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -37,6 +45,11 @@ SETTINGS = {
 }
 
 
+LOG_ALLOWED = "-Dlevelwind.authorizer.level=DEBUG"
+"""JVM option of brokers that log what their authorizer allows, too."""
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A broker, which is a controller as well, with its rack and ports."""
@@ -49,6 +62,8 @@ class Node:
     """Port that clients and brokers are to use instead of `port`; None for `port` itself."""
     advertised_controller_port: int | None = None
     """Port that brokers are to use instead of `controller_port`; None for that port itself."""
+    mutual_tls_port: int | None = None
+    """Port at which brokers with `BrokerSecurity` know clients by their certificates; else None."""
 
     @property
     def address(self) -> str:
@@ -60,8 +75,43 @@ class Node:
         """Address for brokers, `host:port`."""
         return f"{HOST}:{self.advertised_controller_port or self.controller_port}"
 
+    @property
+    def mutual_tls_address(self) -> str:
+        """Address for clients with certificates, `host:port`."""
+        return f"{HOST}:{self.mutual_tls_port}"
 
-def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping[str, str]) -> str:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSecurity:
+    """Encryption, authentication and authorization of brokers, which then have no open listener.
+
+    Clients authenticate by SASL over TLS at a node's `port`, and by a certificate at its
+    `mutual_tls_port`, as the brokers among themselves do. The common name of a certificate is the
+    name of its user, so that both ways lead to the same principals.
+    """
+
+    keystore: Path
+    """PEM file of the brokers' private key and certificate, which names the loopback address."""
+    truststore: Path
+    """PEM file of the authorities whose certificates count."""
+    brokers_user: str
+    """Common name of the brokers' certificate; the authorizer lets it do everything."""
+    super_users: Sequence[str] = ()
+    """Names of further users that the authorizer lets do everything."""
+    admin: Mapping[str, str] = field(default_factory=dict)
+    """Settings of librdkafka that the start authenticates with at `mutual_tls_port`."""
+    authorize: bool = True
+    """Whether the KRaft authorizer refuses what no ACL allows; else every user may do everything.
+    """
+
+
+def properties(
+    node: Node,
+    nodes: Sequence[Node],
+    data: Path,
+    overrides: Mapping[str, str],
+    security: BrokerSecurity | None = None,
+) -> str:
     """Text of a broker's `server.properties`."""
     copies = str(min(len(nodes), 3))
     in_sync = str(min(len(nodes), 2))
@@ -75,14 +125,9 @@ def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping
         "transaction.state.log.min.isr": in_sync,
         "transaction.state.log.replication.factor": copies,
         **overrides,
-        "advertised.listeners": (
-            f"PLAINTEXT://{node.address},CONTROLLER://{node.controller_address}"
-        ),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        **(_open_listeners(node) if security is None else _secure_listeners(node, security)),
         "log.dirs": str(data),
         "node.id": str(node.id),
         "process.roles": "broker,controller",
@@ -90,6 +135,48 @@ def properties(node: Node, nodes: Sequence[Node], data: Path, overrides: Mapping
     if node.rack is not None:
         settings["broker.rack"] = node.rack
     return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
+
+
+def _open_listeners(node: Node) -> dict[str, str]:
+    return {
+        "advertised.listeners": (
+            f"PLAINTEXT://{node.address},CONTROLLER://{node.controller_address}"
+        ),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+    }
+
+
+def _secure_listeners(node: Node, security: BrokerSecurity) -> dict[str, str]:
+    users = (security.brokers_user, *security.super_users)
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    settings = {
+        "advertised.listeners": (
+            f"SASL_SSL://{node.address},SSL://{node.mutual_tls_address},"
+            f"CONTROLLER://{node.controller_address}"
+        ),
+        "inter.broker.listener.name": "SSL",
+        "listener.name.controller.ssl.client.auth": "required",
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": scram,
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": scram,
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:SSL",
+        "listeners": (
+            f"SASL_SSL://{HOST}:{node.port},SSL://{HOST}:{node.mutual_tls_port},"
+            f"CONTROLLER://{HOST}:{node.controller_port}"
+        ),
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        "ssl.keystore.location": str(security.keystore),
+        "ssl.keystore.type": "PEM",
+        "ssl.principal.mapping.rules": r"RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+        "ssl.truststore.location": str(security.truststore),
+        "ssl.truststore.type": "PEM",
+    }
+    if security.authorize:
+        settings["authorizer.class.name"] = AUTHORIZER
+        settings["super.users"] = ";".join(f"User:{user}" for user in users)
+    return settings
 
 
 def _escaped(value: str) -> str:

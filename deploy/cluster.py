@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from deploy import class_data, guard
 from deploy.broker_config import (
     JVM_OPTIONS,
+    BrokerSecurity,
     Node,
     java_command,
     meta_properties,
@@ -73,6 +74,7 @@ class Cluster:
     _temporary: bool
     _advertise: Callable[[Node], Node] | None = None
     _record_classes: Path | None = None
+    security: BrokerSecurity | None = None
     _processes: dict[int, guard.Guarded] = field(default_factory=dict)
 
     @classmethod
@@ -88,6 +90,7 @@ class Cluster:
         progress: Callable[[str], None] = lambda _: None,
         advertise: Callable[[Node], Node] | None = None,
         record_classes: Path | None = None,
+        security: BrokerSecurity | None = None,
     ) -> Self:
         """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
@@ -103,6 +106,7 @@ class Cluster:
                 returns the node with its advertised ports, for brokers behind a proxy.
             record_classes: file that each broker writes its class-data archive to when it is
                 stopped; None: the brokers use the archive if there is one.
+            security: the brokers' TLS, SASL and authorizer; None for an open listener alone.
 
         Raises:
             SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.
@@ -125,6 +129,7 @@ class Cluster:
             _temporary=directory is None,
             _advertise=advertise,
             _record_classes=record_classes,
+            security=security,
         )
         try:
             cluster._start(brokers, racks, time.monotonic() + ready_within, progress)
@@ -148,6 +153,18 @@ class Cluster:
     def bootstrap(self) -> str:
         """`bootstrap.servers` of this cluster: all brokers, running or not."""
         return ",".join(node.address for node in self.nodes)
+
+    @property
+    def mutual_tls_bootstrap(self) -> str:
+        """`bootstrap.servers` for clients with certificates, of brokers with `security`."""
+        return ",".join(node.mutual_tls_address for node in self.nodes)
+
+    @property
+    def admin_settings(self) -> dict[str, str]:
+        """Settings of a client that may do everything."""
+        if self.security is None:
+            return {"bootstrap.servers": self.bootstrap}
+        return {**self.security.admin, "bootstrap.servers": self.mutual_tls_bootstrap}
 
     @property
     def running(self) -> frozenset[int]:
@@ -236,9 +253,7 @@ class Cluster:
             raise ClusterError(
                 f"{self.directory} holds a cluster of {len(former)} brokers, not of {len(rack_of)}"
             )
-        if former and all(
-            is_free(port) for node in former for port in (node.port, node.controller_port)
-        ):
+        if former and all(self._fits(node) for node in former):
             nodes = tuple(
                 replace(
                     node,
@@ -251,7 +266,13 @@ class Cluster:
         else:
             ports = free_ports()
             nodes = tuple(
-                Node(id=number, rack=rack, port=next(ports), controller_port=next(ports))
+                Node(
+                    id=number,
+                    rack=rack,
+                    port=next(ports),
+                    controller_port=next(ports),
+                    mutual_tls_port=next(ports) if self.security else None,
+                )
                 for number, rack in rack_of.items()
             )
         if self._advertise is not None:
@@ -262,6 +283,13 @@ class Cluster:
         # Written last: a directory without this file was never fully formatted.
         record.write_text(json.dumps([asdict(node) for node in nodes]))
         return nodes
+
+    def _fits(self, node: Node) -> bool:
+        """Whether a node can run at its former ports."""
+        ports = [node.port, node.controller_port]
+        if node.mutual_tls_port is not None:
+            ports.append(node.mutual_tls_port)
+        return len(ports) == (3 if self.security else 2) and all(map(is_free, ports))
 
     def _format(self, nodes: Sequence[Node]) -> None:
         """Format storage with Kafka's tool once and copy it: brokers' storages differ in ids alone.
@@ -315,7 +343,7 @@ class Cluster:
     def _configured(self, node: Node, nodes: Sequence[Node]) -> Path:
         file = self._home(node.id) / "server.properties"
         file.parent.mkdir(exist_ok=True)
-        file.write_text(properties(node, nodes, self._data(node), self.settings))
+        file.write_text(properties(node, nodes, self._data(node), self.settings, self.security))
         return file
 
     def _home(self, broker: int) -> Path:
@@ -334,7 +362,7 @@ class Cluster:
             if admin is None and all(
                 answers(node.port) for node in self.nodes if node.id in expected
             ):
-                admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+                admin = AdminClient({**self.admin_settings, "log_level": 0})
             if admin is not None and _registered(admin) >= expected:
                 return
             if time.monotonic() > until:

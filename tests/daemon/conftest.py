@@ -55,7 +55,7 @@ def kafka(client_config):
     admin = AdminClient(client_config)
     # Brokers learn of a topic one after the other: each has a client that knows no other at first.
     each = [
-        AdminClient({"bootstrap.servers": address})
+        AdminClient({**client_config, "bootstrap.servers": address})
         for address in client_config["bootstrap.servers"].split(",")
     ]
 

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.broker_config import Node, java_command, meta_properties, new_id, properties
+from deploy.broker_config import (
+    BrokerSecurity,
+    Node,
+    java_command,
+    meta_properties,
+    new_id,
+    properties,
+)
 
 
 def nodes(count):
@@ -94,3 +101,35 @@ def test_a_program_of_the_brokers_is_run_with_their_jars_and_log():
     assert command[:2] == ["/java", "-Xmx1m"]
     assert command[-4:] == ["-cp", "/a.jar:/b.jar", "kafka.Kafka", "x"]
     assert any(option.startswith("-Dlog4j2.configurationFile=file:") for option in command)
+
+
+SECURITY = BrokerSecurity(
+    keystore=Path("/tls/broker.pem"),
+    truststore=Path("/tls/authority.pem"),
+    brokers_user="broker",
+    super_users=("root",),
+)
+
+
+def secure_settings(**changes):
+    node = replace(nodes(1)[0], mutual_tls_port=300)
+    text = properties(node, [node], Path("/data"), {}, replace(SECURITY, **changes))
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_secure_brokers_have_no_open_listener_and_ask_every_peer_for_its_certificate():
+    settings = secure_settings()
+    assert settings["listeners"] == (
+        "SASL_SSL://127.0.0.1:100,SSL://127.0.0.1:300,CONTROLLER://127.0.0.1:200"
+    )
+    assert "PLAINTEXT" not in settings["listener.security.protocol.map"]
+    assert settings["inter.broker.listener.name"] == "SSL"
+    for listener in ("ssl", "controller"):
+        assert settings[f"listener.name.{listener}.ssl.client.auth"] == "required"
+
+
+def test_the_authorizer_lets_the_brokers_and_the_super_users_do_everything():
+    settings = secure_settings()
+    assert settings["super.users"] == "User:broker;User:root"
+    assert "allow.everyone.if.no.acl.found" not in settings
+    assert "authorizer.class.name" not in secure_settings(authorize=False)

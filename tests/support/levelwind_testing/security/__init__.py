@@ -1,0 +1,1 @@
+"""Brokers with TLS, SASL and an authorizer, their certificates, and their users."""

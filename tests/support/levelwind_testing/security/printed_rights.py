@@ -1,0 +1,133 @@
+"""Rights as `levelwind acls` prints them, granted and taken away; and what a broker was asked."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from daemon.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from confluent_kafka.admin import AdminClient
+
+RESOURCES = {
+    "--topic": ResourceType.TOPIC,
+    "--group": ResourceType.GROUP,
+    "--cluster": ResourceType.BROKER,
+    "--transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
+OPERATIONS = {
+    "Create": AclOperation.CREATE,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+}
+CLUSTER = "kafka-cluster"
+DECISION = re.compile(
+    r"Principal = User:(?P<user>\S+) is (?P<verdict>Allowed|Denied) operation = (?P<operation>\w+)"
+    r" from host = \S+ on resource = (?P<kind>\w+):LITERAL:(?P<name>.+?)"
+    r" for request = (?P<request>\w+)"
+)
+
+
+def printed(*arguments: str) -> list[AclBinding]:
+    """The rights that `levelwind acls` prints, one a binding."""
+    result = CliRunner().invoke(main, ("acls", *arguments))
+    assert result.exit_code == 0, result.output
+    return [binding for line in result.output.splitlines() for binding in _bindings(line)]
+
+
+def _bindings(line: str) -> Iterator[AclBinding]:
+    words = shlex.split(line)
+    words = words[words.index("--add") + 1 :]
+    principal, operations, pattern = "", [], ResourcePatternType.LITERAL
+    kind, name = ResourceType.UNKNOWN, ""
+    while words:
+        option = words.pop(0)
+        if option == "--allow-principal":
+            principal = words.pop(0)
+        elif option == "--operation":
+            operations.append(OPERATIONS[words.pop(0)])
+        elif option == "--resource-pattern-type":
+            pattern = ResourcePatternType[words.pop(0).upper()]
+        else:
+            kind = RESOURCES[option]
+            name = CLUSTER if kind is ResourceType.BROKER else words.pop(0)
+    for operation in operations:
+        yield AclBinding(kind, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+
+
+def grant(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
+    """Grant rights."""
+    for answer in admin.create_acls(list(bindings)).values():
+        answer.result(30)
+
+
+def revoke(admin: AdminClient, binding: AclBinding) -> None:
+    """Take one right away."""
+    rule = AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
+    (answer,) = admin.delete_acls([rule]).values()
+    assert len(answer.result(30)) == 1
+    time.sleep(0.2)  # the brokers apply it once they have read it
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a broker's authorizer decided."""
+
+    user: str
+    allowed: bool
+    operation: str
+    kind: str
+    name: str
+    request: str
+
+    def uses(self, binding: AclBinding) -> bool:
+        """Whether the right was needed for it."""
+        kind = "CLUSTER" if binding.restype is ResourceType.BROKER else binding.restype.name
+        if kind.replace("_", "") != self.kind.upper() or binding.operation.name != self.operation:
+            return False
+        if binding.resource_pattern_type is ResourcePatternType.PREFIXED:
+            return self.name.startswith(binding.name)
+        return binding.name in {"*", self.name}
+
+
+def decisions(log: Path) -> list[Decision]:
+    """What the authorizer of a broker decided, from its log."""
+    found = DECISION.finditer(log.read_text(errors="replace"))
+    return [
+        Decision(
+            user=one["user"],
+            allowed=one["verdict"] == "Allowed",
+            operation=one["operation"],
+            kind=one["kind"],
+            name=one["name"],
+            request=one["request"],
+        )
+        for one in found
+    ]
