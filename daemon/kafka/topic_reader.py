@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -63,8 +63,7 @@ REQUIRED: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumedRecord:
+class ConsumedRecord(NamedTuple):
     """A record of levelwind, with its position in the log."""
 
     kind: TopicKind
@@ -89,8 +88,7 @@ class RejectedMessage:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadMessage:
+class UnreadMessage(NamedTuple):
     """A sample of lag that was left unread, with its position in the log."""
 
     kind: TopicKind
@@ -219,7 +217,7 @@ def ask_ends(
     }
     ends: dict[tuple[str, int], int] = {}
     answers = clients.list_offsets(client, latest, IsolationLevel.READ_COMMITTED, timeout)
-    for partition, answer in answers.items():
+    for partition, answer in answers:
         name = f"{partition.topic}/{partition.partition}"
         try:
             offset = answer.result().offset
@@ -308,6 +306,7 @@ def open_consumer(
     topics: Topics,
     starts: Mapping[tuple[str, int], int],
     on_error: Callable[[KafkaError], None] = lambda _: None,
+    fetch_wait_ms: int | None = None,
 ) -> Consumer:
     """Make a consumer of some partitions; it joins no group, but the client requires a group id.
 
@@ -316,9 +315,14 @@ def open_consumer(
         topics: the names of levelwind's topics, whose prefix the group id has.
         starts: the offset to start from, by topic and partition.
         on_error: called with errors of the client; the client recovers from them by itself.
+        fetch_wait_ms: longest wait of a fetch for a record; None: so short that ends are noticed
+            soon.
     """
     group = {"group.id": f"{topics.prefix}reader", "error_cb": on_error}
-    consumer = clients.consumer(client_config, {**REQUIRED, **group})
+    required = {**REQUIRED, **group}
+    if fetch_wait_ms is not None:
+        required["fetch.wait.max.ms"] = fetch_wait_ms
+    consumer = clients.consumer(client_config, required)
     consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
     return consumer
 

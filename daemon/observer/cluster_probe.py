@@ -1,12 +1,14 @@
 """Cluster probe: the answers of the brokers as plain values.
 
-The cost of a probe is fixed: one request for the list of brokers and topics, whatever their number,
-two more when every topic is described, and for each kind of offset one request to each broker for
+The cost of a probe is bounded: one request for the list of brokers and topics, whatever their
+number, one for the brokers' racks in some probes, one for each `PARTITIONS_DESCRIBED_AT_ONCE`
+partitions whose topics are described, and for each kind of offset one request to each broker for
 each `clients.PARTITIONS_PER_REQUEST` partitions or fewer. An idle cluster costs little, because the
 probe asks only for what can have changed: it describes a topic if the topic list, which costs a
 tenth of a description, shows another layout than the last one, and the cluster if the list shows
 other brokers, it asks a broker for its settings when it is new, and it reads a stable offset if the
-high watermark has moved or was above that offset. librdkafka groups
+high watermark has moved or was above that offset. What no list shows is asked for in turns
+(`ProbeRound`), so that no probe has more than its share of it. librdkafka groups
 partitions by leader itself; while it waits for a dead broker it reconnects without pause, so the
 probe asks nothing about partitions without a leader and keeps its time-outs short.
 """
@@ -29,17 +31,21 @@ from daemon.kafka import clients
 from daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka.admin import AdminClient
 
     from assignors.protocol.records import TopicRecord
     from daemon.observer.cluster_state import ClusterState, Selection
+    from daemon.observer.probe_round import ProbeRound
 
 Partition = tuple[str, int]
 """A topic name and a partition number."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+PARTITIONS_DESCRIBED_AT_ONCE = 5_000
+"""The most partitions of the topics in one request for descriptions, which any broker answers; a
+topic with more has a request to itself."""
 REPLICA_SELECTOR = "replica.selector.class"
 """Setting of a broker without which consumers fetch from leaders alone (KIP-392)."""
 
@@ -72,6 +78,7 @@ def probe_cluster(
     *,
     full: bool = True,
     settings: bool = True,
+    share: ProbeRound | None = None,
 ) -> ClusterSnapshot:
     """Describe the brokers, and the selected topics whose layout is not the previous one.
 
@@ -85,19 +92,20 @@ def probe_cluster(
         full: describe the brokers and every topic. The list cannot distinguish a topic from a
             re-created one of the same name and layout, and names no racks.
         settings: with `full`, ask every broker for its settings, not only new ones.
+        share: what this probe asks for without `full` as well; None: nothing.
 
     Raises:
         UnansweredError: the cluster did not answer.
     """
     known = {number: broker.rack for number, broker in previous.brokers.items() if broker.online}
     try:
-        listed, brokers = _listed(client, known, timeout, full=full)
+        listed, brokers = _listed(
+            client, known, timeout, full=full or (share is not None and share.brokers)
+        )
         if brokers != known:
             full = True  # a topic's record names the racks of its replicas
-        asked = _to_describe(listed, selection, previous, full=full)
-        described = (
-            client.describe_topics(TopicCollection(asked), request_timeout=timeout) if asked else {}
-        )
+        asked = _to_describe(listed, selection, previous, full=full, share=share)
+        described = _descriptions(client, asked, listed, timeout)
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     topics: dict[str, ObservedTopic] = {}
@@ -126,8 +134,13 @@ def probe_cluster(
     asked_brokers = [
         number
         for number in brokers
-        if full
-        and (settings or number not in known or previous.brokers[number].follower_fetching is None)
+        if number not in known
+        or (full and settings)
+        or (share is not None and share.settings_of(number))
+        or (
+            previous.brokers[number].follower_fetching is None
+            and (full or (share is not None and share.retries(number)))
+        )
     ]
     return ClusterSnapshot(
         at=at,
@@ -140,6 +153,31 @@ def probe_cluster(
     )
 
 
+def _descriptions(
+    client: AdminClient, names: Sequence[str], listed: Mapping[str, Any], timeout: float
+) -> dict[str, Any]:
+    """Futures of the descriptions of some topics, by name, in requests of bounded answers."""
+    found: dict[str, Any] = {}
+    for part in _parts(names, listed):
+        found |= client.describe_topics(TopicCollection(part), request_timeout=timeout)
+    return found
+
+
+def _parts(names: Sequence[str], listed: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The names in parts of at most `PARTITIONS_DESCRIBED_AT_ONCE` partitions, or one topic."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        partitions = len(listed[name].partitions) if name in listed else 1
+        if part and size + partitions > PARTITIONS_DESCRIBED_AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += partitions
+    if part:
+        yield part
+
+
 def _follower_fetching(
     client: AdminClient, brokers: Iterable[int], timeout: float
 ) -> dict[int, bool | None]:
@@ -148,10 +186,12 @@ def _follower_fetching(
     Costs one request to each of them. A broker that does not answer is left out; one that refuses
     to show its settings is unknown (None).
     """
-    asked = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)}
+    asked: dict[int, Any] = {}
+    for number in sorted(brokers):
+        resource = ConfigResource(ResourceType.BROKER, str(number))
+        (asked[number],) = client.describe_configs([resource], request_timeout=timeout).values()
     read: dict[int, bool | None] = {}
-    for number, resource in asked.items():
-        (answer,) = client.describe_configs([resource], request_timeout=timeout).values()
+    for number, answer in asked.items():
         try:
             entry = answer.result().get(REPLICA_SELECTOR)
         except KafkaException as exception:
@@ -189,16 +229,25 @@ def _listed(
 
 
 def _to_describe(
-    listed: Mapping[str, Any], selection: Selection, previous: ClusterState, *, full: bool
+    listed: Mapping[str, Any],
+    selection: Selection,
+    previous: ClusterState,
+    *,
+    full: bool,
+    share: ProbeRound | None = None,
 ) -> list[str]:
-    """Selected topics whose listed layout is new, changed or missing; all if `full`."""
+    """Selected topics whose listed layout is new, changed or missing, or whose turn it is.
+
+    All if `full`.
+    """
     names = sorted({name for name in (*listed, *previous.topics) if name in selection})
     if full:
         return names
     return [
         name
         for name in names
-        if name not in listed
+        if (share is not None and share.describes(name))
+        or name not in listed
         or name not in previous.topics
         or not _same_layout(listed[name], previous.topics[name])
     ]
@@ -243,7 +292,7 @@ def read_offsets(
 ) -> Offsets:
     """Read the ends of some partitions and of the offsets topic, and the begins of some.
 
-    Partitions given in the order of their leaders need the fewest requests.
+    Partitions given in the order of their leaders need the fewest requests, also those of begins.
 
     Args:
         client: the admin client.
@@ -267,7 +316,7 @@ def read_offsets(
     # A commit that the sample counts is older than the ends: none lies beyond its log only because
     # the log grew. The observer may lack the permission to read the offsets topic.
     ends, _ = _answers(clients.list_offsets(client, commits, committed, timeout), {})
-    # The next three requests are sent before the first answer is awaited.
+    # The first calls of the next three are made before the first answer is awaited.
     high_asked = clients.list_offsets(client, wanted, uncommitted, timeout)
     commits_high_asked = clients.list_offsets(client, commits, uncommitted, timeout)
     begin_asked = clients.list_offsets(
@@ -303,12 +352,12 @@ def read_offsets(
 
 
 def _answers(
-    asked: Mapping[TopicPartition, Any], failed: dict[Partition, str]
+    asked: Iterable[tuple[TopicPartition, Any]], failed: dict[Partition, str]
 ) -> tuple[dict[Partition, int], bool]:
     """Offsets by partition, and whether permission was refused for any; errors go into `failed`."""
     offsets: dict[Partition, int] = {}
     refused = False
-    for partition, answer in asked.items():
+    for partition, answer in asked:
         log_partition = (partition.topic, partition.partition)
         try:
             offset = answer.result().offset

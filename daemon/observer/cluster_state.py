@@ -18,7 +18,7 @@ from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, T
 from daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from assignors.protocol.records import Record
 
@@ -218,13 +218,42 @@ def partitions_with_moved_racks(
 
 def unseen_brokers(state: ClusterState) -> frozenset[int]:
     """Brokers with replicas that were offline in every probe, so that their racks are unknown."""
-    holders = {
+    return frozenset(_holders(state) - state.brokers.keys())
+
+
+def broker_counts(state: ClusterState, failed: Collection[tuple[str, int]]) -> tuple[int, int]:
+    """Count the brokers that hold partitions, and those of them that do not answer.
+
+    A broker that holds none may have left the cluster for good. One that is listed as online and
+    answered for none of the partitions that it leads is unreachable all the same.
+
+    Args:
+        state: the layout.
+        failed: the partitions of the last sample without an answer.
+    """
+    known = _holders(state) or {number for number, broker in state.brokers.items() if broker.online}
+    silent = {
         number
-        for topic in state.topics.values()
-        for replicas in topic.replicas
-        for number in replicas
+        for number in known
+        if (broker := state.brokers.get(number)) is not None and not broker.online
     }
-    return frozenset(holders - state.brokers.keys())
+    if failed:
+        led = [
+            (leader, (topic.topic, number) in failed)
+            for topic in state.topics.values()
+            for number, leader in enumerate(topic.leader)
+        ]
+        answering = {leader for leader, lost in led if not lost}
+        silent |= {leader for leader, lost in led if lost} - answering - {UNKNOWN}
+    return len(known), len(silent)
+
+
+def _holders(state: ClusterState) -> set[int]:
+    """Brokers with replicas."""
+    holders: set[int] = set()
+    for topic in state.topics.values():
+        holders.update(*topic.replicas)
+    return holders
 
 
 def leader_only_brokers(state: ClusterState) -> frozenset[int]:

@@ -78,7 +78,10 @@ class LogTail:
         """The tail after one more sample; `open_transaction`: whether the log goes on beyond."""
         if end == self.end:
             still = min(self.still + 1, MAX_STILL_SAMPLES)
-            return replace(self, still=still, has_gaps=self.has_gaps or open_transaction)
+            has_gaps = self.has_gaps or open_transaction
+            if still == self.still and has_gaps == self.has_gaps:
+                return self  # most partitions of a cluster at rest
+            return replace(self, still=still, has_gaps=has_gaps)
         if end < self.end:  # another log, or one that lost records
             return LogTail(end=end, has_gaps=open_transaction)
         return LogTail(

@@ -25,6 +25,7 @@ from daemon.observer.cluster_state import (
     UNKNOWN,
     ClusterState,
     Selection,
+    broker_counts,
     changed_samples,
     diff,
     end_offset_regressed,
@@ -37,6 +38,7 @@ from daemon.observer.cluster_state import (
 from daemon.observer.held_commits import HeldCommits
 from daemon.observer.last_records import LogTails, partitions_by_id
 from daemon.observer.metadata_topic import MetadataTopic
+from daemon.observer.probe_round import ProbeRound
 from daemon.telemetry.logger import Logger
 from daemon.telemetry.throttle import Outage, Throttle, changes
 from daemon.wall_clock import now_ms
@@ -55,9 +57,8 @@ if TYPE_CHECKING:
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"
-SETTINGS_EVERY = 12
-"""Of that many full descriptions, one asks every broker for its settings, which take a restart to
-change."""
+LAYOUT_TICK = METADATA_JOB.rpartition(".")[2]
+"""Name by which `ticked` knows the tick that asks for the layout."""
 EXAMPLES = 5
 """Topics that a log line names."""
 LONGEST_REST_SECONDS = 10.0
@@ -75,6 +76,7 @@ class Observer:
         settings: ObserverSettings,
         log: Any = None,
         ticked: Callable[[str, float, bool], None] = lambda *_: None,
+        counted_brokers: Callable[[int, int], None] = lambda *_: None,
     ) -> None:
         """Make an observer.
 
@@ -85,8 +87,11 @@ class Observer:
             log: the logger; None for the process's.
             ticked: called after each tick with its name, its seconds and whether the cluster
                 answered.
+            counted_brokers: called after each sample with the number of brokers that hold
+                partitions, and of those among them that did not answer.
         """
         self._ticked = ticked
+        self._counted_brokers = counted_brokers
         self._settings = settings
         self._log = log or Logger()
         self._selection = Selection.of(
@@ -201,7 +206,8 @@ class Observer:
         else:
             recovered = self._state
         every = self._settings.full_describe_every
-        full = self._end_regressed or self._probes % every == 0
+        first = self._probes == 0
+        full = self._end_regressed or first
         self._end_regressed = False
         observed = probe_cluster(
             self._client,
@@ -210,7 +216,8 @@ class Observer:
             now_ms(),
             self._settings.timeout,
             full=full,
-            settings=self._probes % (every * SETTINGS_EVERY) == 0,
+            settings=first,
+            share=ProbeRound(number=self._probes, every=every),
         )
         self._probes += 1
         state, news = diff(recovered, observed)
@@ -265,9 +272,10 @@ class Observer:
         unreadable = self._unreadable
         readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
         self._samples += 1
-        due = begins_due(
-            readable, self._begins, all_due=self._samples % self._settings.begin_offsets_every == 0
-        )
+        share = ProbeRound(number=self._samples, every=self._settings.begin_offsets_every)
+        topics_due = [topic for topic in readable if share.describes(topic.topic)]
+        due = begins_due(readable, self._begins, all_due=False)
+        due |= begins_due(topics_due, self._begins, all_due=True)
         led = [
             (leader, topic.topic, number)
             for topic in readable
@@ -280,11 +288,12 @@ class Observer:
         offsets = read_offsets(
             self._client,
             partitions,
-            due,
+            [partition for partition in partitions if partition in due],
             self._settings.timeout,
             stable_at_high_watermark=stable_at_high_watermark(self._published_samples, readable),
             commit_partitions=count,
         )
+        self._counted_brokers(*broker_counts(state, offsets.failed))
         self._begins = _known(state.topics, self._begins, offsets.begin)
         highs = _known(state.topics, self._highs, offsets.high)
         self._end_regressed = self._end_regressed or end_offset_regressed(self._highs, highs)

@@ -19,9 +19,9 @@ class ObserverSettings:
     """Share of a core that either tick may take; a tick that takes longer comes less often, at most
     10 s apart."""
     full_describe_every: int = 10
-    """Describe every topic on each Nth probe; in between, only topics whose layout changed."""
+    """Describe each topic once in so many probes, in turns, besides those with a new layout."""
     begin_offsets_every: int = 10
-    """Read begin offsets, which rarely move, with each Nth sample."""
+    """Read begin offsets, which rarely move, once in so many samples, topic by topic in turns."""
     timeout: float = 2.0
     """Seconds for each request. A partition whose leader has just died delays a sample by this
     long."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from confluent_kafka import Uuid
 
 from assignors.protocol.records import BrokerRecord, TopicRecord
-from daemon.kafka.clients import PARTITIONS_PER_REQUEST
+from daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
 from daemon.observer.cluster_probe import (
     OFFSETS_TOPIC,
     _to_describe,
@@ -77,8 +77,54 @@ class Answer:
     def __init__(self, partition):
         self.offset = partition.partition
 
-    def result(self):
+    def result(self, _timeout=None):
         return self
+
+
+class CountedAnswers(Answering):
+    """An admin client that counts the calls whose answers nobody has taken yet."""
+
+    def __init__(self, *, slow=False):
+        super().__init__()
+        self.slow = slow
+        self.waiting = self.most_waiting = 0
+
+    def list_offsets(self, wanted, **_):
+        self.waiting += 1
+        self.most_waiting = max(self.most_waiting, self.waiting)
+        *_, last = wanted
+        return {
+            partition: CountedAnswer(self, partition, last=partition is last)
+            for partition in wanted
+        }
+
+
+class CountedAnswer(Answer):
+    def __init__(self, client, partition, *, last):
+        super().__init__(partition)
+        self.client, self.last = client, last
+
+    def result(self, timeout=None):
+        if timeout is not None and self.client.slow:
+            raise TimeoutError
+        if timeout is None and self.last:
+            self.client.waiting -= 1
+        return self
+
+
+def test_a_large_cluster_is_asked_in_a_few_calls_at_a_time():
+    client = CountedAnswers()
+    places = [("t", number) for number in range(20 * PARTITIONS_PER_REQUEST)]
+    found = read_offsets(client, places, (), 1.0)
+    assert len(found.stable) == len(places)
+    assert client.most_waiting <= CALLS_AHEAD
+
+
+def test_all_calls_are_made_at_once_where_one_is_not_answered_soon():
+    client = CountedAnswers(slow=True)
+    places = [("t", number) for number in range(20 * PARTITIONS_PER_REQUEST)]
+    assert len(read_offsets(client, places, (), 1.0).stable) == len(places)
+    assert client.most_waiting == 20
 
 
 def test_many_partitions_are_asked_for_in_calls_of_a_few_and_in_their_order():

@@ -21,6 +21,7 @@ from daemon.observer.cluster_state import (
     ClusterState,
     ObservedTopic,
     Selection,
+    broker_counts,
     changed_samples,
     diff,
     end_offset_regressed,
@@ -153,6 +154,22 @@ def test_an_offline_broker_that_was_never_seen_is_told(known):
     assert unseen_brokers(known) == frozenset()
     assert unseen_brokers(state) == {9}
     assert state.topics["orders"].racks[1] == ("b",)
+
+
+def test_a_broker_is_silent_when_it_is_offline_or_answers_for_nothing(known):
+    three = {1: "a", 2: "b", 3: "c"}
+    state, _ = diff(known, seen(2, brokers=three, orders=topic((1, 2), (2, 3), (3, 1))))
+    assert broker_counts(state, ()) == (3, 0)
+    assert broker_counts(state, {("orders", 0)}) == (3, 1), "broker 1 leads that one alone"
+    offline, _ = diff(state, seen(3, brokers={1: "a"}, orders=topic((1, 2), (2, 3), (3, 1))))
+    assert broker_counts(offline, ()) == (3, 2)
+    assert broker_counts(offline, {("orders", 0)}) == (3, 3)
+
+
+def test_a_broker_that_left_the_cluster_for_good_does_not_count(known):
+    state, _ = diff(known, seen(2, brokers={1: "a", 7: "b"}, orders=topic((1, 7))))
+    gone, _ = diff(state, seen(3, brokers={1: "a"}, orders=topic((1,))))
+    assert broker_counts(gone, ()) == (1, 0)
 
 
 def test_racks_have_moved_where_the_set_is_another_and_the_topic_the_same(known):

@@ -30,6 +30,12 @@ def test_a_partition_is_looked_at_once_its_end_has_stood_still():
     assert not stood(10, STILL_SAMPLES).sampled(11).due
 
 
+def test_a_partition_at_rest_keeps_its_tail_as_it_is():
+    tail = stood(9, MAX_STILL_SAMPLES)
+    assert tail.sampled(9) is tail
+    assert tail.sampled(9, open_transaction=True).has_gaps
+
+
 def test_what_was_found_holds_until_the_end_moves():
     after_read = stood(10, STILL_SAMPLES).after_read(8, 0)
     assert after_read.data_end == 9

@@ -243,7 +243,7 @@ def test_a_sample_tells_how_far_the_commits_had_come(
     assert sum(step >= 1 for step in grown) >= 1
 
 
-def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
+def test_begin_offsets_are_read_again_once_in_so_many_samples(
     observe, published, kafka, own_prefix, client_config
 ):
     kafka.create(own_prefix, 1, 1)
@@ -251,15 +251,19 @@ def test_begin_offsets_are_read_again_with_each_so_manieth_sample(
     for _ in range(10):
         producer.produce(own_prefix, b"x", partition=0)
     producer.flush(20)
-    observer = observe(begin_offsets_every=3)
+    observer = observe(begin_offsets_every=3, unchanged_sample_every=1)
     observer.tick_metadata()
     observer.tick_offsets()
     (answer,) = kafka.admin.delete_records([TopicPartition(own_prefix, 0, 4)]).values()
     answer.result()
-    observer.tick_offsets()
-    observer.tick_offsets()
+    for _ in range(6):
+        observer.tick_offsets()
     observer._topic._producer.flush(10)
-    assert [record.begin for record in of(OffsetsRecord, published())] == [(0,), (4,)]
+    begins = [record.begin for record in of(OffsetsRecord, published())]
+    first = begins.index((4,))
+    assert 1 <= first <= 3
+    assert set(begins[:first]) == {(0,)}
+    assert set(begins[first:]) == {(4,)}
 
 
 def test_a_sample_of_what_stands_still_is_repeated_now_and_then(
@@ -291,10 +295,9 @@ def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, own_prefix):
     assert len(ticks) == 2
 
 
-def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partitions(
-    kafka, own_prefix, client_config, eventually
-):
-    kafka.create(own_prefix, 60, 1)
+@pytest.fixture
+def protocol(client_config):
+    """An admin client, and a function that returns what it has sent since the last call."""
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())
@@ -302,16 +305,56 @@ def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partiti
     logger.setLevel(logging.DEBUG)
     logger.addHandler(handler)
     client = AdminClient({**client_config, "debug": "protocol"}, logger=logger)
+
+    def sent():
+        client.poll(0.5)
+        found = [match[1] for line in lines if (match := re.search(r"Sent (\w+)Request", line))]
+        lines.clear()
+        return Counter(found)
+
+    yield client, sent
+    logger.removeHandler(handler)
+
+
+def test_offsets_cost_one_request_a_broker_a_kind_whatever_the_number_of_partitions(
+    kafka, own_prefix, protocol, eventually
+):
+    kafka.create(own_prefix, 60, 1)
+    client, sent = protocol
     places = [(own_prefix, number) for number in range(60)]
     # Connects and learns the leaders, and waits until every broker knows what it leads.
     eventually(lambda: not read_offsets(client, places, places, 10).failed)
-    client.poll(0.5)
-    lines.clear()
+    sent()
     found = read_offsets(client, places, places, 10)
-    client.poll(0.5)
-    sent = Counter(match[1] for line in lines if (match := re.search(r"Sent (\w+)Request", line)))
     assert len(found.begin) == len(found.stable) == len(found.high) == 60
-    assert sent == {"ListOffsets": 9}  # three brokers; begin, stable and high
+    assert sent() == {"ListOffsets": 9}  # three brokers; begin, stable and high
+
+
+def test_each_tick_asks_few_things_and_a_round_of_them_everything(
+    observe, kafka, own_prefix, protocol, eventually
+):
+    for number in range(20):
+        kafka.create(f"{own_prefix}-{number}", 3, 1)
+    observer = observe(detect_control_records=False)
+    observer._client, sent = protocol
+    eventually(
+        lambda: observer.tick_metadata() or (observer._state and len(observer._state.topics) == 20)
+    )
+    observer.tick_offsets()
+    sent()
+    probes, samples = [], []
+    for _ in range(10):
+        observer.tick_metadata()
+        probes.append(sent())
+        observer.tick_offsets()
+        samples.append(sent())
+    # The list, the descriptions that are due, the brokers' racks once, and a broker's settings.
+    assert max(map(Counter.total, probes)) <= 4
+    assert sum(map(Counter.total, probes)) <= 10 * 2 + 1 + 3
+    # Of three brokers: high watermarks, begins that are due, and both ends of the offsets topic;
+    # stable ends are not read where nothing moved.
+    assert max(sample["ListOffsets"] for sample in samples) <= 4 * 3
+    assert {name for sample in samples for name in sample} == {"ListOffsets"}
 
 
 def test_a_cluster_that_is_away_is_said_once_and_so_is_its_return(observe, log, monkeypatch):
