@@ -218,6 +218,11 @@ class Publisher:
             raise self._classify(what, clients.kafka_error(exception)) from exception
 
     def _classify(self, what: str, error: KafkaError) -> Exception:
+        # First: a missing right is fatal to the client, but no planner has taken over.
+        if error.code() in clients.AUTHORIZATION_ERRORS:
+            return ClusterUnavailableError(
+                f"{what}: this user lacks WRITE on transactional id {self._id}: {error.str()}"
+            )
         if error.fatal() or error.code() in FENCED_ERRORS:
             self._fenced = (
                 f"{what}: this daemon lost the transactional id {self._id} ({error.str()}):"
@@ -226,10 +231,6 @@ class Publisher:
             return FencedError(self._fenced)
         if error.txn_requires_abort():
             return _AbortError(error.str())
-        if error.code() in clients.AUTHORIZATION_ERRORS:
-            return ClusterUnavailableError(
-                f"{what}: no right to publish under {self._id}: {error.str()}"
-            )
         if error.retriable():
             return _RetryError(error.str())
         return ClusterUnavailableError(f"{what}: {error.str()}")

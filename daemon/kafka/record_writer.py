@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.protocol.records import Tombstone, encode, encode_key, partitions_for
+from assignors.protocol.records import (
+    Tombstone,
+    encode,
+    encode_key,
+    epoch_of,
+    headers,
+    partitions_for,
+)
 from daemon.errors import ClusterUnavailableError, NotFoundError
 from daemon.kafka import clients
 from daemon.kafka.topic_setup import partition_counts
@@ -51,6 +58,8 @@ class OutgoingRecord:
     value: bytes | None
     """The record's JSON; None is a tombstone."""
     partition: int
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """Schema, content type and epoch of a record; none with a tombstone."""
     name: str = ""
     """Name of the record in the text of an error; empty: its topic and partition."""
 
@@ -71,9 +80,16 @@ def outgoing(
         record: the record, or a tombstone.
         partitions: number of partitions of that topic.
     """
-    key, value = (encode_key(record.key), None) if isinstance(record, Tombstone) else encode(record)
+    fields: tuple[tuple[str, bytes], ...] = ()
+    if isinstance(record, Tombstone):
+        key, value = encode_key(record.key), None
+    else:
+        key, value = encode(record)
+        fields = tuple(headers(record, epoch=epoch_of(record)))
     return [
-        OutgoingRecord(topic=topics.name(kind), key=key, value=value, partition=number)
+        OutgoingRecord(
+            topic=topics.name(kind), key=key, value=value, partition=number, headers=fields
+        )
         for number in partitions_for(kind, record.key, partitions)
     ]
 
@@ -105,6 +121,7 @@ def enqueue(
                 record.value,
                 record.key,
                 partition=record.partition,
+                headers=list(record.headers),
                 on_delivery=on_delivery,
             )
         except BufferError:
@@ -201,5 +218,6 @@ def _of_replay(
         key=encode_key(key),
         value=None if replay is None else encode(replay)[1],
         partition=number,
+        headers=() if replay is None else tuple(headers(replay)),
         name=f"{name}/{partition} at offset {offset}",
     )

@@ -110,11 +110,13 @@ def ensure_offsets_topic(
     # A consumer, though nothing is consumed: librdkafka's admin requests to a group's coordinator
     # end the whole process by a failed assertion when the coordinator moves meanwhile (its issue
     # 4605), as it does while the topic is created.
-    consumer = clients.consumer(client_config, {"group.id": group, "enable.auto.commit": False})
+    errors: list[KafkaError] = []
+    required = {"group.id": group, "enable.auto.commit": False, "error_cb": errors.append}
+    consumer = clients.consumer(client_config, required)
     try:
         for attempt in _retrying(settings.timeout):
             with attempt:
-                _look_up(consumer, group, min(settings.timeout, 5.0))
+                _look_up(consumer, group, min(settings.timeout, 5.0), errors)
                 found = clients.list_topics(consumer, client_config, settings.timeout).topics.get(
                     CONSUMER_OFFSETS
                 )
@@ -140,14 +142,21 @@ def _retrying(timeout: float) -> Retrying:
     )
 
 
-def _look_up(consumer: Consumer, group: str, timeout: float) -> None:
+def _look_up(consumer: Consumer, group: str, timeout: float, errors: Sequence[KafkaError]) -> None:
     try:
         consumer.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
     except KafkaException as exception:
-        error = clients.kafka_error(exception)
+        message = consumer.poll(0)  # without the right the call only times out; the client says why
+        polled = [] if message is None else [message.error()]
+        refused = [
+            error
+            for error in (*errors, *polled)
+            if error is not None and error.code() in clients.AUTHORIZATION_ERRORS
+        ]
+        error = refused[0] if refused else clients.kafka_error(exception)
         if error.code() in clients.AUTHORIZATION_ERRORS:
             raise ClusterUnavailableError(
-                f"no right to describe the group {group}: {error.str()}"
+                f"this user lacks DESCRIBE on group {group}: {error.str()}"
             ) from exception
         raise _NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
 

@@ -7,6 +7,7 @@ one of the same name as if that were the old one.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -70,6 +71,7 @@ class TopicWatch:
             interval: seconds between two checks.
             timeout: seconds until a check without an answer is given up.
         """
+        self._client_config = client_config
         self._client = clients.admin(client_config)
         self._names = tuple(names)
         self._on_replaced = on_replaced
@@ -103,11 +105,22 @@ class TopicWatch:
             self._client.poll(0)  # delivers librdkafka's log lines
             try:
                 ids = topic_ids(self._client, self._names, self._timeout)
-            except ClusterUnavailableError:
-                continue  # whoever follows the topics logs an outage
+            except ClusterUnavailableError:  # whoever follows the topics logs an outage
+                self._look_for_a_controller()
+                continue
             if replaced := self._replaced(ids):
                 self._on_replaced(replaced)
                 return
+
+    def _look_for_a_controller(self) -> None:
+        """Let the client read anew which broker it is to ask.
+
+        librdkafka sends these questions to the broker that its metadata names as the controller.
+        While that broker is dead it reconnects without a pause, with more than a core of CPU, and
+        its next reading of the metadata may be minutes away.
+        """
+        with suppress(ClusterUnavailableError):
+            clients.list_topics(self._client, self._client_config, self._timeout)
 
     def _replaced(self, ids: Mapping[str, str]) -> tuple[str, ...]:
         for name in self._names:

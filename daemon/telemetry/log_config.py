@@ -73,6 +73,12 @@ def configure(
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def set_level(level: str) -> None:
+    """Change the least severe level that is written (debug, info, warning, error)."""
+    structlog = load_structlog()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+
+
 def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Move a library's free text into a field, so that `event` is always of the vocabulary."""
     record = event.get("_record")

@@ -46,22 +46,22 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "daemon.standing_by",
         "info",
         "leader planner_epoch takeover",
-        "Another daemon leads, or may do so: this one reads along and takes over `takeover` "
-        "seconds after the last canary.",
+        "Another daemon leads, or may do so: this one reads along, and takes over when the group "
+        "of daemons gives it the lead, at the latest `takeover` seconds after the leader died.",
     ),
     _event(
         "daemon.taking_over",
         "info",
         "leader state silent",
-        "The daemon becomes the planner: there was none, the last one stopped, or nothing was read "
-        "of it for `silent` seconds.",
+        "The daemon becomes the planner: the group of daemons gave it the lead, since there was no "
+        "leader, it stopped, or it gave no sign of life. The last canary was of `leader`.",
     ),
     _event(
         "daemon.deposed",
         "warning",
         "reason planner_epoch",
-        "The daemon is the planner no more: it has ended its pipeline and its observer, and stands "
-        "by.",
+        "The daemon is the planner no more: it has ended its observer, and stands by. A pipeline "
+        "that is its child goes on.",
     ),
     _event(
         "daemon.reads_nothing",
@@ -69,6 +69,27 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "partition seconds",
         "The daemon led and did not read what it wrote into this partition of the topic of members "
         "for `seconds` seconds: it stands by, so that another daemon leads, until it can read.",
+    ),
+    _event(
+        "daemon.lead_given_up",
+        "warning",
+        "reason",
+        "The daemon leaves the group of daemons, so that another one is given the lead, or since "
+        "nobody has it. It joins again as soon as it can read levelwind's topics.",
+    ),
+    _event(
+        "daemon.group_unanswered",
+        "warning",
+        "group error",
+        "The brokers did not answer this daemon as a member of the group of daemons. It goes on "
+        "trying; if it leads, it leads on until another daemon has fenced it.",
+    ),
+    _event(
+        "daemon.left_silently",
+        "warning",
+        "group error",
+        "The daemon ended and could not tell the group of daemons so: another one is given the "
+        "lead when its session ends, after timers.takeover seconds.",
     ),
     _event(
         "daemon.stopped",
@@ -81,6 +102,46 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "info",
         "address",
         "The metrics endpoint for Prometheus is open at this address.",
+    ),
+    _event(
+        "http.listening",
+        "info",
+        "url levers",
+        "The HTTP server is open at this address: probes, metrics, the API and the page. `levers` "
+        "says whether tokens open the levers.",
+    ),
+    _event(
+        "http.unencrypted",
+        "warning",
+        "address",
+        "The HTTP server answers other machines without TLS, so that tokens can be read on the "
+        "way: set http.tls_file, or let a proxy encrypt.",
+    ),
+    _event(
+        "http.token_refused",
+        "warning",
+        "client suppressed",
+        "A request for a lever came without a token, or with one that is not in the file; "
+        "`suppressed` more of this client since the last line.",
+    ),
+    _event(
+        "http.tokens_unreadable",
+        "error",
+        "error",
+        "The file of tokens has changed and cannot be used: no token is accepted until it can.",
+    ),
+    _event(
+        "http.certificate_renewed",
+        "info",
+        "file",
+        "The certificate's file has changed: new connections get what it holds now.",
+    ),
+    _event(
+        "http.certificate_refused",
+        "error",
+        "error",
+        "The certificate's file has changed and cannot be used: the server goes on with the one "
+        "that it has.",
     ),
     _event(
         "daemon.failed",
@@ -120,6 +181,67 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "fell by at least half of the expected gain.",
     ),
     _event(
+        "plan.proposed",
+        "info",
+        "group plan_id cause strategy moved before after waiting",
+        "A plan waits for an operator's approval, since the group's settings ask for it: "
+        "`levelwind approve` publishes it. It goes stale when members or topics change.",
+    ),
+    _event(
+        "request.refused",
+        "warning",
+        "group action plan_id by reason",
+        "An operator's request cannot be followed, for this reason, and is taken back; nothing "
+        "was changed.",
+    ),
+    _event(
+        "lever.set",
+        "info",
+        "group lever subject setting by reason",
+        "An operator has set a lever, which wins over the configuration file until it is "
+        "released. `group` is * where it holds for all.",
+    ),
+    _event(
+        "lever.released",
+        "info",
+        "group lever subject",
+        "An operator has released a lever: the configuration file holds again.",
+    ),
+    _event(
+        "config.overridden",
+        "warning",
+        "levers",
+        "The daemon leads, and these levers of operators win over its configuration file until "
+        "they are released.",
+    ),
+    _event(
+        "config.reloaded",
+        "info",
+        "changed",
+        "SIGHUP: the settings were read again, and these have changed. Groups that are planned "
+        "otherwise get a plan.",
+    ),
+    _event(
+        "config.restart_needed",
+        "warning",
+        "settings",
+        "These settings have changed, too, and hold only after a restart: the daemon goes on with "
+        "their old values.",
+    ),
+    _event(
+        "config.refused",
+        "error",
+        "error",
+        "SIGHUP: the settings cannot be read again, for this reason. Nothing has changed.",
+    ),
+    _event(
+        "decision.unrecorded",
+        "error",
+        "group reason",
+        "A decision could not be written to the audit trail, for this reason. It stands all the "
+        "same.",
+    ),
+    _event(
         "trigger.raised",
         "info",
         "group kind at since evidence",
@@ -134,7 +256,7 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "member.joined",
         "info",
-        "group instance incarnation rack topics",
+        "group instance incarnation rack topics pattern",
         "A member announced itself; a plan follows.",
     ),
     _event(
@@ -238,6 +360,23 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "group silent members for_seconds",
         "Most members missed heartbeats at the same time; rebalancing is paused for `for_seconds`.",
+    ),
+    _event(
+        "planning.frozen",
+        "warning",
+        "reason detail",
+        "Plans move nothing that works until `planning.thawed`, since what they would rest on "
+        "cannot be trusted: `metadata` (the layout of the cluster is old), `clock` (the wall "
+        "clock jumped), `brokers` (most do not answer), `rejects` (the pipeline cannot read most "
+        "of its input) or `lag` (all lag is old). Partitions without a reader are still given to "
+        "one, and hand-overs under way go on.",
+    ),
+    _event(
+        "planning.thawed",
+        "info",
+        "reason seconds still",
+        "A reason to freeze planning has ended after `seconds` seconds. `still` names those that "
+        "go on; without any, what has waited is planned now.",
     ),
     _event(
         "group.records_lost",
@@ -485,6 +624,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "unchecked.",
     ),
     _event(
+        "rights.missing",
+        "warning",
+        "missing purpose hint",
+        "The daemon's user lacks the right in `missing`, without which it cannot do what `purpose` "
+        "says; it goes on.",
+    ),
+    _event(
         "record.rejected",
         "warning",
         "topic partition offset reason total suppressed",
@@ -526,7 +672,7 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "topic partition error",
         "The brokers did not take a canary: no member of this partition counts as silent "
-        "meanwhile, and a daemon that stands by may take over.",
+        "meanwhile.",
     ),
     _event(
         "commits.unfenced",
@@ -591,8 +737,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "pipeline.caught_up",
         "info",
         "seconds rows rows_per_second rebuilt",
-        "The query has read everything; `rebuilt` says whether its state was rebuilt from the "
-        "topics.",
+        "The query has read everything, or found nothing to read after a start; `rebuilt` says "
+        "whether its state was rebuilt from the topics.",
     ),
     _event(
         "pipeline.stale_output_checked",
@@ -639,6 +785,98 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "error",
         "attempts window",
         "The pipeline died too often; the daemon shuts down.",
+    ),
+    _event(
+        "pipeline.superseded",
+        "error",
+        "instance epoch started_at",
+        "Another pipeline of the same prefix has started later: this one ends. The daemon whose "
+        "child it was leaves the other one alone.",
+    ),
+    _event(
+        "pipeline.elsewhere",
+        "info",
+        "instance",
+        "This daemon starts no pipeline, since another one reports: the child of another daemon, "
+        "or an application of its own.",
+    ),
+    _event(
+        "pipeline.reporting",
+        "info",
+        "instance state batch",
+        "A pipeline that runs elsewhere publishes its record: for the first time, after a restart, "
+        "or again after a silence.",
+    ),
+    _event(
+        "pipeline.unreported",
+        "warning",
+        "seconds instance",
+        "The pipeline that runs elsewhere has published no record for `seconds`, which is three of "
+        "its intervals. The daemon goes on with the lag that it knows; whatever runs the pipeline "
+        "must start it again.",
+    ),
+    _event(
+        "pipeline.ended",
+        "error",
+        "instance error",
+        "The pipeline that runs elsewhere has ended; `error` says why. Whatever runs it must start "
+        "it again.",
+    ),
+    # The leader proxy.
+    _event(
+        "proxy.leading",
+        "info",
+        "group generation",
+        "The leader proxy leads the group and dictates its assignments.",
+    ),
+    _event(
+        "proxy.waiting_for_lead",
+        "info",
+        "group generation",
+        "The leader proxy is a member of the group without partitions; it leads when the brokers "
+        "make it the leader, once the present one has left.",
+    ),
+    _event(
+        "proxy.assigned",
+        "info",
+        "group protocol generation members plan planned local withheld",
+        "The leader proxy gave the group an assignment: the plan placed `planned` partitions, the "
+        "local strategy `local`, and `withheld` wait until another member has given them up.",
+    ),
+    _event(
+        "proxy.disconnected",
+        "warning",
+        "group error retry_in",
+        "The leader proxy lost its connection to the group's coordinator and connects again; the "
+        "group goes on, by its own assignor if that takes longer than `proxy.session_timeout`.",
+    ),
+    _event(
+        "proxy.left",
+        "warning",
+        "group reason action retry_in",
+        "Something was unexpected, so the leader proxy left the group, which goes on by its own "
+        "assignor. `action` says what to do; the proxy comes again after `retry_in` seconds.",
+    ),
+    _event(
+        "proxy.left_silently",
+        "warning",
+        "group error",
+        "The leader proxy could not tell the brokers that it leaves the group; they drop it after "
+        "`proxy.session_timeout`.",
+    ),
+    _event(
+        "proxy.refused",
+        "warning",
+        "group reason action retry_in",
+        "The group is none that a member can lead, or not by a protocol that the leader proxy "
+        "knows: it stays out, and looks again after `retry_in` seconds.",
+    ),
+    _event(
+        "proxy.failed",
+        "error",
+        "group error",
+        "A fault of the leader proxy itself; it leaves the group, which goes on by its own "
+        "assignor.",
     ),
     # Libraries.
     _event(

@@ -1,9 +1,12 @@
 """Where a record goes, and what happens while a producer's queue is full."""
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from assignors.protocol.records import OperatorRecord, PlannerRecord, Tombstone, encode, encode_key
+from assignors.protocol.records.cutting import cut_assignments
 from assignors.protocol.topics import Topics, partition_for
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka import record_writer
@@ -26,13 +29,14 @@ class ScriptedProducer:
 
     def __init__(self, *outcomes, unsent=0):
         self.outcomes, self.unsent = list(outcomes), unsent
-        self.sent, self.polled = [], []
+        self.sent, self.polled, self.headers = [], [], []
 
-    def produce(self, topic, value, key, *, partition, on_delivery):
+    def produce(self, topic, value, key, *, partition, headers, on_delivery):
         outcome = self.outcomes.pop(0) if self.outcomes else None
         if isinstance(outcome, Exception):
             raise outcome
         self.sent.append((topic, key, value, partition))
+        self.headers.append(headers)
         if on_delivery is not None:
             on_delivery(outcome, None)
 
@@ -50,6 +54,28 @@ def test_a_record_goes_to_the_partition_of_its_group():
     assert (sent.key, sent.value) == encode(record)
 
 
+def test_a_record_has_headers_with_its_schema_and_its_epoch():
+    plan = replace(records.plan(), group_epoch=7)
+    (shard,) = cut_assignments("g", 8, {"a": {"t": (0,)}})[0]
+    member = replace(records.assignment("i", {"t": (0,)}), member_epoch=9)
+    for record, schema, epoch in (
+        (plan, b"group/2", b"7"),
+        (shard, b"plan_shard/1", b"8"),
+        (member, b"member_assignment/1", b"9"),
+        (PlannerRecord(planner_epoch=3, instance="me", started_at=1), b"planner/1", b"3"),
+    ):
+        (sent, *_) = outgoing(TOPICS, "assignments", record, 1)
+        assert dict(sent.headers) == {
+            "schema": schema,
+            "content-type": b"application/json",
+            "epoch": epoch,
+        }
+    (layout,) = outgoing(TOPICS, "metadata", records.topic(), 1)
+    assert dict(layout.headers) == {"schema": b"topic/1", "content-type": b"application/json"}
+    (end,) = outgoing(TOPICS, "assignments", Tombstone(("g", "g")), 1)
+    assert end.headers == ()
+
+
 def test_the_planners_own_record_goes_to_every_partition():
     record = PlannerRecord(planner_epoch=1, instance="me", started_at=1)
     assert [sent.partition for sent in outgoing(TOPICS, "assignments", record, 3)] == [0, 1, 2]
@@ -65,8 +91,9 @@ def test_a_tombstone_goes_where_its_record_went():
 
 def test_a_full_queue_is_waited_for():
     producer = ScriptedProducer(BufferError(), BufferError())
-    enqueue(producer, message(3))
+    enqueue(producer, message(3, headers=(("schema", b"s/1"),)))
     assert producer.sent == [("t", b"k", b"v", 3)]
+    assert producer.headers == [[("schema", b"s/1")]]
     assert sum(producer.polled) > 0
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from assignors.protocol.topics import Topics
+from assignors.protocol.topics import TOPIC_KINDS, Topics
 from daemon.errors import ClusterUnavailableError, ConfigurationError
 from daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
 from daemon.kafka.topic_specs import (
@@ -36,6 +36,8 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
     assert expected["levelwind.dead-letters"].settings["retention.ms"] == "2592000000"
     assert policies.pop("levelwind.replays") == "delete"
     assert expected["levelwind.replays"].settings["retention.ms"] == "604800000"
+    assert policies.pop("levelwind.decisions") == "delete"
+    assert expected["levelwind.decisions"].settings["retention.ms"] == "7776000000"
     assert set(policies.values()) == {"compact"}
     assert sorted(policies) == [
         "levelwind." + kind
@@ -173,7 +175,7 @@ def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, log):
         answer.result()
     with pytest.raises(ClusterUnavailableError) as refused:
         ensure_topics(client_config, Topics("lw."), TopicSettings(timeout=10), log)
-    assert str(refused.value).count("kafka-topics.sh --create") == 8
+    assert str(refused.value).count("kafka-topics.sh --create") == len(TOPIC_KINDS)
     assert "--topic lw.assignments --partitions 4 --replication-factor 1" in str(refused.value)
 
 

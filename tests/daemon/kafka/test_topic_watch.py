@@ -1,12 +1,16 @@
 """The watch over topics that are deleted and created again, on real brokers."""
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_watch import TopicWatch, topic_ids
+from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration
+
+WATCHES = 6
 
 
 @pytest.fixture
@@ -48,3 +52,34 @@ def test_a_watch_without_brokers_fails_at_its_start():
     nobody = TopicWatch({"bootstrap.servers": "127.0.0.1:1"}, ["t"], lambda _: None)
     with pytest.raises(ClusterUnavailableError, match="ids are not known"):
         nobody.start(0.3)
+
+
+def brokers_of(admin):
+    """The brokers that the cluster takes for alive; broker 1 among them while nobody answers."""
+    try:
+        return admin.list_topics(timeout=10).brokers
+    except KafkaException:
+        return {1}
+
+
+@pytest.mark.timeout(300)
+def test_the_death_of_a_broker_blinds_no_watch(eventually):
+    # Each client takes a broker that was named at random for the controller, some the dead one.
+    with Cluster.start() as cluster:
+        config = {"bootstrap.servers": cluster.bootstrap}
+        admin = AdminClient(config)
+        admin.create_topics([NewTopic("lost", 1, 3)])["lost"].result(30)
+        reports = []
+        watches = [
+            TopicWatch(config, ["lost"], reports.append, timeout=2.0) for _ in range(WATCHES)
+        ]
+        try:
+            for watch in watches:
+                watch.start(20)
+            cluster.kill(1)
+            eventually(lambda: 1 not in brokers_of(admin), 60)
+            admin.delete_topics(["lost"])["lost"].result(30)
+            eventually(lambda: reports == [("lost",)] * WATCHES, 60)
+        finally:
+            for watch in watches:
+                watch.stop()
