@@ -1,0 +1,56 @@
+"""Leaving a group as a static member: the request that librdkafka never sends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from daemon.proxy.wire.broker_connection import (
+    ConnectionFailedError,
+    addresses,
+    find_coordinator,
+    open_connection,
+)
+from daemon.proxy.wire.group_requests import LeaveRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.proxy.wire.client_security import ClientSecurity
+
+LEAVE_SECONDS = 1.5
+"""Longest time for the request: after it the brokers drop the member by its session."""
+
+CLIENT_ID = "levelwind"
+
+
+def leave_static(
+    client_config: Mapping[str, str], security: ClientSecurity, group: str, static_id: str
+) -> str | None:
+    """Take a static member out of a classic group at once; return why that failed, None if not.
+
+    Args:
+        client_config: librdkafka's settings of the connection.
+        security: the security of the connection.
+        group: the name of the group.
+        static_id: the member's `group.instance.id`.
+    """
+    try:
+        return asyncio.run(_leave(client_config["bootstrap.servers"], security, group, static_id))
+    except TimeoutError:
+        return "no answer in time"
+    except ConnectionFailedError as error:
+        return str(error)
+
+
+async def _leave(
+    bootstrap: str, security: ClientSecurity, group: str, static_id: str
+) -> str | None:
+    async with asyncio.timeout(LEAVE_SECONDS):
+        coordinator = await find_coordinator(addresses(bootstrap), group, security, CLIENT_ID)
+        connection = await open_connection(*coordinator, security, CLIENT_ID)
+        try:
+            response = await connection.ask(LeaveRequest(group, "", static_id))
+        finally:
+            connection.close()
+    return f"error {response.error}" if response.error else None

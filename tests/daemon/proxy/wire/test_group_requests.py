@@ -1,0 +1,75 @@
+"""Requests and responses in bytes, and bytes that are none."""
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.clients.group_join import Joiner
+from assignors.protocol.kafka.types import Reader, array, int16, int32, nullable_bytes, string
+from assignors.protocol.partition_ranges import WireError
+from daemon.proxy.wire import group_requests as kafka
+
+REQUESTS = [
+    kafka.ApiVersionsRequest(),
+    kafka.SaslHandshakeRequest("PLAIN"),
+    kafka.SaslAuthenticateRequest(b"token"),
+    kafka.FindCoordinatorRequest("g"),
+    kafka.DescribeGroupRequest("g"),
+    kafka.DescribeConsumerGroupRequest("g"),
+    kafka.JoinRequest("g", 8000, 9000, "p", (("range", b"raw"),)),
+    kafka.SyncRequest("g", 3, "p", {"a": b"raw"}),
+    kafka.HeartbeatRequest("g", 3, "p"),
+    kafka.LeaveRequest("g", "p"),
+    kafka.LeaveRequest("g", "", "static"),
+]
+
+
+def test_a_static_member_leaves_by_its_name_alone():
+    member = string("") + string("static")
+    assert kafka.LeaveRequest("g", "", "static").body() == string("g") + array([member])
+
+
+def test_a_request_has_its_length_and_its_header():
+    raw = kafka.encode_request(kafka.HeartbeatRequest("g", 3, "p"), 7, "me")
+    assert raw == bytes.fromhex(
+        "00000018 000c 0003 00000007 0002 6d65"  # length, key, version, correlation, client
+        "0001 67 00000003 0001 70 ffff"  # group, generation, member, no instance
+    )
+
+
+def test_a_join_is_written_as_its_version_says():
+    body = kafka.JoinRequest("g", 8000, 9000, "", (("range", b"raw"),)).body()
+    expected = string("g") + int32(8000) + int32(9000) + string("") + int16(-1)
+    assert body == expected + string("consumer") + array([string("range") + nullable_bytes(b"raw")])
+
+
+def test_a_leader_gets_the_members_of_its_group():
+    joiners = [
+        string("a") + string("one") + nullable_bytes(b"x"),
+        string("b") + int16(-1) + nullable_bytes(None),
+    ]
+    raw = int32(0) + int16(0) + int32(4) + string("range") + string("b") + string("b")
+    response = REQUESTS[6].read(Reader(raw + array(joiners)))
+    assert response.joiners == (
+        Joiner(id="a", instance_id="one", offers={"range": b"x"}),
+        Joiner(id="b", offers={"range": b""}),
+    )
+    assert (response.generation, response.leader) == (4, "b")
+
+
+def test_a_flexible_request_has_tags_in_its_header_and_its_response():
+    raw = kafka.encode_request(kafka.DescribeConsumerGroupRequest("g"), 1, "")
+    assert raw[4:] == struct.pack(">hhih", 69, 0, 1, 0) + b"\0" + b"\2\2g\0\0"
+    request = kafka.DescribeConsumerGroupRequest("g")
+    fields = kafka.response_fields(request, Reader(b"\0" + int32(0) + b"\2" + int16(69)))
+    assert request.read(fields).error == kafka.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+@given(st.binary(max_size=60))
+def test_foreign_bytes_are_no_response_or_one_and_nothing_else(request_, raw):
+    with suppress(WireError):
+        request_.read(kafka.response_fields(request_, Reader(raw)))
