@@ -31,6 +31,8 @@ class ClassicMember:
     client_id: str
     rack: str | None
     assigned: Partitions
+    reads: bool = True
+    """Whether the member subscribes to a topic, or its subscription cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,21 +97,23 @@ def _member(reader: Reader, version: int, *, consumer: bool) -> ClassicMember:
     assignment = reader.nullable_bytes(compact=flexible)
     if flexible:
         reader.tags()
+    subscribed = _subscription(subscription) if consumer else None
     return ClassicMember(
         member_id=member_id,
         instance_id=instance_id,
         client_id=client_id,
-        rack=_rack(subscription) if consumer else None,
+        rack=None if subscribed is None else subscribed.rack,
         assigned=_assigned(assignment) if consumer else {},
+        reads=subscribed is None or bool(subscribed.topics),
     )
 
 
-def _rack(subscription: bytes | None) -> str | None:
+def _subscription(subscription: bytes | None) -> ConsumerSubscription | None:
     # No broker has checked what a member writes here: some clients write a version and leave its
     # fields out (kafka-go: v1 without the owned partitions). That costs their group a rack, not the
     # knowledge of its assignment.
     with suppress(WireError):
-        return ConsumerSubscription.decode(subscription).rack if subscription else None
+        return ConsumerSubscription.decode(subscription) if subscription else None
     return None
 
 

@@ -181,7 +181,11 @@ def _with_tombstone(state: GroupState, subject: consumer_group.GroupRecordKey) -
 
 
 def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState:
-    """Apply the metadata record of a classic group, which holds all of its members."""
+    """Apply the metadata record of a classic group, which holds all of its members.
+
+    A member that neither reads nor owns anything, as the leader proxy, does no work: as an owner it
+    would count as spare capacity.
+    """
     if value is None:
         return replace(state, classic_members=())
     members = classic_group.decode(value).members
@@ -193,5 +197,6 @@ def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState
             assigned=dict(member.assigned),
         )
         for member in sorted(members, key=lambda member: member.member_id)
+        if member.reads or member.assigned
     )
     return replace(state, classic_members=owners, consumer_members={}, regex_topics={})

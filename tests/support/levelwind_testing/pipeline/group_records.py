@@ -329,12 +329,14 @@ def _expected_member(value: dict[str, Any]) -> ClassicMember:
         base64.b64decode(value[name]) for name in ("subscription", "assignment")
     )
     with_rack = subscription[1] > RACKLESS_SUBSCRIPTIONS
+    subscribed = ConsumerSubscription.decode(subscription)
     return ClassicMember(
         member_id=value["memberId"],
         instance_id=value.get("groupInstanceId"),
         client_id=value["clientId"],
-        rack=ConsumerSubscription.decode(subscription).rack if with_rack else None,
+        rack=subscribed.rack if with_rack else None,
         assigned=ConsumerAssignment.decode(assignment).partitions if assignment else {},
+        reads=bool(subscribed.topics),
     )
 
 

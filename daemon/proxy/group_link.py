@@ -1,0 +1,227 @@
+"""Link to one group: hands events to the machine, performs its effects and keeps its time.
+
+All methods belong to the thread of the event loop. A fault of the proxy itself costs the group
+nothing but the proxy: it leaves, and the fault is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from daemon.proxy.proxy_machine import step
+from daemon.proxy.proxy_state import (
+    NEVER,
+    Answered,
+    Broken,
+    Connect,
+    Connected,
+    Depart,
+    Disconnected,
+    ProxyContext,
+    ProxyLog,
+    ProxyPhase,
+    ProxyState,
+    Send,
+    Woken,
+)
+from daemon.proxy.wire.broker_connection import (
+    OPEN_SECONDS,
+    ConnectionFailedError,
+    find_coordinator,
+    open_connection,
+)
+from daemon.proxy.wire.group_requests import (
+    DescribeConsumerGroupRequest,
+    JoinRequest,
+    LeaveRequest,
+    SyncRequest,
+)
+from daemon.telemetry.log_events import level_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from assignors.protocol.records import TopicRecord
+    from daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
+    from daemon.proxy.settings import ProxySettings
+    from daemon.proxy.wire.broker_connection import BrokerConnection
+    from daemon.proxy.wire.client_security import ClientSecurity
+
+CLIENT_ID = "levelwind-proxy"
+"""Client id of the proxy: its member id begins with it."""
+
+GRID_SECONDS = 0.25
+"""Links are woken at multiples of this time, so that heartbeats of many groups go out together."""
+
+FAREWELL_SECONDS = 2.0
+"""Longest time for leaving a group; after it the brokers drop the member by its session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySurroundings:
+    """What all links share."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    """Brokers to begin with, by host and port."""
+    security: ClientSecurity
+    settings: ProxySettings
+    layouts: Callable[[], Mapping[str, TopicRecord]]
+    """Returns the layouts of topics that the daemon knows, by name."""
+    log: Any
+    on_standing: Callable[[str, Standing, str], None]
+    """Called with group, standing and reason when either of the latter has changed."""
+    on_members: Callable[[str, Mapping[str, LedMember] | None], None]
+    """Called with group and members by name for each generation that the proxy leads, and with None
+    once it leads no more."""
+
+
+class GroupLink:
+    """The proxy's link to one group."""
+
+    def __init__(self, group: str, surroundings: ProxySurroundings) -> None:
+        self._state = ProxyState(group=group)
+        self._around = surroundings
+        self._loop = asyncio.get_running_loop()
+        self._connection: BrokerConnection | None = None
+        self._coordinator: tuple[str, int] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._departing: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def handle(self, event: ProxyEvent) -> None:
+        """Take in an event, and perform what follows from it."""
+        try:
+            self._step(event)
+        except Exception as error:  # noqa: BLE001 - the group must not pay for it
+            group = self._state.group
+            log = self._around.log.error
+            log("proxy.failed", group=group, error=str(error), exc_info=error)
+            self._step(Broken(f"{type(error).__name__}: {error}"))
+
+    async def departed(self) -> None:
+        """Wait until the link has left its group, at most `FAREWELL_SECONDS`."""
+        if self._departing:
+            await asyncio.wait(self._departing, timeout=FAREWELL_SECONDS)
+
+    def _step(self, event: ProxyEvent) -> None:
+        before = self._state
+        context = ProxyContext(settings=self._around.settings, layouts=self._around.layouts())
+        self._state, effects = step(before, event, self._loop.time(), context)
+        for effect in effects:
+            self._perform(effect)
+        now = self._state
+        if now.wake_at != before.wake_at or self._timer is None:
+            self._set_timer()
+        if (now.standing, now.reason) != (before.standing, before.reason):
+            self._around.on_standing(now.group, now.standing, now.reason)
+        if now.led is not before.led and now.phase is not ProxyPhase.ENDED:
+            self._around.on_members(now.group, now.led)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._state.wake_at == NEVER:
+            return
+        wake_at = self._state.wake_at
+        if wake_at - self._loop.time() > GRID_SECONDS:
+            wake_at = math.ceil(wake_at / GRID_SECONDS) * GRID_SECONDS
+        self._timer = self._loop.call_at(wake_at, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.handle(Woken())
+
+    def _perform(self, effect: ProxyEffect) -> None:
+        match effect:
+            case Connect():
+                self._opening = self._loop.create_task(self._open())
+            case Send(request=request):
+                if self._connection is not None:
+                    self._connection.send(request, self._on_response)
+            case Depart(member_id=member_id):
+                self._depart(member_id)
+            case ProxyLog(event=event, fields=fields):
+                getattr(self._around.log, level_of(event))(event, **fields)
+
+    def _on_response(self, response: Any) -> None:
+        self.handle(Answered(response))
+
+    async def _open(self) -> None:
+        around = self._around
+        # A member has a session timeout from when its group's next coordinator is there, and the
+        # brokers may name a host that has vanished until then.
+        within = min(OPEN_SECONDS, around.settings.session_timeout / 2)
+        try:
+            self._coordinator = await find_coordinator(
+                around.bootstrap, self._state.group, around.security, CLIENT_ID, within
+            )
+            connection = await open_connection(
+                *self._coordinator, around.security, CLIENT_ID, within
+            )
+        except ConnectionFailedError as error:
+            self.handle(Disconnected(str(error)))
+            return
+        connection.on_lost = partial(self._on_lost, connection)
+        self._connection = connection
+        known = DescribeConsumerGroupRequest.KEY in connection.versions
+        self.handle(Connected(describes_consumer_groups=known))
+
+    def _on_lost(self, connection: BrokerConnection, reason: str) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self.handle(Disconnected(reason))
+
+    # Leaving.
+
+    def _depart(self, member_id: str) -> None:
+        """Close the connection, after a farewell if the proxy is a member.
+
+        A broker handles the requests of a connection one after the other, so a farewell behind a
+        join that waits for other members would come too late: it takes another connection.
+        """
+        connection, self._connection = self._connection, None
+        if self._opening is not None and self._opening is not asyncio.current_task():
+            self._opening.cancel()
+        self._opening = None
+        if connection is not None:
+            connection.on_lost = lambda _: None
+        if member_id:
+            self._spawn(self._bid_farewell(connection, member_id))
+        elif connection is not None:
+            connection.close()
+
+    async def _bid_farewell(self, connection: BrokerConnection | None, member_id: str) -> None:
+        request = LeaveRequest(self._state.group, member_id)
+        around = self._around
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                if connection is None or _waits_for_members(connection):
+                    if connection is not None:
+                        connection.close()
+                    if self._coordinator is None:
+                        return
+                    connection = await open_connection(
+                        *self._coordinator, around.security, CLIENT_ID
+                    )
+                await connection.ask(request)
+        except (ConnectionFailedError, TimeoutError) as error:
+            around.log.warning(
+                "proxy.left_silently", group=self._state.group, error=str(error) or "no answer"
+            )
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._departing.add(task)
+        task.add_done_callback(self._departing.discard)
+
+
+def _waits_for_members(connection: BrokerConnection) -> bool:
+    return any(isinstance(request, JoinRequest | SyncRequest) for request in connection.awaits)

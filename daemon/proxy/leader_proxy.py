@@ -1,0 +1,110 @@
+"""The leader proxy of a daemon: one thread with one event loop for all of its groups."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
+from daemon.proxy.proxy_state import PlanArrived, Stopped
+from daemon.proxy.wire.broker_connection import addresses
+from daemon.proxy.wire.client_security import client_security
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from assignors.clients.classic.published_plan import PublishedPlan
+    from assignors.protocol.records import TopicRecord
+    from daemon.proxy.proxy_state import LedMember, Standing
+    from daemon.proxy.settings import ProxySettings
+
+STOP_SECONDS = FAREWELL_SECONDS + 3.0
+"""Longest time that `stop` waits for the thread."""
+
+
+class LeaderProxy:
+    """Leads groups while the daemon leads; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        groups: Collection[str],
+        client_config: Mapping[str, str],
+        settings: ProxySettings,
+        layouts: Callable[[], Mapping[str, TopicRecord]],
+        on_standing: Callable[[str, Standing, str], None],
+        on_members: Callable[[str, Mapping[str, LedMember] | None], None],
+        log: Any,
+    ) -> None:
+        """Configure the proxy; `start` begins.
+
+        Args:
+            groups: names of the groups.
+            client_config: librdkafka's settings of the connection.
+            settings: the settings of the proxy.
+            layouts: returns the layouts of topics that the daemon knows, by name.
+            on_standing: called in the proxy's thread with group, standing and reason when either of
+                the latter has changed.
+            on_members: called in the proxy's thread with group and members by name for each
+                generation that the proxy leads, and with None once it leads no more.
+            log: logger of the daemon.
+
+        Raises:
+            ConfigurationError: a setting of the connection does not fit; the text names it.
+        """
+        self._groups = tuple(groups)
+        self._surroundings = ProxySurroundings(
+            bootstrap=addresses(client_config["bootstrap.servers"]),
+            security=client_security(client_config),
+            settings=settings,
+            layouts=layouts,
+            log=log,
+            on_standing=on_standing,
+            on_members=on_members,
+        )
+        self._links: dict[str, GroupLink] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running = threading.Event()
+        self._stopping: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="leader-proxy", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look at the groups; it joins each when it has a plan for it."""
+        self._thread.start()
+        self._running.wait()
+
+    def apply(self, group: str, plan: PublishedPlan | None) -> None:
+        """Apply a plan that was published; None: the group has none any more."""
+        self._post(lambda: self._on_plan(group, plan))
+
+    def stop(self) -> None:
+        """Leave all groups; returns when that is done, or has taken `STOP_SECONDS`."""
+        stopping = self._stopping
+        if stopping is not None:
+            self._post(stopping.set)
+            self._thread.join(STOP_SECONDS)
+
+    @property
+    def thread_id(self) -> int | None:
+        """Identity of the thread, for whoever measures its CPU; None before `start`."""
+        return self._thread.ident
+
+    def _post(self, call: Callable[[], None]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+    def _on_plan(self, group: str, plan: PublishedPlan | None) -> None:
+        if (link := self._links.get(group)) is not None:
+            link.handle(PlanArrived(plan))
+
+    def _run(self) -> None:
+        asyncio.run(self._lead())
+
+    async def _lead(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._links = {group: GroupLink(group, self._surroundings) for group in self._groups}
+        self._running.set()
+        await self._stopping.wait()
+        for link in self._links.values():
+            link.handle(Stopped())
+        await asyncio.gather(*(link.departed() for link in self._links.values()))

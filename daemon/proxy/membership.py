@@ -1,0 +1,338 @@
+"""The proxy as a member of a group: joins, dictates as the leader, and sends heartbeats. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.clients.classic.plan_application import moves
+from assignors.clients.group_join import join_subscription
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from assignors.protocol.partition_ranges import WireError
+from daemon.proxy.dictation import (
+    NOT_LED,
+    PROTOCOLS,
+    LastDictation,
+    Refusal,
+    dictate,
+)
+from daemon.proxy.proxy_state import NEVER, LedMember, ProxyLog, ProxyPhase, Send, Standing
+from daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from daemon.proxy.way_out import (
+    KIP_848,
+    desert,
+    on_broker_error,
+    on_disconnected,
+    refuse,
+    retreat,
+)
+from daemon.proxy.wire import group_requests as kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from daemon.proxy.dictation import Dictation
+    from daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
+    from daemon.proxy.way_out import Step
+    from daemon.proxy.wire.group_requests import DescribedGroup, DescribedMember
+
+ANSWER_SECONDS = 10.0
+"""Longest wait for an answer that does not depend on other members."""
+
+MOST_WITHHELD_ROUNDS = 6
+"""Rounds in a row that withhold partitions, after which the members are taken not to give way."""
+
+SUBSCRIPTION_VERSION = 0
+"""Version of the proxy's own subscription: every leader can read it."""
+
+NEXT_ROUND = frozenset({kafka.REBALANCE_IN_PROGRESS, kafka.ILLEGAL_GENERATION})
+"""Errors that ask a member to join the next generation."""
+
+
+def begin(
+    state: ProxyState, members: Sequence[DescribedMember], now: float, context: ProxyContext
+) -> Step:
+    """Join a group that has members."""
+    return join(
+        replace(
+            state,
+            joined_at=now,
+            order=order_of([member.id for member in members]),
+            static=_static(members),
+            member_id="",
+            draws=0,
+        ),
+        context,
+    )
+
+
+def _next_round(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    """Join a group that rebalances; unless the proxy leads it, see first who is in it."""
+    if state.leads:
+        return join(state, context)
+    surveying = replace(_joining(state), phase=ProxyPhase.SURVEYING, wake_at=now + ANSWER_SECONDS)
+    return surveying, [Send(kafka.DescribeGroupRequest(state.group))]
+
+
+def on_surveyed(state: ProxyState, described: DescribedGroup, context: ProxyContext) -> Step:
+    """Join with the same member id, or with a new one if others would succeed the leader first.
+
+    The group rebalances anyway, so the change costs it no round.
+    """
+    others = [member.id for member in described.members if member.id != state.member_id]
+    order = order_of([member for member in others if member != state.leader])
+    surveyed = replace(state, static=_static(described.members))
+    if described.error != kafka.NO_ERROR or order.goes_first(state.member_id):
+        return join(surveyed, context)
+    drawing = replace(_joining(surveyed), order=order, draws=0)
+    return drawing, [_join_request(drawing, "", context)]
+
+
+def _static(members: Iterable[DescribedMember]) -> dict[str, str]:
+    return {member.id: member.instance_id for member in members if member.instance_id}
+
+
+def join(state: ProxyState, context: ProxyContext) -> Step:
+    """Join the next generation; as the leader, ask the group for it."""
+    return _joining(state), [_join_request(state, state.member_id, context)]
+
+
+def _joining(state: ProxyState) -> ProxyState:
+    member = state.standing in {Standing.LEADS, Standing.WAITS_FOR_LEAD}
+    return replace(
+        state,
+        phase=ProxyPhase.JOINING,
+        standing=state.standing if member else Standing.JOINS,
+        wake_at=NEVER,  # it ends when all members have joined
+        answer_until=NEVER,
+        rejoin_at=NEVER,
+        settled=False,
+    )
+
+
+def _join_request(state: ProxyState, member_id: str, context: ProxyContext) -> Send:
+    timeout_ms = round(context.settings.session_timeout * 1000)
+    request = kafka.JoinRequest(
+        group=state.group,
+        session_timeout_ms=timeout_ms,
+        rebalance_timeout_ms=timeout_ms,
+        member_id=member_id,
+        protocols=tuple(
+            (protocol, join_subscription(protocol, ()).encode(SUBSCRIPTION_VERSION))
+            for protocol in PROTOCOLS
+        ),
+    )
+    return Send(request)
+
+
+def _draw(state: ProxyState, drawn: str, context: ProxyContext) -> Step:
+    """Keep the better of two member ids, and ask for another one or join with it."""
+    kept, dropped = drawn, state.member_id
+    order = state.order
+    if dropped and slot_of(dropped, order.size) <= slot_of(drawn, order.size):
+        kept, dropped = dropped, drawn
+    drawing = replace(
+        _joining(state),
+        member_id=kept,
+        draws=state.draws + 1,
+        generation=state.generation if kept == state.member_id else -1,
+    )
+    effects: list[ProxyEffect] = []
+    if dropped:  # the group would wait for it
+        effects.append(Send(kafka.LeaveRequest(state.group, dropped)))
+    enough = drawing.draws >= MOST_DRAWS or order.goes_first(kept)
+    effects.append(_join_request(drawing, kept if enough else "", context))
+    return drawing, effects
+
+
+def on_joined(
+    state: ProxyState, joined: kafka.JoinResponse, now: float, context: ProxyContext
+) -> Step:
+    """Take in the outcome of the first phase: as the leader, dictate the assignment."""
+    if joined.error == kafka.MEMBER_ID_REQUIRED:
+        return _draw(state, joined.member_id, context)
+    if joined.error in NEXT_ROUND:
+        return join(state, context)
+    if joined.error != kafka.NO_ERROR:
+        return on_broker_error(state, joined.error, now, context)
+    member = replace(
+        state, member_id=joined.member_id, generation=joined.generation, leader=joined.leader
+    )
+    if not joined.leader:
+        return refuse(member, *KIP_848, now, context)
+    if joined.leader != joined.member_id:
+        following = replace(member, phase=ProxyPhase.SYNCING, led=None)
+        return following, [Send(_sync(following, {}))]
+    answer = dictate(
+        joined.protocol,
+        joined.joiners,
+        joined.member_id,
+        context.layouts,
+        state.plan,
+        LastDictation(state.shares, state.epoch) if state.leads else NOT_LED,
+    )
+    if not isinstance(answer, Refusal):
+        return _lead(member, joined, answer, now, context)
+    if answer.deserted:
+        return desert(member, now, context)
+    return retreat(member, answer.reason, answer.action, now, context)
+
+
+def _lead(
+    state: ProxyState,
+    joined: kafka.JoinResponse,
+    answer: Dictation,
+    now: float,
+    context: ProxyContext,
+) -> Step:
+    rounds = state.withheld_rounds + 1 if answer.withheld else 0
+    if rounds > MOST_WITHHELD_ROUNDS:
+        return retreat(
+            state,
+            f"members have claimed partitions for {rounds} rounds that they were to give up",
+            "find out which client does not revoke its partitions",
+            now,
+            context,
+        )
+    leading = replace(
+        state,
+        phase=ProxyPhase.SYNCING,
+        wake_at=now + ANSWER_SECONDS,
+        shares=answer.shares,
+        epoch=answer.epoch,
+        layouts=answer.layouts,
+        led={
+            name: LedMember(tuple(member.topics), member.rack, answer.shares.get(name, {}))
+            for member in answer.members
+            for name in (member.instance_id or member.id,)
+        },
+        withheld_rounds=rounds,
+    )
+    fields = {
+        "group": state.group,
+        "protocol": joined.protocol,
+        "generation": joined.generation,
+        "members": len(joined.joiners) - 1,
+        "plan": None if answer.epoch is None else list(answer.epoch),
+        "planned": answer.planned,
+        "local": answer.local,
+        "withheld": answer.withheld,
+    }
+    return leading, [Send(_sync(leading, answer.assignments)), ProxyLog("proxy.assigned", fields)]
+
+
+def on_synced(
+    state: ProxyState, synced: kafka.SyncResponse, now: float, context: ProxyContext
+) -> Step:
+    """Take in the outcome of the second phase, and ask for the next round if there is to be one."""
+    if synced.error in NEXT_ROUND:
+        return join(state, context)
+    if synced.error != kafka.NO_ERROR:
+        return on_broker_error(state, synced.error, now, context)
+    if not state.leads and (wrong := _wrong_assignment(synced.assignment)):
+        action = "find out which client leads the group, or end the mode proxy"
+        return retreat(state, f"the group's leader {wrong}", action, now, context)
+    standing = Standing.LEADS if state.leads else Standing.WAITS_FOR_LEAD
+    heartbeat = context.settings.heartbeat
+    # Members that gave something up ask for the next round themselves; the proxy does in case.
+    again = heartbeat * 2 ** (state.withheld_rounds - 1) if state.withheld_rounds else NEVER
+    stable = replace(
+        state,
+        phase=ProxyPhase.STABLE,
+        standing=standing,
+        reason="" if state.leads else _obstacle(state),
+        settled=True,
+        wake_at=now + heartbeat,
+        rejoin_at=now + again,
+    )
+    log: list[ProxyEffect] = []
+    if standing is not state.standing:
+        event = "proxy.leading" if state.leads else "proxy.waiting_for_lead"
+        log.append(ProxyLog(event, {"group": state.group, "generation": state.generation}))
+    if is_news(stable):
+        joining, effects = join(stable, context)
+        return joining, [*log, *effects]
+    return stable, log
+
+
+def _obstacle(state: ProxyState) -> str:
+    """Why the lead may not come to the proxy; empty if nothing is known to stand against it."""
+    instance = state.static.get(state.leader)
+    return (
+        f"the leader {instance!r} is a static member, which keeps the lead when it restarts; it"
+        " gives it up once it is stopped for longer than its session timeout"
+        if instance
+        else ""
+    )
+
+
+def is_news(state: ProxyState) -> bool:
+    """Whether the newest plan moves something in the group that the proxy leads."""
+    plan = state.plan
+    return (
+        state.leads
+        and plan is not None
+        and (state.epoch is None or plan.epoch > state.epoch)
+        and moves(plan, state.shares)
+    )
+
+
+def beat(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    """Send the next heartbeat; as the leader, see whether the group needs another assignment."""
+    if now >= state.answer_until:
+        return on_disconnected(state, "the coordinator did not answer a heartbeat", now, context)
+    if state.leads and (now >= state.rejoin_at or _outdated(state, context)):
+        return join(state, context)
+    beating = replace(state, wake_at=now + context.settings.heartbeat)
+    if state.answer_until < NEVER:
+        return beating, []  # the last one is under way
+    return replace(beating, answer_until=now + ANSWER_SECONDS), [Send(heartbeat(state))]
+
+
+def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
+    """Take in the answer to a heartbeat, the first one on a new connection among them."""
+    if error == kafka.REBALANCE_IN_PROGRESS:
+        return _next_round(state, now, context)
+    if error in NEXT_ROUND:
+        return join(state, context)
+    if error != kafka.NO_ERROR:
+        return on_broker_error(state, error, now, context)
+    answered = replace(state, answer_until=NEVER, lost_connections=0)
+    if state.phase is ProxyPhase.STABLE:
+        return answered, []
+    if not state.settled:
+        return join(answered, context)  # the connection was lost before the group was stable
+    return replace(answered, phase=ProxyPhase.STABLE, wake_at=now + context.settings.heartbeat), []
+
+
+def heartbeat(state: ProxyState) -> kafka.HeartbeatRequest:
+    """The sign of life of the membership."""
+    return kafka.HeartbeatRequest(state.group, state.generation, state.member_id)
+
+
+def _outdated(state: ProxyState, context: ProxyContext) -> bool:
+    """Whether a topic of the group has other partitions than were assigned."""
+    return any(
+        (layout := context.layouts.get(name)) is not None
+        and layout is not assigned
+        and (layout.id, layout.partitions) != (assigned.id, assigned.partitions)
+        for name, assigned in state.layouts.items()
+    )
+
+
+def _wrong_assignment(assignment: bytes) -> str:
+    """What is wrong with an assignment to the proxy; empty if it gives nothing.
+
+    librdkafka's leader sends a member without partitions no bytes at all.
+    """
+    if not assignment:
+        return ""
+    try:
+        partitions = ConsumerAssignment.decode(assignment).partitions
+    except WireError as error:
+        return f"sent the proxy an assignment that cannot be read: {error}"
+    return f"gave the proxy partitions of {', '.join(partitions)}" if partitions else ""
+
+
+def _sync(state: ProxyState, assignments: Mapping[str, bytes]) -> kafka.SyncRequest:
+    return kafka.SyncRequest(state.group, state.generation, state.member_id, assignments)

@@ -1,0 +1,205 @@
+"""The proxy in one group: `step(state, event, now, context)` gives state and effects. Pure.
+
+    AWAY -> CONNECTING -> DESCRIBING -> JOINING -> SYNCING -> STABLE -> JOINING -> ...
+
+A proxy that does not lead goes from STABLE to JOINING by way of SURVEYING.
+
+It never harms: whatever is unexpected makes it leave the group at once and say so, and it tries
+again after a pause that doubles. While it does not lead it has no partitions and sends heartbeats.
+It offers every protocol that it can lead, so that it keeps no member out that offers any of them,
+joins only when there is a plan, and stays in no group in which nobody else reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.proxy.dictation import PROTOCOLS
+from daemon.proxy.membership import (
+    ANSWER_SECONDS,
+    beat,
+    begin,
+    heartbeat,
+    is_news,
+    join,
+    on_heartbeat,
+    on_joined,
+    on_surveyed,
+    on_synced,
+)
+from daemon.proxy.proxy_state import (
+    NEVER,
+    Answered,
+    Broken,
+    Connect,
+    Connected,
+    Disconnected,
+    PlanArrived,
+    ProxyPhase,
+    Send,
+    Standing,
+    Stopped,
+    Woken,
+)
+from daemon.proxy.way_out import (
+    KIP_848,
+    end,
+    on_broker_error,
+    on_disconnected,
+    outside,
+    refuse,
+    retreat,
+)
+from daemon.proxy.wire import group_requests as kafka
+
+if TYPE_CHECKING:
+    from daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState
+    from daemon.proxy.way_out import Step
+
+REBALANCE_CHECK_SECONDS = 1.0
+"""Wait before a group that rebalances is looked at again."""
+
+
+def step(state: ProxyState, event: ProxyEvent, now: float, context: ProxyContext) -> Step:
+    """Take in an event; return the next state, and the effects in their order."""
+    if state.phase is ProxyPhase.ENDED:
+        return state, []
+    match event:
+        case Stopped():
+            return end(state)
+        case Broken(reason=reason):
+            return retreat(state, reason, "report this line and the error before it", now, context)
+        case PlanArrived(plan=plan):
+            return _on_plan(replace(state, plan=plan), now, context)
+        case Woken():
+            return _on_woken(state, now, context) if now >= state.wake_at else (state, [])
+        case Connected(describes_consumer_groups=known):
+            return _on_connected(replace(state, describes_consumer_groups=known), now)
+        case Disconnected(reason=reason):
+            return on_disconnected(state, reason, now, context)
+        case Answered(response=response):
+            return _on_answer(state, response, now, context)
+
+
+def _on_plan(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    if state.phase is ProxyPhase.AWAY and state.standing is Standing.WAITS_FOR_PLAN:
+        return (state, []) if state.plan is None else (replace(state, wake_at=now), [])
+    if state.phase is ProxyPhase.STABLE and is_news(state):
+        return join(state, context)
+    return state, []
+
+
+def _on_woken(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    match state.phase:
+        case ProxyPhase.AWAY if state.plan is None:
+            return outside(state, ProxyPhase.AWAY, Standing.WAITS_FOR_PLAN, NEVER), []
+        case ProxyPhase.AWAY | ProxyPhase.CONNECTING:
+            return replace(state, phase=ProxyPhase.CONNECTING, wake_at=NEVER), [Connect()]
+        case ProxyPhase.DESCRIBING if now < state.answer_until:
+            return _describe(state, now)
+        case ProxyPhase.STABLE:
+            return beat(state, now, context)
+        case _:
+            return on_disconnected(state, "the coordinator did not answer in time", now, context)
+
+
+def _on_connected(state: ProxyState, now: float) -> Step:
+    if state.phase is not ProxyPhase.CONNECTING:
+        return state, []
+    if state.generation < 0:  # no member yet, though an id may have been given
+        return _describe(state, now)
+    resuming = replace(state, phase=ProxyPhase.RESUMING, wake_at=now + ANSWER_SECONDS)
+    return resuming, [Send(heartbeat(state))]
+
+
+def _on_answer(
+    state: ProxyState, response: kafka.GroupResponse, now: float, context: ProxyContext
+) -> Step:
+    """Take in an answer that the phase awaits; any other is late, and no longer of concern."""
+    match response:
+        case kafka.DescribedGroup() if state.phase is ProxyPhase.DESCRIBING:
+            return _on_described(replace(state, answer_until=NEVER), response, now, context)
+        case kafka.DescribedGroup() if state.phase is ProxyPhase.SURVEYING:
+            return on_surveyed(state, response, context)
+        case kafka.DescribedConsumerGroup(error=error) if state.phase is ProxyPhase.DESCRIBING:
+            return _on_described_consumer_group(
+                replace(state, answer_until=NEVER), error, now, context
+            )
+        case kafka.HeartbeatResponse(error=error) if state.phase in {
+            ProxyPhase.RESUMING,
+            ProxyPhase.STABLE,
+        }:
+            return on_heartbeat(state, error, now, context)
+        case kafka.JoinResponse() if state.phase is ProxyPhase.JOINING:
+            return on_joined(state, response, now, context)
+        case kafka.SyncResponse() if state.phase is ProxyPhase.SYNCING:
+            return on_synced(state, response, now, context)
+        case _:
+            return state, []
+
+
+# Outside the group.
+
+
+def _describe(state: ProxyState, now: float) -> Step:
+    until = now + ANSWER_SECONDS
+    asked = replace(state, phase=ProxyPhase.DESCRIBING, wake_at=until, answer_until=until)
+    return asked, [Send(kafka.DescribeGroupRequest(state.group))]
+
+
+def _on_described(
+    state: ProxyState, described: kafka.DescribedGroup, now: float, context: ProxyContext
+) -> Step:
+    if described.error not in {kafka.NO_ERROR, kafka.GROUP_ID_NOT_FOUND}:
+        return on_broker_error(state, described.error, now, context)
+    match described.state:
+        case "Stable":
+            return _on_stable_group(state, described, now, context)
+        case "Dead" if state.describes_consumer_groups:
+            return state, [Send(kafka.DescribeConsumerGroupRequest(state.group))]
+        case "Dead" | "Empty":
+            return _await_members(state, now, context), []
+        case _:
+            return replace(state, wake_at=now + REBALANCE_CHECK_SECONDS), []
+
+
+def _on_stable_group(
+    state: ProxyState, described: kafka.DescribedGroup, now: float, context: ProxyContext
+) -> Step:
+    if described.protocol_type != kafka.CONSUMER:
+        reason = f"its members are no consumers, but of the type {described.protocol_type!r}"
+        return refuse(state, reason, "end the mode proxy of this group", now, context)
+    if described.protocol not in PROTOCOLS:
+        return refuse(
+            state,
+            f"its members use the protocol {described.protocol!r}, which the proxy does not know",
+            f"let its members use one of {', '.join(PROTOCOLS)}, or end the mode proxy",
+            now,
+            context,
+        )
+    return begin(state, described.members, now, context)
+
+
+def _on_described_consumer_group(
+    state: ProxyState, error: int, now: float, context: ProxyContext
+) -> Step:
+    match error:
+        case kafka.NO_ERROR:
+            return refuse(state, *KIP_848, now, context)
+        case kafka.GROUP_ID_NOT_FOUND:
+            return _await_members(state, now, context), []
+        case _:
+            return on_broker_error(state, error, now, context)
+
+
+def _await_members(state: ProxyState, now: float, context: ProxyContext) -> ProxyState:
+    """Look at the group again after a while, and keep the connection."""
+    wake_at = now + context.settings.retry
+    return replace(
+        state,
+        standing=Standing.WAITS_FOR_MEMBERS,
+        reason="",
+        wake_at=wake_at,
+        lost_connections=0,
+    )

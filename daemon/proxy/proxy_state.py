@@ -1,0 +1,218 @@
+"""State of the proxy in one group, its events and its effects: values without I/O."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from daemon.proxy.succession import NO_MEMBERS, MapOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+    from assignors.protocol.partition_ranges import Partitions
+    from assignors.protocol.records import TopicRecord
+    from daemon.proxy.settings import ProxySettings
+    from daemon.proxy.wire.group_requests import GroupRequest, GroupResponse
+
+NEVER = math.inf
+
+
+class ProxyPhase(StrEnum):
+    """Step of the protocol that the proxy is at."""
+
+    AWAY = "away"
+    """Not in the group, without a connection."""
+    CONNECTING = "connecting"
+    DESCRIBING = "describing"
+    """Connected, not in the group: it asks what the group is."""
+    RESUMING = "resuming"
+    """Connected again: it asks by a heartbeat whether it is still a member."""
+    SURVEYING = "surveying"
+    """The group, which another member leads, rebalances: the proxy asks who is in it."""
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    """Member of the current generation."""
+    ENDED = "ended"
+
+
+class Standing(StrEnum):
+    """Relation of the proxy to a group, for operators."""
+
+    WAITS_FOR_PLAN = "waiting for a plan"
+    WAITS_FOR_MEMBERS = "waiting for members"
+    JOINS = "joining"
+    WAITS_FOR_LEAD = "waiting for the lead"
+    LEADS = "leading"
+    REFUSED = "refused"
+    """The group is none that can be led by a proxy."""
+    BACKS_OFF = "backing off"
+    """The proxy left, since something was unexpected."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyContext:
+    """Settings and layouts, which all groups share."""
+
+    settings: ProxySettings
+    layouts: Mapping[str, TopicRecord]
+    """The layouts of topics that the daemon knows, by name; others may change it meanwhile."""
+
+
+class LedMember(NamedTuple):
+    """Member of a generation that the proxy leads."""
+
+    topics: tuple[str, ...]
+    """Topics that it subscribes to."""
+    rack: str | None
+    share: Partitions
+    """Partitions that it was given, with those that are withheld for a round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyState:
+    """All that the proxy knows of one group."""
+
+    group: str
+    phase: ProxyPhase = ProxyPhase.AWAY
+    standing: Standing = Standing.WAITS_FOR_PLAN
+    reason: str = ""
+    """Why the group is refused or was left, or why the lead may not come; else empty."""
+    wake_at: float = NEVER
+    """Time at which `Woken` is due."""
+    plan: PublishedPlan | None = None
+    """The newest plan."""
+
+    # Membership.
+    member_id: str = ""
+    """Empty while the proxy is no member; while it draws, the best id so far."""
+    order: MapOrder = NO_MEMBERS
+    """Order of the group's other members when the proxy last drew a member id."""
+    draws: int = 0
+    """Member ids that it has asked for."""
+    generation: int = -1
+    settled: bool = False
+    """Whether the proxy synchronised in `generation`."""
+    leader: str = ""
+    """Member id of the leader in `generation`."""
+    static: Mapping[str, str] = field(default_factory=dict)
+    """`group.instance.id` of the static members that the coordinator described, by member id."""
+    joined_at: float = NEVER
+    """Time since which the proxy is in the group."""
+    answer_until: float = NEVER
+    """Time by which the question that is under way must be answered; `NEVER` without any."""
+
+    # The last dictation.
+    shares: Mapping[str, Partitions] = field(default_factory=dict)
+    """Partitions by the members' names."""
+    epoch: PlanEpoch | None = None
+    """Epoch of the plan in it."""
+    layouts: Mapping[str, TopicRecord] = field(default_factory=dict)
+    """Layouts of the topics in it."""
+    led: Mapping[str, LedMember] | None = None
+    """Members that the proxy leads, by name; None while it does not lead."""
+    withheld_rounds: int = 0
+    """Dictations in a row that withheld partitions."""
+    rejoin_at: float = NEVER
+    """Time at which the group is asked for the next round."""
+
+    failures: int = 0
+    """Times in a row that the proxy left since something was unexpected."""
+    lost_connections: int = 0
+    """Connections in a row that were lost or could not be opened."""
+    describes_consumer_groups: bool = False
+    """Whether the coordinator can say that a group is one of KIP-848."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether the proxy leads the group in `generation`."""
+        return self.led is not None
+
+
+# Events.
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """The time `wake_at` has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection to the group's coordinator is open."""
+
+    describes_consumer_groups: bool
+    """Whether the coordinator can say that a group is one of KIP-848."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection was lost, or could not be opened."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The coordinator answered a request."""
+
+    response: GroupResponse
+
+
+@dataclass(frozen=True, slots=True)
+class PlanArrived:
+    """A newer plan was published; None: the group has none any more."""
+
+    plan: PublishedPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A fault of the proxy itself, while it handled an event."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The daemon ends, or leads no more."""
+
+
+ProxyEvent: TypeAlias = Woken | Connected | Disconnected | Answered | PlanArrived | Broken | Stopped
+
+
+# Effects.
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection to the group's coordinator; `Connected` or `Disconnected` follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request; `Answered` follows, or `Disconnected`."""
+
+    request: GroupRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    """Leave the group if the proxy is a member, and close the connection; nothing follows."""
+
+    member_id: str
+
+
+class ProxyLog(NamedTuple):
+    """An event for the log, with its fields."""
+
+    event: str
+    fields: Mapping[str, object]
+
+
+ProxyEffect: TypeAlias = Connect | Send | Depart | ProxyLog

@@ -1,0 +1,143 @@
+"""How the proxy gets out of a group, or to another connection, where something is not usual. Pure.
+
+Guarantees: whoever cannot go on leaves the group at once, says why and what to do, and comes again
+after a pause. A lost connection alone is no reason to leave: the membership outlives it for a
+session timeout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from daemon.proxy.dictation import PROTOCOLS
+from daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
+from daemon.proxy.wire import group_requests as kafka
+
+if TYPE_CHECKING:
+    from daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
+
+Step: TypeAlias = "tuple[ProxyState, list[ProxyEffect]]"
+
+RECONNECT_SECONDS = 0.5
+"""Wait before the second attempt to connect again; it doubles with each that follows."""
+
+RECONNECT_MAX_SECONDS = 10.0
+"""Longest such wait of a proxy that is no member."""
+
+MOST_DOUBLINGS = 20
+
+ELSEWHERE = frozenset(
+    {kafka.COORDINATOR_LOADING, kafka.COORDINATOR_NOT_AVAILABLE, kafka.NOT_COORDINATOR}
+)
+"""Errors of a broker that does not coordinate the group, or not yet."""
+
+ACTIONS = {
+    kafka.GROUP_AUTHORIZATION_FAILED: "grant the daemon's user the right to read the group",
+    kafka.INVALID_SESSION_TIMEOUT: "set proxy.session_timeout within the brokers'"
+    " group.min.session.timeout.ms and group.max.session.timeout.ms",
+    kafka.GROUP_MAX_SIZE_REACHED: "raise the brokers' group.max.size by one",
+    kafka.INCONSISTENT_GROUP_PROTOCOL: f"let the members offer one of {', '.join(PROTOCOLS)}",
+}
+"""What to do about errors of a broker."""
+
+KIP_848 = (
+    "it is a group of the protocol of KIP-848, whose coordinator assigns by itself",
+    "set group.protocol=classic for its members, or end the mode proxy",
+)
+"""Reason and action for a group that no member leads."""
+
+
+def end(state: ProxyState) -> Step:
+    """Leave for good."""
+    return outside(state, ProxyPhase.ENDED, Standing.ENDED, NEVER), [Depart(state.member_id)]
+
+
+def outside(
+    state: ProxyState, phase: ProxyPhase, standing: Standing, wake_at: float, reason: str = ""
+) -> ProxyState:
+    """Forget the membership, and with it that the proxy led."""
+    return replace(
+        state,
+        phase=phase,
+        standing=standing,
+        reason=reason,
+        wake_at=wake_at,
+        answer_until=NEVER,
+        member_id="",
+        generation=-1,
+        settled=False,
+        leader="",
+        led=None,
+        joined_at=NEVER,
+        rejoin_at=NEVER,
+        withheld_rounds=0,
+    )
+
+
+def desert(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    """Leave a group in which nobody else reads: it is to be empty, for those who reset offsets."""
+    wake_at = now + context.settings.retry
+    away = outside(state, ProxyPhase.AWAY, Standing.WAITS_FOR_MEMBERS, wake_at)
+    return away, [Depart(state.member_id)]
+
+
+def retreat(state: ProxyState, reason: str, action: str, now: float, context: ProxyContext) -> Step:
+    """Leave the group at once, say why, and try again after a pause."""
+    settings = context.settings
+    calm = now - state.joined_at > settings.retry_max
+    failures = 1 if calm else state.failures + 1
+    pause = min(settings.retry * 2 ** min(failures - 1, MOST_DOUBLINGS), settings.retry_max)
+    away = outside(state, ProxyPhase.AWAY, Standing.BACKS_OFF, now + pause, reason)
+    fields = {"group": state.group, "reason": reason, "action": action, "retry_in": pause}
+    return replace(away, failures=failures), [
+        Depart(state.member_id),
+        ProxyLog("proxy.left", fields),
+    ]
+
+
+def refuse(state: ProxyState, reason: str, action: str, now: float, context: ProxyContext) -> Step:
+    """Stay out of a group that cannot be led, say why, and look again much later."""
+    pause = context.settings.retry_max
+    away = outside(state, ProxyPhase.AWAY, Standing.REFUSED, now + pause, reason)
+    fields = {"group": state.group, "reason": reason, "action": action, "retry_in": pause}
+    return away, [Depart(state.member_id), ProxyLog("proxy.refused", fields)]
+
+
+def on_broker_error(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
+    """Find another coordinator, or leave."""
+    if error in ELSEWHERE:
+        return on_disconnected(state, "the broker does not coordinate the group", now, context)
+    if error == kafka.UNKNOWN_MEMBER_ID:
+        return retreat(
+            replace(state, member_id=""),
+            "the brokers dropped the proxy from the group: it was silent for too long, or removed",
+            "see whether the daemon's process was stopped or starved",
+            now,
+            context,
+        )
+    action = ACTIONS.get(error, "look the error up in Kafka's protocol, or end the mode proxy")
+    return retreat(state, f"the brokers answered with error {error}", action, now, context)
+
+
+def on_disconnected(state: ProxyState, reason: str, now: float, context: ProxyContext) -> Step:
+    """Connect again and stay a member: at once after a loss, later if that did not last.
+
+    A group's next coordinator drops members of which it hears nothing for a session timeout, and
+    until there is one the brokers name the lost one: a member must not miss the change.
+    """
+    if state.phase is ProxyPhase.AWAY:
+        return state, []
+    lost = state.lost_connections
+    longest = context.settings.heartbeat if state.generation >= 0 else RECONNECT_MAX_SECONDS
+    pause = min(RECONNECT_SECONDS * 2 ** min(lost - 1, MOST_DOUBLINGS), longest) if lost else 0.0
+    again = replace(
+        state,
+        phase=ProxyPhase.CONNECTING,
+        wake_at=now + pause,
+        answer_until=NEVER,
+        rejoin_at=NEVER,
+        lost_connections=lost + 1,
+    )
+    fields = {"group": state.group, "error": reason, "retry_in": pause}
+    return again, [Depart(""), ProxyLog("proxy.disconnected", fields)]

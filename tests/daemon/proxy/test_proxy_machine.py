@@ -1,0 +1,622 @@
+"""The proxy in one group: a modelled coordinator, members that come and go, and every mishap."""
+
+import random
+
+import pytest
+
+from assignors.clients.group_join import Joiner, join_subscription
+from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from daemon.proxy.proxy_machine import step
+from daemon.proxy.proxy_state import (
+    NEVER,
+    Answered,
+    Broken,
+    Connect,
+    Connected,
+    Depart,
+    Disconnected,
+    PlanArrived,
+    ProxyContext,
+    ProxyLog,
+    ProxyPhase,
+    ProxyState,
+    Send,
+    Standing,
+    Stopped,
+    Woken,
+)
+from daemon.proxy.settings import ProxySettings
+from daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from daemon.proxy.wire import group_requests as kafka
+from levelwind_testing.proxied import LAYOUTS, layout, plan
+
+SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)
+
+
+class Play:
+    """One proxy, its clock, and what it asked for."""
+
+    def __init__(self, **layouts):
+        self.state = ProxyState(group="g")
+        self.now = 100.0
+        self.layouts = dict(LAYOUTS) | layouts
+        self.log, self.sent, self.departed = [], [], []
+        self.connects = 0
+
+    def give(self, event):
+        context = ProxyContext(settings=SETTINGS, layouts=self.layouts)
+        self.state, effects = step(self.state, event, self.now, context)
+        for effect in effects:
+            match effect:
+                case Send(request=request):
+                    self.sent.append(request)
+                case Depart(member_id=member):
+                    self.departed.append(member)
+                case ProxyLog():
+                    self.log.append(effect)
+                case Connect():
+                    self.connects += 1
+        return effects
+
+    def answer(self, response):
+        return self.give(Answered(response))
+
+    def wake(self):
+        assert self.state.wake_at < NEVER
+        self.now = max(self.now, self.state.wake_at)
+        return self.give(Woken())
+
+    @property
+    def last(self):
+        return self.sent[-1]
+
+    def of(self, event):
+        return [dict(fields) for name, fields in self.log if name == event]
+
+    # The usual way in.
+
+    def describe(self, state="Stable", protocol="range", kind="consumer", error=0):
+        self.give(PlanArrived(plan(a=[0, 1, 2], b=[3, 4, 5])))
+        self.wake()
+        self.give(Connected(describes_consumer_groups=True))
+        self.answer(kafka.DescribedGroup(error, state, kind, protocol, ()))
+
+    def join(self, protocol="range", leader="p", generation=3, members=("a", "b"), **more):
+        joiners = [joiner(name, protocol) for name in members] + [joiner("p", protocol, ())]
+        response = kafka.JoinResponse(
+            0, generation, protocol, leader, "p", tuple(joiners) if leader == "p" else ()
+        )
+        return self.answer(response._replace(**more))
+
+    def lead(self, **more):
+        self.describe()
+        self.answer(kafka.JoinResponse(kafka.MEMBER_ID_REQUIRED, -1, "", "", "p", ()))
+        self.join(**more)
+        self.answer(kafka.SyncResponse(0, b""))
+
+    def wait_for_lead(self, **more):
+        self.describe()
+        self.join(leader="a", **more)
+        self.answer(kafka.SyncResponse(0, b""))
+
+    def rebalance(self, *members, error=0):
+        """Let the group ask for a round; members of it, and ids of static ones by instance."""
+        self.wake()
+        self.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
+        described = tuple(described_member(each) for each in members)
+        self.answer(kafka.DescribedGroup(error, "PreparingRebalance", "consumer", "", described))
+
+    def draw(self, member_id):
+        self.answer(kafka.JoinResponse(kafka.MEMBER_ID_REQUIRED, -1, "", "", member_id, ()))
+
+
+def described_member(name):
+    instance, _, number = name.rpartition("-")
+    return kafka.DescribedMember(name, instance if number and instance else None, "client")
+
+
+def joiner(name, protocol, topics=("t",), **claims):
+    raw = join_subscription(protocol, topics, **claims).encode()
+    return Joiner(id=name, offers={protocol: raw})
+
+
+@pytest.fixture
+def play():
+    return Play()
+
+
+def test_it_joins_when_there_is_a_plan_and_dictates_it_as_the_leader(play):
+    assert play.state.wake_at == NEVER, "without a plan it stays away"
+    play.lead()
+    kinds = [type(request).__name__ for request in play.sent]
+    assert kinds == ["DescribeGroupRequest", "JoinRequest", "JoinRequest", "SyncRequest"]
+    assert [request.member_id for request in play.sent[1:3]] == ["", "p"]
+    given = {
+        m: ConsumerAssignment.decode(raw).partitions for m, raw in play.last.assignments.items()
+    }
+    assert given == {"a": {"t": (0, 1, 2)}, "b": {"t": (3, 4, 5)}, "p": {}}
+    assert play.state.standing is Standing.LEADS
+    assert play.state.led == {
+        "a": (("t",), None, {"t": (0, 1, 2)}),
+        "b": (("t",), None, {"t": (3, 4, 5)}),
+    }
+    assert [name for name, _ in play.log] == ["proxy.assigned", "proxy.leading"]
+
+
+def test_it_knows_the_members_of_each_generation_that_it_leads_and_of_no_other(play):
+    play.lead()
+    play.rebalance()
+    joiners = (
+        joiner("a", "range", rack="r"),
+        joiner("new", "range", ("t", "u")),
+        joiner("p", "range", ()),
+    )
+    play.join(joiners=joiners, generation=4)
+    assert play.state.led.keys() == {"a", "new"}
+    assert play.state.led["a"].rack == "r"
+    assert play.state.led["new"].topics == ("t", "u")
+    shares = [member.share.get("t", ()) for member in play.state.led.values()]
+    assert sorted(number for share in shares for number in share) == list(range(6))
+    play.answer(kafka.SyncResponse(0, b""))
+    play.rebalance()
+    play.join(leader="a", generation=5)
+    assert play.state.led is None
+    play.answer(kafka.SyncResponse(0, b"\0"))
+    assert left(play)
+    assert play.state.led is None
+
+
+def test_it_keeps_the_member_id_that_succeeds_the_leader_soonest_and_leaves_with_the_others(play):
+    play.give(PlanArrived(plan(a=[0])))
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    others = tuple(
+        kafka.DescribedMember(f"rdkafka-{number}", None, "rdkafka") for number in range(40)
+    )
+    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", others))
+    drawn = []
+    while isinstance(play.last, kafka.JoinRequest) and not play.last.member_id:
+        drawn.append(f"levelwind-proxy-{len(drawn)}")
+        required = kafka.MEMBER_ID_REQUIRED
+        play.answer(kafka.JoinResponse(required, -1, "", "", drawn[-1], ()))
+    order = order_of([member.id for member in others])
+    best = min(drawn, key=lambda name: slot_of(name, order.size))
+    assert play.last.member_id == best
+    assert order.goes_first(best) or len(drawn) == MOST_DRAWS
+    dropped = [r.member_id for r in play.sent if isinstance(r, kafka.LeaveRequest)]
+    assert sorted([*dropped, play.last.member_id]) == sorted(drawn)
+    play.give(Stopped())
+    assert play.departed[-1] == play.sent[-1].member_id
+
+
+# The slots of one letter are its code below 16: p is 0, a and q are 1, b is 2, n is 14, o is 15.
+
+
+def test_it_draws_another_member_id_in_a_round_in_which_others_would_succeed_the_leader(play):
+    play.wait_for_lead(member_id="o")
+    play.rebalance("a", "b", "o")
+    assert play.last.member_id == ""
+    play.draw("n")
+    assert play.sent[-2:] == [kafka.LeaveRequest("g", "o"), play.last]
+    assert play.last.member_id == "", "b is before it still"
+    play.draw("q")
+    assert play.sent[-2:] == [kafka.LeaveRequest("g", "n"), play.last]
+    assert play.last.member_id == "q", "the leader alone is before it"
+    play.join(leader="a", member_id="q", generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert play.state.standing is Standing.WAITS_FOR_LEAD
+    # Its place is good: it keeps the id in the next round.
+    play.rebalance("a", "b", "c", "q")
+    assert play.last.member_id == "q"
+    assert len(play.of("proxy.waiting_for_lead")) == 1
+
+
+@pytest.mark.parametrize("others", [(), ("p", "a")], ids=["none", "one in the first slot"])
+def test_it_keeps_its_member_id_where_nobody_can_be_overtaken(play, others):
+    play.wait_for_lead(member_id="o")
+    play.rebalance("a", "o", *others)
+    assert play.last.member_id == "o"
+
+
+def test_it_keeps_its_member_id_where_the_group_is_not_described(play):
+    play.wait_for_lead(member_id="o")
+    play.rebalance(error=kafka.COORDINATOR_LOADING)
+    assert play.last.member_id == "o"
+
+
+def test_a_connection_that_is_lost_between_two_member_ids_lets_it_begin_anew(play):
+    play.wait_for_lead(member_id="o")
+    play.rebalance("a", "b", "o")
+    play.draw("q")
+    play.give(Disconnected("reset"))
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    assert isinstance(play.last, kafka.DescribeGroupRequest)
+    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
+    assert play.last.member_id == ""
+    assert play.of("proxy.left") == []
+
+
+def test_it_says_that_a_static_member_keeps_the_lead(play):
+    play.wait_for_lead(member_id="p")
+    assert play.state.reason == ""
+    play.rebalance("s-1", "p")
+    play.join(leader="s-1", generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert play.state.reason.startswith("the leader 's' is a static member")
+    play.rebalance("a", "p")
+    play.join(generation=5)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert (play.state.standing, play.state.reason) == (Standing.LEADS, "")
+
+
+def test_it_offers_every_protocol_that_it_can_lead_with_a_subscription_to_nothing(play):
+    play.describe(protocol="roundrobin")
+    offered = dict(play.last.protocols)
+    assert set(offered) == {"range", "roundrobin", "sticky", "cooperative-sticky"}
+    assert {raw[:6] for raw in offered.values()} == {b"\0\0" + b"\0\0\0\0"}
+
+
+def test_a_member_that_does_not_lead_has_nothing_and_sends_heartbeats(play):
+    play.wait_for_lead()
+    assert play.state.standing is Standing.WAITS_FOR_LEAD
+    assert play.sent[-1].assignments == {}
+    for _ in range(3):
+        play.wake()
+        assert play.last == kafka.HeartbeatRequest("g", 3, "p")
+        play.answer(kafka.HeartbeatResponse(0))
+    play.give(PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4])))
+    assert isinstance(play.last, kafka.HeartbeatRequest), "only the leader asks for a rebalance"
+    # The leader goes: the next generation is the proxy's.
+    play.rebalance("b", "p")
+    assert play.last.member_id == "p"
+    play.join(generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert play.state.standing is Standing.LEADS
+    assert play.state.shares == {"a": {"t": (5,)}, "b": {"t": (0, 1, 2, 3, 4)}}
+
+
+@pytest.mark.parametrize("raw", [b"", ConsumerAssignment(partitions={}).encode()])
+def test_an_assignment_of_nothing_is_taken_in_both_its_forms(play, raw):
+    play.describe()
+    play.join(leader="a")
+    play.answer(kafka.SyncResponse(0, raw))
+    assert play.state.standing is Standing.WAITS_FOR_LEAD
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\0", b"\xff\xff\0\0", ConsumerAssignment(partitions={"t": (0,)}).encode()]
+)
+def test_an_assignment_that_gives_it_something_or_cannot_be_read_makes_it_leave(play, raw):
+    play.describe()
+    play.join(leader="a")
+    play.answer(kafka.SyncResponse(0, raw))
+    assert left(play)
+
+
+def left(play):
+    """Whether the proxy left at once, said why, and will come again."""
+    (line,) = play.of("proxy.left")
+    assert line["reason"]
+    assert line["action"]
+    assert play.departed[-1] == "p"
+    assert play.state.phase is ProxyPhase.AWAY
+    assert play.state.wake_at == play.now + line["retry_in"]
+    return play.state.standing is Standing.BACKS_OFF
+
+
+def test_a_subscription_that_cannot_be_read_makes_the_leader_leave_before_it_answers(play):
+    play.describe()
+    bad = (Joiner(id="a", offers={"range": b"\0"}), joiner("p", "range", ()))
+    play.join(joiners=bad)
+    assert left(play)
+    assert not any(isinstance(request, kafka.SyncRequest) for request in play.sent)
+
+
+def test_a_topic_without_a_layout_makes_it_leave(play):
+    del play.layouts["t"]
+    play.describe()
+    play.join()
+    assert left(play)
+
+
+def test_a_protocol_that_it_does_not_know_makes_it_leave(play):
+    play.describe()
+    play.join(protocol="own")
+    assert left(play)
+
+
+def test_the_pause_doubles_with_each_time_that_it_leaves_up_to_a_limit(play):
+    del play.layouts["t"]
+    play.describe()
+    play.join()
+    for _ in range(4):
+        play.wake()
+        play.give(Connected(describes_consumer_groups=True))
+        play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
+        play.join()
+    assert [line["retry_in"] for line in play.of("proxy.left")] == [5.0, 10.0, 20.0, 40.0, 40.0]
+
+
+@pytest.mark.parametrize(
+    ("described", "reason"),
+    [
+        (("Stable", "own"), "the protocol 'own'"),
+        (("Stable", "range", "connect"), "of the type 'connect'"),
+    ],
+)
+def test_a_group_that_it_cannot_lead_is_refused_without_joining(play, described, reason):
+    play.describe(*described)
+    (line,) = play.of("proxy.refused")
+    assert reason in line["reason"]
+    assert play.state.standing is Standing.REFUSED
+    assert not any(isinstance(request, kafka.JoinRequest) for request in play.sent)
+
+
+def test_a_group_of_kip_848_is_refused_without_joining(play):
+    play.describe("Dead", "", "")
+    assert play.last == kafka.DescribeConsumerGroupRequest("g")
+    play.answer(kafka.DescribedConsumerGroup(0))
+    assert "KIP-848" in play.of("proxy.refused")[0]["reason"]
+
+
+def test_a_group_that_turns_into_one_of_kip_848_is_left(play):
+    play.lead()
+    play.wake()
+    play.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
+    play.join(leader="", generation=4)
+    assert "KIP-848" in play.of("proxy.refused")[0]["reason"]
+    assert play.departed[-1] == "p"
+
+
+@pytest.mark.parametrize("state", ["Dead", "Empty"])
+def test_a_group_without_members_is_looked_at_again(play, state):
+    play.describe(state, "", "")
+    if state == "Dead":
+        play.answer(kafka.DescribedConsumerGroup(kafka.GROUP_ID_NOT_FOUND))
+    assert play.state.standing is Standing.WAITS_FOR_MEMBERS
+    assert play.of("proxy.left") == []
+    play.wake()
+    assert isinstance(play.last, kafka.DescribeGroupRequest)
+    play.answer(kafka.DescribedGroup(0, "PreparingRebalance", "consumer", "", ()))
+    play.wake()
+    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
+    assert isinstance(play.last, kafka.JoinRequest)
+
+
+def test_it_leaves_a_group_when_all_others_have_left(play):
+    play.lead()
+    play.wake()
+    play.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
+    play.join(members=(), generation=4)
+    assert play.departed[-1] == "p"
+    assert play.state.standing is Standing.WAITS_FOR_MEMBERS
+    assert play.of("proxy.left") == [], "there is nothing unusual about it"
+
+
+def test_a_newer_plan_that_moves_something_asks_for_a_rebalance_at_once(play):
+    play.lead()
+    play.give(PlanArrived(plan(2, a=[0, 1, 2], b=[3, 4, 5])))
+    assert isinstance(play.last, kafka.SyncRequest), "nothing moves"
+    play.give(PlanArrived(plan(3, a=[0, 1], b=[2, 3, 4, 5])))
+    assert play.last.member_id == "p"
+    assert isinstance(play.last, kafka.JoinRequest)
+    play.join(generation=4)
+    assert play.state.epoch == (1, 3)
+
+
+def test_a_plan_that_comes_while_the_group_joins_is_applied_afterwards(play):
+    play.describe()
+    play.join()
+    play.give(PlanArrived(plan(2, a=[0], b=[1, 2, 3, 4, 5])))
+    play.answer(kafka.SyncResponse(0, b""))
+    assert isinstance(play.last, kafka.JoinRequest)
+
+
+def test_a_topic_that_grows_asks_for_a_rebalance_with_the_next_heartbeat(play):
+    play.lead()
+    play.layouts["t"] = layout("t", 8)
+    play.wake()
+    assert isinstance(play.last, kafka.JoinRequest)
+    play.join(generation=4)
+    given = [ConsumerAssignment.decode(raw).partitions for raw in play.last.assignments.values()]
+    assert sorted(n for share in given for n in share.get("t", ())) == list(range(8))
+
+
+def test_a_cooperative_group_gets_what_moves_in_a_second_round(play):
+    protocol = "cooperative-sticky"
+    play.describe(protocol=protocol)
+    had = {"a": (3, 4, 5), "b": (0, 1, 2)}
+
+    def joiners(held, generation):
+        claims = {"generation": generation}
+        return (
+            *(joiner(name, protocol, owned={"t": held[name]}, **claims) for name in held),
+            joiner("p", protocol, ()),
+        )
+
+    play.join(protocol=protocol, joiners=joiners(had, 2))
+    assert play.of("proxy.assigned")[-1]["withheld"] == 6
+    play.answer(kafka.SyncResponse(0, b""))
+    # Members that gave something up ask for the second round; if none does, the proxy asks.
+    play.wake()
+    assert isinstance(play.last, kafka.JoinRequest)
+    play.join(protocol=protocol, joiners=joiners({"a": (), "b": ()}, 3), generation=4)
+    assert play.of("proxy.assigned")[-1]["withheld"] == 0
+    play.answer(kafka.SyncResponse(0, b""))
+    play.wake()
+    assert isinstance(play.last, kafka.HeartbeatRequest)
+
+
+def test_members_that_never_give_way_are_left_to_themselves(play):
+    protocol = "cooperative-sticky"
+    play.describe(protocol=protocol)
+    stubborn = (
+        joiner("a", protocol, owned={"t": (3,)}, generation=9),
+        joiner("b", protocol),
+        joiner("p", protocol, ()),
+    )
+    for generation in range(3, 20):
+        play.join(protocol=protocol, joiners=stubborn, generation=generation)
+        if play.state.phase is ProxyPhase.AWAY:
+            break
+        play.answer(kafka.SyncResponse(0, b""))
+        while play.state.phase is ProxyPhase.STABLE:
+            play.wake()
+            if play.state.phase is ProxyPhase.STABLE:
+                play.answer(kafka.HeartbeatResponse(0))
+    assert left(play)
+    assert generation == 9
+
+
+def test_a_lost_connection_is_opened_again_and_the_membership_outlives_it(play):
+    play.lead()
+    play.give(Disconnected("reset"))
+    assert play.state.member_id == "p"
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    assert play.last == kafka.HeartbeatRequest("g", 3, "p")
+    play.answer(kafka.HeartbeatResponse(0))
+    assert play.state.phase is ProxyPhase.STABLE
+    assert play.state.leads
+
+
+def test_a_connection_that_is_lost_while_the_group_joins_leads_to_another_join(play):
+    play.lead()
+    play.give(PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4])))
+    play.give(Disconnected("reset"))
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    play.answer(kafka.HeartbeatResponse(0))
+    assert isinstance(play.last, kafka.JoinRequest)
+    assert play.last.member_id == "p"
+
+
+def test_a_proxy_that_the_brokers_dropped_starts_again_without_a_farewell(play):
+    play.lead()
+    play.wake()
+    play.answer(kafka.HeartbeatResponse(kafka.UNKNOWN_MEMBER_ID))
+    assert play.departed[-1] == ""
+    assert play.state.standing is Standing.BACKS_OFF
+
+
+def test_a_heartbeat_without_an_answer_is_a_lost_connection(play):
+    play.lead()
+    for _ in range(7):
+        play.wake()
+    assert play.state.phase is ProxyPhase.CONNECTING
+    heartbeats = [r for r in play.sent if isinstance(r, kafka.HeartbeatRequest)]
+    assert len(heartbeats) == 1, "one at a time"
+
+
+def test_connections_that_fail_are_tried_again_ever_more_rarely(play):
+    play.describe()
+    pauses = []
+    for _ in range(8):
+        play.give(Disconnected("refused"))
+        pauses.append(play.of("proxy.disconnected")[-1]["retry_in"])
+        play.wake()
+    assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_a_member_looks_for_another_coordinator_often_enough_to_outlive_its_session(play):
+    play.lead()
+    pauses = []
+    for _ in range(8):
+        play.give(Disconnected("refused"))
+        pauses.append(play.of("proxy.disconnected")[-1]["retry_in"])
+        play.wake()
+    assert pauses == [0.0, 0.5, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert max(pauses) <= SETTINGS.session_timeout / 3
+
+
+@pytest.mark.parametrize("way_in", ["lead", "wait_for_lead", "describe"])
+def test_a_daemon_that_stops_leaves_the_group(play, way_in):
+    getattr(play, way_in)()
+    member = play.state.member_id
+    assert play.give(Stopped()) == [Depart(member)]
+    assert play.give(Woken()) == play.give(PlanArrived(None)) == []
+
+
+def test_a_fault_of_its_own_makes_it_leave(play):
+    play.lead()
+    play.give(Broken("ZeroDivisionError: division by zero"))
+    assert left(play)
+
+
+RESPONSES = [
+    lambda rng: kafka.DescribedGroup(
+        rng.choice([0, 0, 0, 15, 16, 30, 69]),
+        rng.choice(["Stable", "Stable", "Empty", "Dead", "PreparingRebalance"]),
+        rng.choice(["consumer", "consumer", "connect"]),
+        rng.choice(["range", "cooperative-sticky", "own"]),
+        (),
+    ),
+    lambda rng: kafka.DescribedConsumerGroup(rng.choice([0, 16, 69])),
+    lambda rng: kafka.JoinResponse(
+        rng.choice([0, 0, 0, 0, 16, 22, 23, 25, 27, 79]),
+        rng.randrange(9),
+        (protocol := rng.choice(["range", "cooperative-sticky", "own"])),
+        rng.choice(["p", "p", "a", ""]),
+        "p",
+        tuple(
+            joiner(name, protocol, rng.choice([("t",), ("u",), ("t", "u"), ("unknown",), ()]))
+            if rng.random() < 0.95
+            else Joiner(id=name, offers={protocol: rng.randbytes(5)})
+            for name in rng.choice([("a", "p"), ("a", "b", "p"), ("p",)])
+        ),
+    ),
+    lambda rng: kafka.SyncResponse(rng.choice([0, 0, 16, 22, 25, 27]), rng.choice([b"", b"\0"])),
+    lambda rng: kafka.HeartbeatResponse(rng.choice([0, 0, 0, 16, 22, 25, 27, 30])),
+    lambda rng: kafka.LeaveResponse(rng.choice([0, 25])),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_events_in_any_order_leave_it_consistent_and_able_to_go_on(seed):
+    rng, play = random.Random(seed), Play()
+    for _ in range(200):
+        before, sent, departed = play.state, len(play.sent), len(play.departed)
+        event = rng.choice(
+            [
+                lambda: Answered(rng.choice(RESPONSES)(rng)),
+                lambda: Answered(rng.choice(RESPONSES)(rng)),
+                Woken,
+                Woken,
+                lambda: Connected(describes_consumer_groups=rng.random() < 0.5),
+                lambda: Disconnected("reset"),
+                lambda: PlanArrived(
+                    rng.choice([None, plan(rng.randrange(1, 99), a=[rng.randrange(6)])])
+                ),
+                lambda: Broken("fault"),
+            ]
+        )()
+        if isinstance(event, Woken) and before.wake_at < NEVER:
+            play.now = max(play.now, before.wake_at)
+        play.now += rng.random()
+        play.give(event)
+        state = play.state
+        # Whoever is outside is no member, and something will wake it unless a plan must come.
+        if state.phase is ProxyPhase.AWAY:
+            assert (state.member_id, state.leads) == ("", False)
+            assert state.wake_at < NEVER or state.standing is Standing.WAITS_FOR_PLAN
+        # A membership ends with a farewell, or because the brokers ended it.
+        if before.member_id and not state.member_id:
+            farewell = play.departed[departed:]
+            assert before.member_id in farewell or isinstance(event, Answered)
+        # Nobody but the leader gives an assignment, and never a partition twice.
+        for request in play.sent[sent:]:
+            if isinstance(request, kafka.SyncRequest) and request.assignments:
+                assert state.leads
+                given = [
+                    (topic, number)
+                    for raw in request.assignments.values()
+                    for topic, numbers in ConsumerAssignment.decode(raw).partitions.items()
+                    for number in numbers
+                ]
+                assert len(given) == len(set(given))
+                assert ConsumerAssignment.decode(request.assignments["p"]).partitions == {}
+        if state.phase is ProxyPhase.STABLE:
+            assert state.wake_at < NEVER
+    play.give(Stopped())
+    assert play.state.phase is ProxyPhase.ENDED

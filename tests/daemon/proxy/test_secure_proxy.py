@@ -1,0 +1,58 @@
+"""The daemon and its leader proxy as users of brokers with TLS, SCRAM and certificates."""
+
+import pytest
+
+from daemon.proxy.leader_proxy import LeaderProxy
+from daemon.proxy.settings import ProxySettings
+from levelwind_testing.processes.proxied_stage import ProxiedStage
+from levelwind_testing.proxied import plan
+from levelwind_testing.security.certificates import Authority
+from levelwind_testing.security.secure_brokers import secure_brokers
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    with secure_brokers(tmp_path_factory.mktemp("secure"), authorize=False) as brokers:
+        yield brokers
+
+
+@pytest.fixture(params=["SCRAM-SHA-512", "certificate"])
+def client_config(request, brokers, fresh):
+    name = fresh("user")
+    user = (
+        brokers.certificate_user(name)
+        if request.param == "certificate"
+        else brokers.scram_user(name, request.param)
+    )
+    return user.librdkafka
+
+
+def test_a_daemon_leads_a_group_over_tls(client_config, kafka, fresh, tmp_path):
+    stage = ProxiedStage(client_config, kafka, fresh, tmp_path)
+    try:
+        stage.lead_two()
+        stage.level()
+        assert stage.daemon.logged("proxy.disconnected") == []
+        stage.nothing_was_lost_or_shared()
+    finally:
+        stage.stop()
+
+
+@pytest.mark.parametrize("fault", ["password", "certificate"])
+def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, eventually, tmp_path, fault):
+    config = brokers.scram_user(fresh("user"), "SCRAM-SHA-256").librdkafka
+    if fault == "password":
+        config["sasl.password"] = "wrong"
+    else:
+        config["ssl.ca.location"] = str(Authority(tmp_path).certificate)
+    settings = ProxySettings(session_timeout=6.0, retry=0.5)
+    proxy = LeaderProxy(("group",), config, settings, dict, lambda *_: None, lambda *_: None, log)
+    proxy.start()
+    try:
+        proxy.apply("group", plan(a=[0]))
+        (line, *_) = eventually(lambda: log.of("proxy.disconnected"))
+        assert ("certificate" if fault == "certificate" else "authenticat") in line["error"].lower()
+    finally:
+        proxy.stop()

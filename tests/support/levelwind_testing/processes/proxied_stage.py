@@ -1,0 +1,311 @@
+"""A proxied group of unmodified consumers in processes, and daemons that lead it.
+
+The daemons have no pipeline: the stage writes the lag records that it would, with the owners that
+the members report. Everything that is written must be read, and no partition be two members' at
+once.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import cycle, pairwise
+from threading import Event, Thread
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from assignors.protocol.records import (
+    GroupRecord,
+    LagRecord,
+    OperatorRecord,
+    PlanShard,
+    TopicRecord,
+    encode,
+)
+from assignors.protocol.records.shards import planned_assignments
+from assignors.protocol.topics import Topics, partition_for
+from daemon.kafka.topic_reader import read_to_end
+from levelwind_testing.processes.daemon_process import DaemonProcess
+from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
+from levelwind_testing.records import lag_of_owners
+
+SECONDS = 120
+PARTITIONS = 6
+SESSION_MS = 6000
+ASK_SECONDS = 4.0
+"""Pause between two requests for a plan."""
+STANDINGS = frozenset({"proxy.leading", "proxy.waiting_for_lead", "proxy.left", "proxy.refused"})
+"""Events that say how a proxy stands to its group."""
+BUSY = 10_000
+"""Records behind of a partition with a backlog."""
+
+
+class ProxiedStage:
+    """A topic that is written to, members that read it, daemons, and the lag."""
+
+    def __init__(self, client, kafka, fresh, directory, *, replication=1, settings=()):
+        """Make the topic.
+
+        Args:
+            client: settings of librdkafka, for members and daemons as well.
+            kafka: makes topics.
+            fresh: makes names.
+            directory: directory of the daemons.
+            replication: replicas of the topic.
+            settings: further settings of the daemons, as for `--set`.
+        """
+        self.client = {**client, "log_level": 0}
+        self.bootstrap, self.directory = client["bootstrap.servers"], directory
+        secured = (
+            f"kafka.{name}={value}" for name, value in client.items() if name != "bootstrap.servers"
+        )
+        self.settings = (*secured, *settings)
+        self.topics = Topics(fresh("proxied") + ".")
+        self.topic, self.group = fresh("orders"), fresh("group")
+        kafka.create(self.topic, PARTITIONS, replication)
+        self.admin, self.producer = AdminClient(self.client), Producer(self.client)
+        self.members, self.gone, self.daemons, self.topic_id = {}, [], [], None
+        self.behind = (0,) * PARTITIONS
+        self.journal = []
+        self.stopping, self.reports = Event(), True
+        self.threads = [Thread(target=work, daemon=True) for work in (self.write, self.report)]
+        for thread in self.threads:
+            thread.start()
+
+    # What goes on all the time.
+
+    def write(self):
+        while not self.stopping.wait(0.02):
+            for partition in range(PARTITIONS):
+                self.producer.produce(self.topic, b"x", partition=partition)
+            self.producer.poll(0)
+
+    def report(self):
+        """Write the lag records of a pipeline."""
+        while not self.stopping.wait(0.5):
+            if self.reports and self.topic_id is not None and self.settled():
+                with suppress(KafkaException):  # while a broker is away
+                    self.send(self.lag_record(), "lag")
+
+    # The group.
+
+    def join(self, name, **config):
+        settings = {
+            **self.client,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            **config,
+        }
+        self.members[name] = SubscriberProcess(settings, self.topic, self.journal)
+
+    def leave(self, name):
+        self.gone.append(self.members.pop(name))
+        self.gone[-1].stop()
+
+    def kill(self, name):
+        self.gone.append(self.members.pop(name))
+        self.gone[-1].kill()
+
+    def settled(self):
+        members = list(self.members.values())
+        held = sorted(number for member in members for number in member.held)
+        return held == list(range(PARTITIONS)) and all(member.held for member in members)
+
+    def held(self):
+        return {member.member_id: member.held for member in self.members.values()}
+
+    def coordinator(self):
+        """The broker that coordinates the group; None while there is none."""
+        described = self.admin.describe_consumer_groups([self.group])[self.group]
+        try:
+            return described.result(30).coordinator.id
+        except KafkaException:
+            return None
+
+    # Lag and plans.
+
+    def lag_record(self) -> LagRecord:
+        named = {"group": self.group, "topic": self.topic, "topic_id": self.topic_id}
+        return lag_of_owners(self.held(), *self.behind, **named)
+
+    def send(self, record, kind):
+        key, value = encode(record)
+        name = self.topics.name(kind)
+        count = len(self.admin.list_topics(name, timeout=10).topics[name].partitions)
+        self.producer.produce(name, value, key, partition_for(self.group, count))
+
+    def records(self, kind):
+        found = read_to_end(self.client, self.topics, [kind], timeout=30.0)
+        return [entry.record for entry in found if hasattr(entry, "record")]
+
+    def read_topic_id(self):
+        layouts = [r for r in self.records("metadata") if isinstance(r, TopicRecord)]
+        return next((record.id for record in layouts if record.topic == self.topic), None)
+
+    def plan(self):
+        """The newest plan: partitions by member."""
+        heads, shards = {}, {}
+        for record in self.records("assignments"):
+            if isinstance(record, GroupRecord) and record.group == self.group:
+                heads[record.group_epoch] = record
+            elif isinstance(record, PlanShard) and record.group == self.group:
+                shards[record.shard] = record
+        planned = heads and planned_assignments(heads[max(heads)], shards)
+        return {
+            member: frozenset(share.get(self.topic, ()))
+            for member, share in (planned or {}).items()
+        }
+
+    def follows(self):
+        """Whether the newest plan names all members, and each has what it says."""
+        return self.settled() and self.plan() == self.held()
+
+    def level(self):
+        """Give all of the backlog to one member: a plan shares it out, and the group follows.
+
+        A proxy that was silent for a session timeout, as on a busy machine, has lost the lead for
+        good: then the members restart until it has it again.
+        """
+        while not self.is_leveled():
+            self.lead()
+
+    def is_leveled(self):
+        """Whether the group follows a plan that shares the backlog; not if the lead was lost."""
+        held = self.wait(lambda: self.settled() and self.held(), "group")
+        busy = max(held.values(), key=len)
+        self.behind = tuple(BUSY if number in busy else 0 for number in range(PARTITIONS))
+        asked_at = 0.0
+
+        def is_shared():
+            nonlocal asked_at
+            # A request before the lag is known has a plan without it.
+            if time.monotonic() > asked_at + ASK_SECONDS:
+                asked_at = time.monotonic()
+                self.ask_for_a_plan()
+            return self.settled() and not any(busy <= held for held in self.held().values())
+
+        self.wait(lambda: is_shared() or not self.leads(), "shared backlog")
+        self.wait(lambda: self.follows() or not self.leads(), "plan that is followed")
+        return self.leads()
+
+    def ask_for_a_plan(self):
+        at = round(time.time() * 1000)
+        request = OperatorRecord(
+            group=self.group, at=at, by="test", action="rebalance", reason="test"
+        )
+        with suppress(KafkaException):  # while a broker is away
+            self.send(request, "control")
+
+    # The daemons.
+
+    @property
+    def daemon(self):
+        """The daemon that was started last."""
+        return self.daemons[-1]
+
+    def start_daemon(self):
+        number = len(self.daemons)
+        self.daemons.append(
+            DaemonProcess(
+                self.bootstrap,
+                self.directory / f"daemon-{number}",
+                f"prefix={self.topics.prefix}",
+                "pipeline.run=elsewhere",
+                "control.cooldown.duration=1",
+                f"proxy.session_timeout={SESSION_MS / 1000}",
+                "proxy.heartbeat_interval=0.5",
+                "proxy.retry=0.5",
+                f"groups.{self.group}.mode=proxy",
+                *self.settings,
+            )
+        )
+
+    def see_layout(self):
+        """Wait until the leading daemon has published the topic's layout, so that lag counts."""
+        self.wait(lambda: self.daemon.logged("daemon.leading"), "planner")
+        self.topic_id = self.wait(self.read_topic_id, "layout")
+
+    def lead(self):
+        """Make the newest daemon's proxy the leader: the members restart one after the other."""
+        self.wait(lambda: self.daemon.logged("proxy.waiting_for_lead") or self.leads(), "proxy")
+        for name in cycle(list(self.members)):
+            self.wait(self.settled, "settled group")
+            if self.leads():
+                return
+            self.leave(name)
+            self.join(name)
+
+    def lead_two(self):
+        """Let a daemon lead a group of the members a and b, which was one before it came."""
+        self.join("a")
+        self.join("b")
+        self.wait(self.settled, "group of its own")
+        self.start_daemon()
+        self.see_layout()
+        self.lead()
+
+    def leads(self):
+        """Whether the newest daemon's proxy leads, as it logged last."""
+        return self.standings()[-1:] == ["proxy.leading"]
+
+    def standings(self):
+        events = list(self.daemon.events)
+        return [event["event"] for event in events if event["event"] in STANDINGS]
+
+    def kept_the_lead_while_it_was_a_member(self):
+        """Whether the proxy lost the lead only where the brokers had dropped it from the group."""
+        standings = self.standings()
+        return ("proxy.leading", "proxy.waiting_for_lead") not in pairwise(standings)
+
+    def describe(self):
+        command = [sys.executable, "-m", "daemon.cli", "describe", self.group, "--format", "json"]
+        command += ["--bootstrap", self.bootstrap]
+        for setting in (f"prefix={self.topics.prefix}", *self.settings):
+            command += ["--set", setting]
+        shown = subprocess.run(command, check=True, capture_output=True)
+        return json.loads(shown.stdout)
+
+    # The end.
+
+    def wait(self, condition, what, seconds=SECONDS):
+        until = time.monotonic() + seconds
+        while not (answer := condition()):
+            assert time.monotonic() < until, f"no {what}: {self.held()}\n{self.tails()}"
+            time.sleep(0.1)
+        return answer
+
+    def tails(self):
+        return "\n\n".join(daemon.tail() for daemon in self.daemons)
+
+    def nothing_was_lost_or_shared(self):
+        """Wait until all that was written is read; no partition was ever two members'."""
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(10)
+        assert self.producer.flush(60) == 0
+        asked = {TopicPartition(self.topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
+        found = self.admin.list_offsets(asked)
+        ends = {at.partition: future.result(30).offset for at, future in found.items()}
+
+        def all_read():
+            everybody = [*self.gone, *self.members.values()]
+            return all(
+                set(range(end)) == set().union(*(member.processed[n] for member in everybody))
+                for n, end in ends.items()
+            )
+
+        self.wait(all_read, "last record")
+        assert shared(self.journal) == []
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(10)
+        for name in list(self.members):
+            self.leave(name)
+        for daemon in self.daemons:
+            daemon.kill()
