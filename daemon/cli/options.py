@@ -65,6 +65,15 @@ def read_settings(
     """
     from daemon.config.settings import load  # noqa: PLC0415 - see the package
 
+    return load(config, settings_tree(bootstrap, pairs, **options))
+
+
+def settings_tree(bootstrap: str | None, pairs: tuple[str, ...], **options: Any) -> dict[str, Any]:
+    """Return the settings that the options of a command name, as a tree.
+
+    Raises:
+        click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
+    """
     overrides: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if bootstrap is not None:
         overrides["bootstrap"] = bootstrap
@@ -87,7 +96,7 @@ def read_settings(
                 f"{pair!r} contradicts a setting within {name}", param_hint="--set"
             )
         tree[name] = value
-    return load(config, overrides)
+    return overrides
 
 
 def _path(key: str) -> list[str]:

@@ -6,7 +6,7 @@ start and not at the first plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -17,7 +17,7 @@ from daemon.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.settings import PlanSettings
+    from daemon.control.settings import PlanSettings, ScalingSettings
 
 
 def _listed(value: object) -> object:
@@ -35,6 +35,27 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScaling:
+    """Scaling of one group's members; None: as the table `scaling` says."""
+
+    drain_within: Annotated[float, Field(gt=0)] | None = None
+    """As `scaling.drain_within`."""
+    scale_down_after: Figure | None = None
+    """As `scaling.scale_down_after`."""
+    min_members: Count | None = None
+    """As `scaling.min_members`."""
+    max_members: Annotated[int, Field(ge=1)] | None = None
+    """As `scaling.max_members`."""
+    member_speed: Size | None = None
+    """As `scaling.member_speed`."""
+
+    def over(self, scaling: ScalingSettings) -> ScalingSettings:
+        """Return the settings of all groups with those that this group has of its own."""
+        own = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(scaling, **own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSection:
     """Settings of one group, in effect from its next plan on; None: not set.
 
@@ -44,10 +65,15 @@ class GroupSection:
 
     strategy: str | None = None
     """The group's strategy; by default that of `control.strategy`."""
-    mode: Literal["managed", "published", "advisory"] = "managed"
+    mode: Literal["managed", "published", "proxy", "advisory"] = "managed"
     """How members get plans: `managed`, they follow levelwind alone; `published`, they subscribe,
-    and their `PublishedAssignor` applies the plans; `advisory`, they subscribe, and nobody applies
-    the plans, which are recommendations."""
+    and their `PublishedAssignor` applies the plans; `proxy`, they subscribe, with whatever
+    client, and the daemon joins their group and leads it; `advisory`, they subscribe, and nobody
+    applies the plans, which are recommendations."""
+    approval: bool = False
+    """Whether plans because of racks, skew or an operator's request for one wait as proposals until
+    an operator approves them. Members and topics that change get at once a plan that moves only
+    what must move."""
     reset_policy: Literal["latest", "earliest"] | None = None
     """Where the group's readers begin without a commit; by default as `pipeline.reset_policy` says.
     The group need not be a planned one. In effect when the daemon starts."""
@@ -81,6 +107,9 @@ class GroupSection:
     """Bytes of a record, of all topics or by topic with `*` for the others: traffic across racks is
     then weighed by the bytes that arrive, and not by the number of partitions."""
 
+    scaling: GroupScaling = GroupScaling()
+    """Scaling of the group's members."""
+
     def options(self) -> dict[str, Any]:
         """Return the options of the strategy that are set."""
         values = {name: getattr(self, name) for name in OPTION_NAMES}
@@ -95,7 +124,8 @@ class GroupSection:
 OPTION_NAMES = tuple(
     setting.name
     for setting in fields(GroupSection)
-    if setting.name not in {"strategy", "mode", "reset_policy", "record_bytes"}
+    if setting.name
+    not in {"strategy", "mode", "approval", "reset_policy", "record_bytes", "scaling"}
 )
 """Names of the settings that are options of a strategy."""
 

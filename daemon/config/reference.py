@@ -44,6 +44,16 @@ The first source that has a setting wins:
    parts, as in `LEVELWIND_CONTROL__MIN_GAIN=0.2`;
 3. the TOML file that `--config` names. No file is read otherwise.
 
+A name of a client's setting that ends in `_file`, as in
+`"sasl.password_file" = "/run/secrets/kafka"`, gives the file that holds the value. `levelwind
+config check` checks all of it without a cluster, and `levelwind config show` prints the effective
+settings with their sources; secrets are masked.
+
+SIGHUP makes the daemon read its settings again. `[groups]`, `[control]` and `log.level` change at
+once (`config.reloaded`), and groups that are planned otherwise get a plan; what needs a restart
+keeps its value and is named (`config.restart_needed`), as are the mode and the reset policy of a
+group. Settings that are wrong change nothing (`config.refused`).
+
 Tables are merged key by key. On the command line a list is a text with commas, and group names and
 client settings may contain dots: `--set groups.orders.v2.drain=orders-7`.
 
@@ -93,6 +103,11 @@ record_bytes = 1200
 
 [metrics]
 listen = "127.0.0.1:9464"
+
+[http]
+listen = "0.0.0.0:9470"
+tls_file = "/etc/levelwind/server.pem"
+token_file = "/etc/levelwind/tokens"
 ```
 """
 
@@ -109,9 +124,16 @@ Changes of members and topics and requests of an operator never wait for a coold
 without an owner cannot wait.
 """,
     "groups.NAME": """\
-In effect from the group's next plan on; `levelwind rebalance NAME` asks for one. Members are named
-by instance, and a name that is not there is ignored. An option that the group's strategy does not
-take is rejected at the start. The defaults are those of `optimal`, whose options
+NAME is a group, or a pattern with `*` (any characters) and `?` (one), as in
+`[groups."orders-*"]`. One table alone holds for a group: its own before any pattern, then the
+pattern with the most characters that are no wildcards. A pattern cannot have `mode = "proxy"` nor
+`reset_policy`, and is refused at the start: the leader proxy joins groups that it knows by name,
+and takes the lead of each from its own leader, which nobody should do to a group that came later by
+a matching name; and the pipeline decides by `reset_policy` what a group's partitions without a
+commit count, before it can know which groups there will be. A change takes effect at SIGHUP or at
+the next start; levers of operators win over it ([operations.md](operations.md#levers)). Members are
+named by instance, and a name that is not there is ignored. An option that the group's strategy
+does not take is rejected at the start. The defaults are those of `optimal`, whose options
 [strategies.md](strategies.md) describes.
 """,
     "timers": """\
@@ -185,6 +207,7 @@ def _of_a_group(setting: Setting) -> Setting:
     defaults = {option.name: getattr(Options(), option.name) for option in fields(Options)}
     defaults |= options_of(PlanSettings(strategy="optimal"))
     defaults["mode"] = GroupSection().mode
+    defaults["approval"] = GroupSection().approval
     default = "`control.strategy`" if name == "strategy" else _shown(defaults.get(name))
     return setting._replace(path=name, default=default)
 

@@ -21,11 +21,22 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
+from daemon.config.group_patterns import GroupModes, check_patterns, table_of
 from daemon.config.groups import GroupSection, check_strategies
-from daemon.control.settings import ControlSettings, Count, PlanSettings, Seconds
+from daemon.config.http_section import HttpSection
+from daemon.config.java_client import java_security
+from daemon.config.secrets import with_files
+from daemon.control.settings import (
+    ControlSettings,
+    Count,
+    PlanSettings,
+    ScalingSettings,
+    Seconds,
+)
 from daemon.errors import ConfigurationError
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.settings import ObserverSettings
+from daemon.proxy.settings import ProxySettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +77,8 @@ class PipelineSection:
 
     run: Literal["child", "elsewhere"] = "child"
     """Where the pipeline runs: `child` (the daemon that leads starts it, and restarts it when it
-    dies) or `elsewhere` (the daemon starts none, and needs neither Java nor jars)."""
+    dies) or `elsewhere` (the daemon starts none, needs neither Java nor jars, and takes the
+    pipeline's health from the record that it publishes)."""
     end_kind: Literal["stable", "high"] = "stable"
     """The log end that lag is measured against: `stable` (what a `read_committed` consumer can
     reach) or `high` (the high watermark)."""
@@ -89,6 +101,16 @@ class PipelineSection:
     """Seconds between the starts of two batches; 0: a batch begins when the last one ends."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     """The most records of one batch."""
+    parallelism: Annotated[int, Field(ge=1)] = 2
+    """Tasks that work at the same time, and partitions of the state. A checkpoint of another number
+    is set aside, and the state rebuilt."""
+    checkpoint: str = ""
+    """URI of the checkpoint's directory in any file system that Spark knows, as in
+    `hdfs://host/levelwind` or `s3a://bucket/levelwind`; empty: `checkpoint` in `state_dir`. On a
+    Spark cluster every executor must reach it."""
+    driver_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Port at which the pipeline's driver tells executors on other machines the end offsets of
+    their batch; 0: any free one."""
     restarts: Count = 5
     """Number of times that the pipeline may die within `restart_window`; at the next death the
     daemon gives up with exit code 5."""
@@ -102,8 +124,8 @@ class PipelineSection:
     """Seconds without progress after which the pipeline counts as dead although its JVM answers; at
     least 10. A batch may take any time while the JVM or its Python workers use the CPU."""
     kafka: ClientSettings = field(default_factory=dict)
-    """Settings of the Java client that Spark uses. Not all have librdkafka's names; `[kafka]` is
-    not copied to it."""
+    """Settings of the Java client that Spark uses. What follows from `[kafka]` need not be given:
+    the protocol, PLAIN and SCRAM, and certificates in PEM files. What is given here wins."""
     spark: ClientSettings = field(default_factory=dict)
     """Settings of Spark."""
 
@@ -125,6 +147,10 @@ class MetricsSection:
     listen: str = ""
     """`ADDRESS:PORT` of the metrics endpoint, as in `127.0.0.1:9464` or `[::]:9464`; empty: no
     endpoint. Port 0 takes a free port, which is logged."""
+    partitions: bool = False
+    """Whether the lag of groups has one series a partition, not only one a topic."""
+    cluster_name: str = ""
+    """The label `cluster_name` of the metrics whose names kafka-lag-exporter's dashboards know."""
 
 
 class Settings(BaseModel):
@@ -142,15 +168,20 @@ class Settings(BaseModel):
     topics."""
     kafka: ClientSettings = {}
     """Settings of librdkafka, for the daemon's clients. The daemon overrides those that its
-    correctness depends on."""
+    correctness depends on. A name that ends in `_file`, as `sasl.password_file`, gives the file
+    that holds the value."""
     observer: ObserverSettings = ObserverSettings()
     """Observation of the cluster."""
     pipeline: PipelineSection = PipelineSection()
     """The pipeline, and the rules of lag and skew."""
     control: ControlSettings = ControlSettings()
     """Timing and limits of plans."""
+    scaling: ScalingSettings = ScalingSettings()
+    """The members that groups want, for autoscalers of consumers."""
     groups: dict[str, GroupSection] = {}
-    """Settings of single groups, by name."""
+    """Settings of single groups, by name or by pattern."""
+    proxy: ProxySettings = ProxySettings()
+    """The leader proxy."""
     topic: TopicSettings = TopicSettings()
     """levelwind's own topics."""
     timers: Timers = Timers()
@@ -159,10 +190,25 @@ class Settings(BaseModel):
     """The log."""
     metrics: MetricsSection = MetricsSection()
     """Metrics for Prometheus."""
+    http: HttpSection = HttpSection()
+    """The HTTP server."""
 
     def client(self) -> dict[str, Any]:
-        """Return the configuration that every Kafka client of the daemon starts from."""
-        return {**self.kafka, "bootstrap.servers": self.bootstrap}
+        """Return the configuration that every Kafka client of the daemon starts from.
+
+        Raises:
+            ConfigurationError: a file that holds a value cannot be read.
+        """
+        return {**with_files(self.kafka, "kafka"), "bootstrap.servers": self.bootstrap}
+
+    def java_client(self) -> dict[str, str]:
+        """Return the settings of the Java client that Spark uses, with what follows from `kafka`.
+
+        Raises:
+            ConfigurationError: a file cannot be read, or a setting has no counterpart.
+        """
+        given = with_files(self.pipeline.kafka, "pipeline.kafka")
+        return java_security(with_files(self.kafka, "kafka"), given)
 
     def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
         """Return the settings of the pipeline's process."""
@@ -171,7 +217,9 @@ class Settings(BaseModel):
         section = self.pipeline
         return PipelineSettings(
             bootstrap=self.bootstrap,
-            checkpoint=self.state_dir / "checkpoint",
+            checkpoint=section.checkpoint or self.state_dir / "checkpoint",
+            parallelism=section.parallelism,
+            driver_port=section.driver_port,
             jars=jars,
             prefix=self.prefix,
             end_kind=section.end_kind,
@@ -187,8 +235,8 @@ class Settings(BaseModel):
             skew_duration=round(section.skew_duration * 1000),
             trigger_interval=round(section.trigger_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,
-            kafka=section.kafka,
-            spark=section.spark,
+            kafka=self.java_client(),
+            spark=with_files(section.spark, "pipeline.spark"),
         )
 
     @property
@@ -196,25 +244,32 @@ class Settings(BaseModel):
         """The names of levelwind's topics."""
         return Topics(self.prefix)
 
-    def strategy_of(self, group: str) -> str:
-        """Return the strategy that a group is planned with."""
-        section = self.groups.get(group)
-        return (section.strategy if section else None) or self.control.strategy
+    def section_of(self, group: str) -> GroupSection:
+        """Return the settings of a group: its own table, or that of the longest pattern."""
+        name = table_of(self.groups, group)
+        return GroupSection() if name is None else self.groups[name]
 
     def planning_of(self, group: str) -> PlanSettings:
         """Return the strategy of a group, with its options."""
-        section = self.groups.get(group, GroupSection())
+        section = self.section_of(group)
         return PlanSettings(
-            strategy=self.strategy_of(group),
+            strategy=section.strategy or self.control.strategy,
             options=section.options(),
             record_bytes=section.sizes(),
+            approval=section.approval,
         )
 
-    def watched_modes(self) -> dict[str, Mode]:
+    def scaling_of(self, group: str) -> ScalingSettings:
+        """Return the scaling settings of a group."""
+        return self.section_of(group).scaling.over(self.scaling)
+
+    def watched_modes(self) -> Mapping[str, Mode]:
         """Return the mode of each group that is not managed, by its name."""
-        return {
-            name: section.mode for name, section in self.groups.items() if section.mode != "managed"
-        }
+        return GroupModes(self.groups)
+
+    def proxied_groups(self) -> tuple[str, ...]:
+        """Return the groups that the daemon's leader proxy leads."""
+        return tuple(name for name, mode in self.watched_modes().items() if mode == "proxy")
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -229,11 +284,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
             text says which and why.
     """
     tree: dict[str, Any] = {}
-    for origin, layer in (
-        (str(path), _file(path)),
-        ("environment", _environment()),
-        ("command line", overrides or {}),
-    ):
+    for origin, layer in layers(path, overrides or {}):
         for key, nearest in unknown_keys(layer, Settings):
             hint = f"; did you mean {nearest}?" if nearest else ""
             raise ConfigurationError(f"{origin}: {key} is not a setting{hint}")
@@ -246,10 +297,31 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         # A client's setting may be a secret: neither it nor the table around it is repeated.
         shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
         raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
+    for name, scaling in (
+        ("scaling", settings.scaling),
+        *((f"groups.{group}.scaling", settings.scaling_of(group)) for group in settings.groups),
+    ):
+        if scaling.max_members is not None and scaling.max_members < scaling.min_members:
+            raise ConfigurationError(
+                f"{name}: max_members ({scaling.max_members}) is below min_members"
+                f" ({scaling.min_members})"
+            )
+    check_patterns(settings.groups)
     planned = {group: settings.planning_of(group) for group in settings.groups}
     if planned or settings.control.strategy != ControlSettings().strategy:
         check_strategies(settings.control.strategy, planned)
     return settings
+
+
+def layers(
+    path: Path | None, overrides: Mapping[str, Any]
+) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """Return the sources of settings with their trees, the one that wins last."""
+    return (
+        (str(path), _file(path)),
+        ("environment", _environment()),
+        ("command line", overrides),
+    )
 
 
 def unknown_keys(

@@ -43,6 +43,20 @@ class CooldownSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeSettings:
+    """Limits beyond which planning is frozen: nothing that works is moved."""
+
+    metadata_max_age: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds without an answer of the cluster about its layout."""
+    clock_jump: Annotated[float, Field(gt=0)] = 5.0
+    """Seconds by which the wall clock of the daemon's machine jumps ahead or back."""
+    clock_rest: Seconds = 30.0
+    """Seconds without another jump after which planning goes on."""
+    rejected_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of its input that the pipeline rejects between two of its records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
     """Strategy of one group, with its options."""
 
@@ -53,6 +67,8 @@ class PlanSettings:
     record_bytes: Mapping[str, float] = field(default_factory=dict)
     """Bytes of a record by topic, `EVERY` for the others: with any of them, traffic across racks is
     weighed by the bytes that arrive; without, partitions are counted."""
+    approval: bool = False
+    """Whether plans that need not be made wait for an operator's approval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +88,32 @@ class ControlSettings:
     waiting that its hand-over costs."""
     lag_max_age: Seconds = 600.0
     """A sample of lag that is older than this many seconds, by the daemon's wall clock, is not
-    planned by: its topic counts as without lag."""
+    planned by: its topic counts as without lag, and the group is frozen."""
+    freeze: FreezeSettings = field(default_factory=FreezeSettings)
+    """Limits beyond which planning is frozen."""
     cooldown: CooldownSettings = field(default_factory=CooldownSettings)
     """The cooldown after a plan, and budgets of moves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingSettings:
+    """What `levelwind_group_members_wanted` is computed by, for autoscalers of consumers."""
+
+    drain_within: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds within which the members wanted are to drain what is behind, beside what arrives."""
+    scale_down_after: Seconds = 300.0
+    """Seconds for which fewer members must be wanted before the number falls, to the most that was
+    wanted within this time."""
+    min_members: Count = 1
+    """The least members that are wanted."""
+    max_members: Annotated[int, Field(ge=1)] | None = None
+    """The most members that are wanted, beside the number of partitions with work; None: no other
+    limit."""
+    member_speed: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Records per second that a member reads; None: as learned from the group's members. While
+    nothing was learned, a group is to keep the members that it has."""
+
+    def within(self, members: int) -> int:
+        """Return the number of members within the floor and the ceiling."""
+        most = members if self.max_members is None else min(members, self.max_members)
+        return max(most, self.min_members)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind
     from assignors.protocol.unread_lag import UnreadLag
     from daemon.control.boundary.control_effects import Rollback
+    from daemon.control.freeze.freeze_reason import FreezeReason
     from daemon.control.schedule.plan_backlog import PlanBudget
+    from daemon.control.settings import ControlSettings, PlanSettings
+    from daemon.control.watched.proxied_members import ProxiedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +28,7 @@ class Recovered:
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordReceived:
+class RecordReceived(NamedTuple):
     """One record that was read after the start."""
 
     kind: TopicKind
@@ -46,6 +49,8 @@ class Ticked:
 
     budget: PlanBudget | None = None
     """How many plans each step from now on may make; None for as many as are due."""
+    frozen: Mapping[FreezeReason, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Why planning is frozen for all groups from now on; empty for not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,34 @@ class MembersRead:
     partition: int
     asked_at: float
     """Boot seconds, taken before the canary was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyChanged:
+    """The leader proxy stands to a group in another way than before."""
+
+    group: str
+    standing: str
+    reason: str
+    """Why it left the group or stays out of it; else empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxiedMembersChanged:
+    """The leader proxy has given a generation of a group its partitions, or leads it no more."""
+
+    group: str
+    members: Mapping[str, ProxiedMember] | None
+    """Members of the generation, by name; None: another member leads, or nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChanged:
+    """The settings were read again."""
+
+    settings: ControlSettings
+    planning_of: Callable[[str], PlanSettings]
+    """Returns the planning settings of a group, by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +118,9 @@ Event: TypeAlias = (
     | Ticked
     | MembersRead
     | CommitsFenced
+    | ProxyChanged
+    | SettingsChanged
+    | ProxiedMembersChanged
     | PublishRefused
 )
 

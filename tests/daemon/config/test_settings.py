@@ -1,6 +1,6 @@
 import pytest
 
-from daemon.config.settings import load
+from daemon.config.settings import PipelineSection, Settings, load
 from daemon.control.settings import Cause
 from daemon.errors import ConfigurationError
 
@@ -24,7 +24,7 @@ def toml(tmp_path):
 def test_without_anything_every_setting_has_its_default():
     settings = load()
     assert settings.bootstrap == "127.0.0.1:9092"
-    assert settings.strategy_of("any") == "optimal"
+    assert settings.planning_of("any").strategy == "optimal"
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml, monkeypatch):
@@ -45,7 +45,10 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(toml,
 
 def test_a_group_may_ask_for_a_strategy_of_its_own(toml):
     settings = load(toml('[groups."a.b"]\nstrategy = "range"'))
-    assert (settings.strategy_of("a.b"), settings.strategy_of("other")) == ("range", "optimal")
+    assert (settings.planning_of("a.b").strategy, settings.planning_of("other").strategy) == (
+        "range",
+        "optimal",
+    )
 
 
 def test_budgets_are_by_cause(toml):
@@ -139,3 +142,12 @@ def test_topics_that_no_cluster_would_make_are_refused_at_once(wrong):
 
 def test_a_cluster_without_an_address_is_refused():
     assert "bootstrap" in refused({"bootstrap": " "})
+
+
+def test_the_checkpoint_is_a_directory_of_the_state_or_a_uri_of_any_file_system(tmp_path):
+    here = Settings(state_dir=tmp_path).pipeline_settings(())
+    assert (here.checkpoint, here.parallelism) == (tmp_path / "checkpoint", 2)
+    section = PipelineSection(checkpoint="hdfs://host/levelwind", parallelism=8, driver_port=7080)
+    elsewhere = Settings(state_dir=tmp_path, pipeline=section).pipeline_settings(())
+    assert elsewhere.checkpoint == "hdfs://host/levelwind"
+    assert (elsewhere.parallelism, elsewhere.driver_port) == (8, 7080)

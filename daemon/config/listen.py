@@ -1,0 +1,41 @@
+"""Addresses to listen on: `ADDRESS:PORT`, as settings give them."""
+
+from __future__ import annotations
+
+from daemon.errors import ConfigurationError
+
+
+def listen_address(setting: str, listen: str) -> tuple[str, int]:
+    """Return host and port; an address without a host asks for every one.
+
+    Args:
+        setting: the name of the setting, for the error.
+        listen: the value of the setting.
+
+    Raises:
+        ConfigurationError: the value is no address.
+    """
+    host, colon, port = listen.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdigit() or int(port) > 65535 or (":" in host and bare == host):
+        raise ConfigurationError(f"{setting}: {listen!r} is not ADDRESS:PORT")
+    return bare or "0.0.0.0", int(port)  # noqa: S104 - ":9464" asks for every address
+
+
+def cannot_listen(setting: str, listen: str, error: OSError) -> ConfigurationError:
+    """Return the error for an address that the machine does not give.
+
+    Args:
+        setting: the name of the setting.
+        listen: the value of the setting.
+        error: what the machine said.
+    """
+    return ConfigurationError(
+        f"{setting}: cannot listen on {listen}: {error.strerror or error};"
+        " choose another address, or leave the setting empty"
+    )
+
+
+def shown_address(host: str, port: int) -> str:
+    """Return host and port as a URL has them."""
+    return f"{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,58 @@
+"""SIGHUP: the settings are read again."""
+
+import os
+import signal
+
+import pytest
+
+from daemon.config import settings_reload
+from daemon.config.settings import load
+from daemon.config.settings_reload import SettingsReload, reload_on_signal
+from daemon.errors import ConfigurationError
+
+
+@pytest.fixture
+def logged(log, monkeypatch):
+    monkeypatch.setattr(settings_reload, "log", log)
+    monkeypatch.setattr(settings_reload.log_config, "set_level", lambda _: None)
+    return log.events
+
+
+def test_a_signal_has_the_settings_read_again_and_says_what_changed(logged):
+    read = load(None, {"bootstrap": "k:1", "groups": {"g": {"drain": "m"}}})
+    reload = SettingsReload(load(), lambda: read)
+    before = signal.getsignal(signal.SIGHUP)
+    with reload_on_signal(reload):
+        assert reload.take() is None
+        os.kill(os.getpid(), signal.SIGHUP)
+        change = reload.take()
+        assert reload.take() is None
+    assert signal.getsignal(signal.SIGHUP) == before
+    assert change.planning_of("g").options == {"drain": ["m"]}
+    assert reload.settings.bootstrap == load().bootstrap
+    changed, needed = logged
+    assert changed["event"] == "config.reloaded"
+    assert "groups.g.drain" in changed["changed"]
+    assert needed == {
+        "event": "config.restart_needed",
+        "level": "warning",
+        "settings": ["bootstrap"],
+    }
+
+
+def test_settings_that_are_wrong_change_nothing(logged):
+    def wrong():
+        raise ConfigurationError("control.min_gian is not a setting")
+
+    reload = SettingsReload(load(), wrong)
+    reload.ask()
+    assert reload.take() is None
+    refused = {"event": "config.refused", "level": "error"}
+    assert logged == [{**refused, "error": "control.min_gian is not a setting"}]
+
+
+def test_a_process_that_reads_its_settings_once_refuses(logged):
+    reload = SettingsReload(load(), None)
+    reload.ask()
+    assert reload.take() is None
+    assert logged[0]["event"] == "config.refused"
