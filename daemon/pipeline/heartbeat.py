@@ -5,7 +5,8 @@ waits for Spark's callbacks, and would wait for ever after the death of its JVM.
 
 The query gets on if it has done a batch, or waits for input, for Kafka or for its next batch. While
 it works on a batch, which may take minutes for a backlog, the CPU time of the JVM and of its Python
-workers tells work from a standstill. Where /proc does not exist, the answer of the JVM suffices.
+workers tells work from a standstill. Where /proc does not exist, or the tasks run on other
+machines, the answer of the JVM suffices.
 """
 
 from __future__ import annotations
@@ -84,28 +85,37 @@ class Heartbeat:
 
     def __init__(
         self,
-        jvm: subprocess.Popen[bytes],
+        jvm: subprocess.Popen[bytes] | None,
         probe: QueryProbe,
         emit: Callable[[Mapping[str, Any]], None],
         end: Callable[[], None],
+        *,
+        everywhere: bool = False,
     ) -> None:
         """Prepare the thread.
 
         Args:
-            jvm: Spark's JVM.
+            jvm: Spark's JVM; None where it is no child of this process.
             probe: asks the JVM about the query.
             emit: writes an event for the parent.
             end: ends the process at once; called after the death has been logged.
+            everywhere: whether tasks run on other machines.
         """
         self._jvm = jvm
         self._probe = probe
         self._emit = emit
         self._end = end
-        self._standstill = Standstill(lambda: cpu_seconds(jvm.pid))
+        pid = None if jvm is None or everywhere else jvm.pid
+        self._standstill = Standstill(lambda: None if pid is None else cpu_seconds(pid))
+        self._answered_at = time.monotonic()
 
     def start(self) -> None:
         """Start the thread."""
         threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
+
+    def answered_within(self, seconds: float) -> bool:
+        """Whether the JVM has answered in the last seconds; it counts as answering at the start."""
+        return time.monotonic() - self._answered_at <= seconds
 
     def _run(self) -> None:
         while self._beat():
@@ -125,14 +135,17 @@ class Heartbeat:
             )
             self._end()
             return False
+        self._answered_at = time.monotonic()
         progress = self._standstill.progressed(
-            time.monotonic(), batches=self._probe.batches_done(), working=working
+            self._answered_at, batches=self._probe.batches_done(), working=working
         )
         self._emit({"event": HEARTBEAT, "level": "debug", "progress": progress})
         return True
 
     def _exit_code(self) -> int | None:
         """Exit code of the JVM, whose connections close a moment before it has ended."""
+        if self._jvm is None:
+            return None
         until = time.monotonic() + INTERVAL_SECONDS
         while (code := self._jvm.poll()) is None and time.monotonic() < until:
             time.sleep(0.05)

@@ -16,6 +16,8 @@ class PipelineOrder(BaseModel):
 
     settings: Settings
     jars: tuple[Path, ...]
+    daemon: str | None = None
+    """The daemon whose child the process is; None for an application of its own."""
     record_classes: Path | None = None
     """File that the JVM writes its class-data archive to when the query has caught up; the process
     then ends. None: the JVM uses the archive if there is one, and the query runs on."""

@@ -2,25 +2,32 @@
 
 The daemon starts this process as its child, passes the settings in a file, restarts it when it
 dies or falls silent, and ends it with SIGTERM. The process handles no signal: its end is harmless
-at any moment, since the checkpoint continues from the last batch, and the JVM ends with it.
+at any moment, since the checkpoint continues from the last batch, and the JVM ends with it. Without
+the daemon `daemon.pipeline.standalone` runs the same.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
 
 from daemon.errors import LevelwindError, NotFoundError
 from daemon.pipeline import stale_output
 from daemon.pipeline.heartbeat import Heartbeat
 from daemon.pipeline.order import PipelineOrder
+from daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS, ProgressTotals
+from daemon.pipeline.progress_writer import ProgressWriter
 from daemon.pipeline.reporter import ProgressReporter, emit
+from daemon.pipeline.signs_of_life import ExecutorWatch
 from daemon.telemetry import log_config
 from daemon.telemetry.logger import Logger
+from daemon.wall_clock import now_ms
 from deploy import class_data
 from deploy.errors import SetupError
 from deploy.java import home as java_home
@@ -28,6 +35,7 @@ from streaming.errors import PipelineError
 from streaming.spark import checkpoint
 from streaming.spark.failure_diagnosis import FailureCause
 from streaming.spark.progress import Terminated
+from streaming.spark.settings import is_local, is_submitted
 
 if TYPE_CHECKING:
     import threading
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from daemon.config.settings import Settings
+    from streaming.spark.store.checkpoint_files import CheckpointFiles
 
 log = Logger()
 
@@ -51,8 +60,18 @@ def main(file: Path) -> int:
     """
     order = PipelineOrder.model_validate_json(file.read_text())
     log_config.configure(level=order.settings.log.level, form="json")
+    return run(order)
+
+
+def run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None] = emit) -> int:
+    """Run the query until it ends by itself, which it should not; log why, and return 1.
+
+    Args:
+        order: the parameters of the process.
+        emit: takes the figures of each batch, and the heartbeats.
+    """
     try:
-        _run(order)
+        _run(order, emit)
     except ImportError as error:
         _blame_machine(f"a Python module is missing: install levelwind anew ({error})")
     except OSError as error:
@@ -66,39 +85,75 @@ def _blame_machine(reason: str) -> None:
     log.error("pipeline.failed", error=reason, cause=FailureCause.MACHINE.value, rebuild=False)
 
 
-def _run(order: PipelineOrder) -> None:
+def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> None:
     begun = time.monotonic()
-    os.environ["JAVA_HOME"] = str(java_home())
+    if not is_submitted():  # else spark-submit has started the JVM
+        os.environ["JAVA_HOME"] = str(java_home())
     # Spark's libraries take a second to import; no other process of the daemon imports them.
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from streaming.spark import query as pipeline  # noqa: PLC0415
     from streaming.spark import session  # noqa: PLC0415
+    from streaming.spark.store.hadoop_files import open_files  # noqa: PLC0415
 
     imported = time.monotonic()
     settings = order.settings.pipeline_settings(order.jars)
-    reporter = ProgressReporter(settings.checkpoint, begun=begun)
+    totals = ProgressTotals(
+        instance=f"{socket.gethostname()}/{uuid4().hex[:8]}",
+        started_at=now_ms(),
+        daemon=order.daemon,
+    )
+    directory = settings.checkpoint if isinstance(settings.checkpoint, Path) else None
+    # Nothing that ends the session's start can be the fault of a checkpoint that is not open yet.
+    reporter = ProgressReporter(None, begun=begun, emit=emit, totals=totals)
+    heartbeat: Heartbeat | None = None
+    writer = ProgressWriter(
+        order.settings,
+        totals,
+        is_alive=lambda: heartbeat is None or heartbeat.answered_within(REPORT_INTERVAL_SECONDS),
+        end=end_at_once,
+    )
+    writer.start()
     try:
         spark = session.create(
             settings.jars,
             parallelism=settings.parallelism,
-            spark=settings.spark,
-            jvm_options=class_data_options(settings.jars, record_classes=order.record_classes),
+            spark=session.checkpoint_options(settings.checkpoint) | dict(settings.spark),
+            jvm_options=class_data_options(settings.jars, record_classes=order.record_classes)
+            if is_local(settings.spark) and not is_submitted()
+            else (),
         )
         created = time.monotonic()
-        probe = SparkProbe(spark, reporter)
+        if directory is not None and session.is_everywhere(spark):
+            raise PipelineError(
+                "on a Spark cluster pipeline.checkpoint must be a URI of a directory that every"
+                " executor reaches, as in hdfs://host/levelwind or file:///shared/levelwind"
+            )
+        reporter.files = files = open_files(spark, settings.checkpoint)
+        everywhere = session.is_everywhere(spark)
+        patience = order.settings.pipeline.progress_timeout
+        probe = SparkProbe(spark, reporter, ExecutorWatch(patience) if everywhere else None)
         if order.record_classes is None:
-            Heartbeat(session.jvm(spark), probe, emit, end_at_once).start()
+            heartbeat = Heartbeat(
+                session.jvm(spark),
+                probe,
+                emit,
+                end_at_once,
+                everywhere=everywhere,
+            )
+            heartbeat.start()
         probe.query = pipeline.start(
             spark,
             settings,
             reporter.on_progress,
             reporter.on_set_aside,
             _published_ends(order.settings),
+            files,
         )
     except (Py4JError, PySparkException) as error:  # Spark refuses its settings or the checkpoint
-        reporter.on_progress(Terminated(error=str(error)))
+        reporter.on_progress(Terminated(error=text_of(error), at_start=True))
+        writer.write_last()
         end_at_once()
     started = time.monotonic()
     log.info(
@@ -113,12 +168,21 @@ def _run(order: PipelineOrder) -> None:
         session.end_jvm(spark)
         end_at_once()
     verify_stale_output(
-        settings.checkpoint,
+        files,
         partial(stale_output.request_verification, order.settings),
         reporter.ended,
     )
     reporter.ended.wait()
+    writer.write_last()
     end_at_once()
+
+
+def text_of(error: Exception) -> str:
+    """The text of an error of Spark's, which the JVM is asked for; where it has ended, of that."""
+    try:
+        return str(error)
+    except Exception as lost:  # noqa: BLE001 - an ended JVM shows itself in many ways
+        return str(lost)
 
 
 def class_data_options(
@@ -153,9 +217,15 @@ def end_at_once() -> NoReturn:
 class SparkProbe:
     """Questions to Spark about its query; implements `daemon.pipeline.heartbeat.QueryProbe`."""
 
-    def __init__(self, spark: SparkSession, reporter: ProgressReporter) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        reporter: ProgressReporter,
+        executors: ExecutorWatch | None = None,
+    ) -> None:
         self._spark = spark
         self._reporter = reporter
+        self._executors = executors
         self.query: StreamingQuery | None = None
         """The query once it has been started."""
 
@@ -164,10 +234,19 @@ class SparkProbe:
         return self._reporter.batches
 
     def is_working(self) -> bool:
-        """Whether the query works on a batch; asks the JVM even before there is a query."""
+        """Whether the query works on a batch; asks the JVM even before there is a query.
+
+        A query that a cluster gives no executors is reported as ended.
+        """
         from streaming.spark import session  # noqa: PLC0415 - as in `_run`
 
-        return session.is_working(self._spark, self.query)
+        working = session.is_working(self._spark, self.query)
+        if self._executors is not None:
+            count = session.executors(self._spark) if working else 0
+            refused = self._executors.look(time.monotonic(), working=working, executors=count)
+            if refused is not None and not self._reporter.ended.is_set():
+                self._reporter.on_progress(Terminated(error=refused))
+        return working
 
 
 def _published_ends(settings: Settings) -> Mapping[str, int]:
@@ -178,23 +257,25 @@ def _published_ends(settings: Settings) -> Mapping[str, int]:
 
 
 def verify_stale_output(
-    checkpoint_in: Path, ask: Callable[[Mapping[str, int]], int], ended: threading.Event
+    files: CheckpointFiles,
+    ask: Callable[[Mapping[str, int]], int],
+    ended: threading.Event,
 ) -> None:
     """Have the query verify the output of earlier checkpoints, unless it has done so.
 
     Args:
-        checkpoint_in: the directory of the checkpoint.
+        files: the directory of the checkpoint.
         ask: requests the verification of the records published before these offsets; returns the
             number of keys.
         ended: set when the query has ended.
     """
-    while not ended.is_set() and (ends := checkpoint.unverified(checkpoint_in)) is not None:
+    while not ended.is_set() and (ends := checkpoint.unverified(files)) is not None:
         try:
             keys = ask(ends)
         except LevelwindError:  # verification may happen at any time
             ended.wait(RETRY_SECONDS)
         else:
-            checkpoint.mark_verified(checkpoint_in)
+            checkpoint.mark_verified(files)
             if keys:
                 log.info("pipeline.stale_output_checked", keys=keys)
 

@@ -7,20 +7,23 @@ import math
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from daemon.pipeline.progress_totals import ProgressTotals
 from daemon.telemetry.logger import Logger
 from daemon.wall_clock import now_ms
 from streaming.spark import checkpoint
 from streaming.spark.catch_up import Behind, CatchUp, CaughtUp
 from streaming.spark.failure_diagnosis import FailureCause, diagnose
-from streaming.spark.progress import Progress, Terminated
+from streaming.spark.progress import NothingToRead, Progress, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from streaming.spark.checkpoint import SetAside
+    from streaming.spark.progress import QueryNews
+    from streaming.spark.store.checkpoint_files import CheckpointFiles
 
 log = Logger()
 
@@ -28,6 +31,11 @@ PROGRESS_INTERVAL_SECONDS = 10.0
 """The least time between two events of progress; a batch with rejected records is always logged."""
 CATCH_UP_INTERVAL_SECONDS = 2.0
 """The least time between two events of catching up."""
+
+NOT_STARTED = (
+    "Spark refused to start: see its lines before, and check pipeline.spark; log.level = debug logs"
+    " the trace"
+)
 
 
 def emit(event: Mapping[str, Any]) -> None:
@@ -44,64 +52,83 @@ class ProgressReporter:
 
     def __init__(
         self,
-        checkpoint: Path,
+        files: CheckpointFiles | None,
         *,
         begun: float,
         clock: Callable[[], float] = time.monotonic,
         emit: Callable[[Mapping[str, Any]], None] = emit,
+        totals: ProgressTotals | None = None,
     ) -> None:
-        self._checkpoint = checkpoint
+        self.files = files
+        """The directory of the checkpoint; None while it is not open."""
+        self._totals = totals or ProgressTotals(instance="", started_at=0)
         self._clock = clock
         self._emit = emit
         self._catching_up = CatchUp(began_at=begun)
         self._next_progress_at = float("-inf")
         self._next_catch_up_at = float("-inf")
         self._rebuilt = False
-        self.batches = 0
-        """Number of batches that were reported."""
         self.caught_up = threading.Event()
         self.ended = threading.Event()
         """Set when the query has ended; `caught_up` is set with it, to end every wait."""
 
+    @property
+    def batches(self) -> int:
+        """Number of batches that were reported."""
+        return self._totals.batches
+
     def on_set_aside(self, former: SetAside) -> None:
         """Log that the state is rebuilt, and why."""
-        self._rebuilt = True
+        self._rebuilt = self._totals.rebuilt = True
         log.warning(
             "pipeline.checkpoint_set_aside", moved_to=str(former.moved_to), reason=former.reason
         )
 
-    def on_progress(self, progress: Progress | Terminated) -> None:
-        """Report a batch, or the end of the query."""
-        match progress:
+    def on_progress(self, news: QueryNews) -> None:
+        """Report a batch, that nothing is left to read, or the end of the query."""
+        match news:
             case Progress():
-                self._on_batch(progress)
-            case Terminated(error=error):
-                self._on_death(error or "the query was stopped")
+                self._on_batch(news)
+            case NothingToRead():
+                now = self._clock()
+                self._catching_up, state = self._catching_up.finish(now)
+                self._on_catch_up(state, now)
+            case Terminated(error=error, at_start=at_start):
+                self._on_death(error or "the query was stopped", at_start=at_start)
                 self.ended.set()
                 self.caught_up.set()
 
-    def _on_death(self, error: str) -> None:
+    def _on_death(self, error: str, *, at_start: bool) -> None:
         failure = diagnose(error)
+        if at_start and failure.cause is FailureCause.UNKNOWN:
+            failure = replace(failure, summary=f"{NOT_STARTED} ({failure.summary})")
         quarantined = False
-        if failure.cause is FailureCause.CHECKPOINT:
-            checkpoint.quarantine(self._checkpoint, failure.summary)
+        if self.files is None:
+            pass
+        elif failure.cause is FailureCause.CHECKPOINT:
+            checkpoint.quarantine(self.files, failure.summary)
             quarantined = True
-        elif failure.cause is FailureCause.UNKNOWN and not self.batches:
-            quarantined = checkpoint.record_failed_start(self._checkpoint, failure.summary)
+        elif failure.cause is FailureCause.UNKNOWN and not self.batches and not at_start:
+            quarantined = checkpoint.record_failed_start(self.files, failure.summary)
+        self._totals.error = failure.summary
         log.debug("pipeline.trace", error=error)
         log.error(
             "pipeline.failed", error=failure.summary, cause=failure.cause.value, rebuild=quarantined
         )
 
     def _on_batch(self, batch: Progress) -> None:
-        if not self.batches:
-            checkpoint.clear_failures(self._checkpoint)
-        self.batches += 1
+        if not self.batches and self.files is not None:
+            checkpoint.clear_failures(self.files)
         now = self._clock()
         if batch.rejected:
             log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))
-        self._emit(batch_event(batch, at=now_ms()))
-        self._catch_up(batch, now)
+        at = now_ms()
+        self._totals.add(batch, at=at)
+        self._emit(batch_event(batch, at=at))
+        self._catching_up, state = self._catching_up.add_batch(
+            rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
+        )
+        self._on_catch_up(state, now)
         if now < self._next_progress_at:
             return
         self._next_progress_at = now + PROGRESS_INTERVAL_SECONDS
@@ -118,12 +145,10 @@ class ProgressReporter:
             skipped=dict(batch.skipped),
         )
 
-    def _catch_up(self, batch: Progress, now: float) -> None:
-        self._catching_up, state = self._catching_up.add_batch(
-            rows=batch.rows, behind=batch.behind, seconds=batch.batch_ms / 1000, now=now
-        )
+    def _on_catch_up(self, state: Behind | CaughtUp | None, now: float) -> None:
         match state:
             case Behind() if now >= self._next_catch_up_at:
+                self._totals.caught_up = state.share
                 self._next_catch_up_at = now + CATCH_UP_INTERVAL_SECONDS
                 log.info(
                     "pipeline.catching_up",
@@ -135,6 +160,7 @@ class ProgressReporter:
                     rows_per_second=round(state.rows_per_second),
                 )
             case CaughtUp(seconds=seconds, rows=rows):
+                self._totals.caught_up = 1.0
                 log.info(
                     "pipeline.caught_up",
                     seconds=round(seconds, 1),
@@ -163,7 +189,7 @@ def batch_event(batch: Progress, *, at: int) -> dict[str, Any]:
         "durations": dict(batch.durations),
         "behind": batch.behind,
         "newest": batch.newest,
-        "delay_ms": None if batch.newest is None else max(at - batch.newest, 0),
+        "delay_ms": batch.delay_ms(at),
         "state_rows": batch.state_rows,
         "state_bytes": batch.state_bytes,
         "rejected": dict(batch.rejected),

@@ -2,12 +2,13 @@
 
 Pure; monotonic seconds are passed in. A process that ends is noticed by its exit code. One that
 lives and does nothing is noticed by what it no longer writes: its heartbeat needs an answer of the
-JVM (`daemon.pipeline.heartbeat`), and says whether the query gets on.
+JVM (`daemon.pipeline.heartbeat`), and says whether the query gets on. A query that a cluster gives
+no executors gets on never: Spark itself only warns, on its own log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 FIRST_SIGN_SECONDS = 180.0
 """Seconds from the start of the process in which no sign is expected: Python and the JVM start."""
@@ -71,3 +72,78 @@ class SignsOfLife:
         if stuck >= self.progress_timeout:
             return f"the query has made no progress for {stuck:.0f} s"
         return None
+
+
+@dataclass(slots=True)
+class SignCounts:
+    """Signs of life so far; written by the thread that takes them."""
+
+    answers: int = 0
+    """Events and heartbeats."""
+    progress: int = 0
+    """Events, and heartbeats of a query that gets on."""
+
+    def add(self, *, progress: bool) -> None:
+        """Count a sign."""
+        self.answers += 1
+        self.progress += progress
+
+
+@dataclass(slots=True)
+class CountedSigns:
+    """The signs of one process as they are counted, for whoever looks at them again and again."""
+
+    signs: SignsOfLife
+    counts: SignCounts = field(default_factory=SignCounts)
+    seen: SignCounts = field(default_factory=SignCounts)
+    """The counts at the last look."""
+
+    def look(self, now: float) -> str | None:
+        """Look at the signs; return why the process counts as dead, None while it does not."""
+        counts = replace(self.counts)
+        self.signs = self.signs.look(
+            now,
+            answered=counts.answers > self.seen.answers,
+            progressed=counts.progress > self.seen.progress,
+        )
+        self.seen = counts
+        return self.signs.silence
+
+
+@dataclass(slots=True)
+class ExecutorWatch:
+    """Whether a query that works on a batch has executors; times are monotonic seconds.
+
+    A cluster may need minutes to start machines, so the wait is long; a worker that is lost with
+    its executor is replaced within seconds.
+    """
+
+    patience: float
+    """Seconds without any executor after which the query is taken to be refused them."""
+    _lacking_since: float | None = None
+    """Time of the first look without executors; None while there are any, or nothing to do."""
+
+    def look(self, now: float, *, working: bool, executors: int) -> str | None:
+        """Look at the number of executors.
+
+        Args:
+            now: the time.
+            working: whether the query works on a batch.
+            executors: the number of its executors.
+
+        Returns:
+            Why the query cannot go on, in an operator's words; None while it can.
+        """
+        if executors or not working:
+            self._lacking_since = None
+            return None
+        if self._lacking_since is None:
+            self._lacking_since = now
+        lacking = now - self._lacking_since
+        if lacking < self.patience:
+            return None
+        return (
+            f"no executors for {lacking:.0f} s: the cluster's workers have too little memory or too"
+            " few cores for them (spark.executor.memory, spark.executor.cores), cannot start them,"
+            " or other applications hold what there is"
+        )

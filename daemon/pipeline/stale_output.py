@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import ReplayRecord, Tombstone, encode_key
+from assignors.protocol.records import PipelineRecord, ReplayRecord, Tombstone, encode_key
 from daemon.kafka.record_writer import write_replays
 from daemon.kafka.topic_reader import ConsumedRecord, read_to_end, stable_ends
 from daemon.wall_clock import now_ms
@@ -65,7 +65,8 @@ def unconfirmed_keys(
             raw_value=None,
         )
         for (kind, key), read in newest.items()
-        if not isinstance(read.record, Tombstone)
+        # The query does not know the pipeline's own record, which its process writes.
+        if not isinstance(read.record, Tombstone | PipelineRecord)
         and read.offset < ends.get(f"{topics.name(kind)}/{read.partition}", 0)
     ]
 

@@ -12,13 +12,13 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.errors import PipelineFailedError
 from daemon.pipeline.heartbeat import HEARTBEAT
 from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.signs_of_life import SignsOfLife
+from daemon.pipeline.signs_of_life import CountedSigns, SignsOfLife
 from daemon.telemetry.logger import Logger
 from deploy import guard
 
@@ -74,39 +74,17 @@ class Attempts:
 
 
 @dataclass(slots=True)
-class SignCounts:
-    """Signs of life since the last look; written by the thread that reads the process's output."""
-
-    answers: int = 0
-    """Events and heartbeats."""
-    progress: int = 0
-    """Events, and heartbeats of a query that gets on."""
-
-    def add(self, *, progress: bool) -> None:
-        """Count a sign."""
-        self.answers += 1
-        self.progress += progress
-
-
-@dataclass(slots=True)
 class RunningChild:
     """One start of the process, with its signs of life."""
 
     child: guard.Guarded
-    signs: SignsOfLife
-    counts: SignCounts = field(default_factory=SignCounts)
-    seen: SignCounts = field(default_factory=SignCounts)
-    """The counts at the last look."""
+    signs: CountedSigns
     killed: bool = False
 
     def look(self, now: float) -> str | None:
         """Why the process counts as dead although it runs, the first time; None otherwise."""
-        answers, progress = self.counts.answers, self.counts.progress
-        self.signs = self.signs.look(
-            now, answered=answers > self.seen.answers, progressed=progress > self.seen.progress
-        )
-        self.seen = SignCounts(answers, progress)
-        return None if self.killed else self.signs.silence
+        silence = self.signs.look(now)
+        return None if self.killed else silence
 
 
 class PipelineChild:
@@ -119,6 +97,8 @@ class PipelineChild:
         attempts: Attempts,
         on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
         command: Sequence[str] = COMMAND,
+        *,
+        daemon: str | None = None,
     ) -> None:
         """Write the parameters of the process to a file; `watch` starts the process.
 
@@ -128,6 +108,7 @@ class PipelineChild:
             attempts: limits and back-off of the restarts.
             on_event: called with each event of the process, in a thread of its own.
             command: the command of the process, without the file of its parameters.
+            daemon: the name of this daemon, for the pipeline's record.
         """
         self._command = command
         self._on_event = on_event
@@ -141,7 +122,8 @@ class PipelineChild:
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.fchmod(descriptor, 0o600)  # also where the file existed before
         with os.fdopen(descriptor, "w") as file:
-            file.write(PipelineOrder(settings=settings, jars=jars).model_dump_json())
+            order = PipelineOrder(settings=settings, jars=jars, daemon=daemon)
+            file.write(order.model_dump_json())
 
     def watch(self, now: float) -> None:
         """Start the process when a start is due, kill it when it is silent, note its death.
@@ -181,10 +163,10 @@ class PipelineChild:
         signs = SignsOfLife.of_start(
             now, answer_timeout=self._answer_timeout, progress_timeout=self._progress_timeout
         )
-        self._running = RunningChild(child, signs)
+        self._running = RunningChild(child, CountedSigns(signs))
         threading.Thread(
             target=relay,
-            args=(child.process.stdout, self._on_event, self._running.counts.add),
+            args=(child.process.stdout, self._on_event, self._running.signs.counts.add),
             name="pipeline-log",
             daemon=True,
         ).start()

@@ -128,3 +128,17 @@ def test_a_jvm_that_lives_and_does_not_answer_is_left_to_the_parent():
 def test_the_end_of_a_jvm_has_a_name():
     assert "ended with exit code 3" in death_of_jvm(3)
     assert "ended by signal 11" in death_of_jvm(-11)
+
+
+def test_a_jvm_whose_tasks_run_elsewhere_needs_no_cpu_of_this_machine():
+    heartbeat = Heartbeat(None, Probe(), lambda _: None, lambda: None, everywhere=True)
+    assert heartbeat._beat()
+    assert heartbeat.answered_within(5.0)
+    assert all(over(heartbeat._standstill, [0.0], 100))
+
+
+def test_a_jvm_that_is_no_child_and_does_not_answer_is_left_to_whoever_watches():
+    heartbeat = Heartbeat(None, Probe(answers=False), lambda _: None, lambda: None)
+    heartbeat._answered_at -= 20.0
+    assert heartbeat._beat()
+    assert not heartbeat.answered_within(15.0)

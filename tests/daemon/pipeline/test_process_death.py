@@ -14,7 +14,7 @@ from daemon.config.settings import PipelineSection, Settings
 from deploy.cluster import Cluster
 from levelwind_testing.pipeline.installation import Installation
 from levelwind_testing.processes.supervised_pipeline import Supervised
-from streaming.spark import session
+from streaming.spark.settings import WORKER_DAEMON
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -24,7 +24,7 @@ GROUP, TOPIC = "readers", "work"
 # A JVM that compiles fast rather than well, since most of these runs are short.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 # Of the workers and what forks them: the JVM's command has that module's name in a setting.
-WORKER = f"-m {session.WORKER_DAEMON}"
+WORKER = f"-m {WORKER_DAEMON}"
 MAIN, JVM = "daemon.pipeline.process", "SparkSubmit"
 
 

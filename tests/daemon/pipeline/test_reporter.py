@@ -10,7 +10,8 @@ from daemon.pipeline.reporter import ProgressReporter
 from daemon.pipeline.supervisor import relay
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import CheckpointShape, SetAside
-from streaming.spark.progress import Progress, Terminated, unread_offsets
+from streaming.spark.progress import NothingToRead, Progress, Terminated, unread_offsets
+from streaming.spark.store.checkpoint_files import LocalFiles
 
 BATCH = Progress(
     batch=7,
@@ -38,9 +39,16 @@ OF_THE_MACHINE = [
 ]
 
 
+def started(directory):
+    """A reporter of a pipeline that was started 10 s ago."""
+    return ProgressReporter(
+        LocalFiles(directory), begun=0.0, clock=lambda: 10.0, emit=lambda _: None
+    )
+
+
 @pytest.fixture
 def reporter(tmp_path):
-    return ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+    return started(tmp_path)
 
 
 def events_of(reporter, *states):
@@ -53,7 +61,9 @@ def events_of(reporter, *states):
 
 def test_every_batch_is_emitted_and_a_line_of_progress_is_said_now_and_then(tmp_path):
     emitted, times = [], iter((0.0, 5.0, 11.0))
-    reporter = ProgressReporter(tmp_path, begun=0.0, clock=lambda: next(times), emit=emitted.append)
+    reporter = ProgressReporter(
+        LocalFiles(tmp_path), begun=0.0, clock=lambda: next(times), emit=emitted.append
+    )
     structlog.reset_defaults()
     with capture_logs() as events:
         for number in range(3):
@@ -88,7 +98,7 @@ def test_how_long_it_took_to_build_the_state_anew_is_said(reporter, tmp_path):
 
 def given_up(directory):
     return checkpoint.prepare(
-        directory, CheckpointShape(cluster_id="C", prefix="p"), now="t"
+        LocalFiles(directory), CheckpointShape(cluster_id="C", prefix="p"), now="t"
     ).set_aside
 
 
@@ -112,7 +122,7 @@ def test_a_full_disk_costs_no_checkpoint_however_often(reporter, tmp_path):
 def test_a_fault_of_the_environment_costs_no_checkpoint_however_often(death, tmp_path):
     given_up(tmp_path)
     for _ in range(5):
-        starts = ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+        starts = started(tmp_path)
         event = events_of(starts, Terminated(error=death["text"]))["pipeline.failed"]
         assert (event["cause"], event["rebuild"]) == ("machine", False)
     assert given_up(tmp_path) is None
@@ -122,10 +132,31 @@ def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second
     given_up(tmp_path)
     verdicts = []
     for batches in ([], [BATCH], [], []):
-        starts = ProgressReporter(tmp_path, begun=0.0, clock=lambda: 10.0, emit=lambda _: None)
+        starts = started(tmp_path)
         verdicts.append(events_of(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
     assert verdicts == [False, False, False, True]
     assert given_up(tmp_path) is not None
+
+
+@pytest.mark.parametrize(
+    "error", ["java.lang.NullPointerException", "An error occurred while calling o321.start"]
+)
+def test_what_spark_refuses_to_start_costs_no_checkpoint_however_often(error, tmp_path):
+    given_up(tmp_path)
+    for _ in range(5):
+        starts = started(tmp_path)
+        event = events_of(starts, Terminated(error=error, at_start=True))["pipeline.failed"]
+        assert not event["rebuild"]
+        assert error in event["error"]
+        assert event["error"].startswith("Spark")
+    assert given_up(tmp_path) is None
+
+
+def test_a_restart_that_finds_nothing_to_read_says_once_that_it_has_caught_up(reporter):
+    event = events_of(reporter, NothingToRead())["pipeline.caught_up"]
+    assert (event["rows"], event["seconds"], event["rebuilt"]) == (0, 10.0, False)
+    assert reporter.caught_up.is_set()
+    assert events_of(reporter, NothingToRead()) == {}
 
 
 def test_what_is_left_unread_is_counted_over_all_partitions():

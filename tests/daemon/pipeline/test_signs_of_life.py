@@ -1,6 +1,12 @@
 import pytest
 
-from daemon.pipeline.signs_of_life import FIRST_SIGN_SECONDS, LATEST_WATCH_SECONDS, SignsOfLife
+from daemon.pipeline.signs_of_life import (
+    FIRST_SIGN_SECONDS,
+    LATEST_WATCH_SECONDS,
+    ExecutorWatch,
+    SignsOfLife,
+)
+from streaming.spark.failure_diagnosis import FailureCause, diagnose
 
 
 def started(now=0.0):
@@ -51,3 +57,23 @@ def test_a_watcher_that_was_held_up_blames_itself_first(pause):
     woken = signs.look(200 + pause, answered=False, progressed=False)
     assert woken.silence is None
     assert looked_at(woken, 200 + pause + 60).silence is not None
+
+
+def test_a_query_without_executors_is_given_up_after_some_patience():
+    watch = ExecutorWatch(10.0)
+    assert watch.look(0.0, working=True, executors=0) is None
+    assert watch.look(9.9, working=True, executors=0) is None
+    refused = watch.look(10.0, working=True, executors=0)
+    assert refused is not None
+    failure = diagnose(refused)
+    assert failure.cause is FailureCause.MACHINE
+    assert "no executors for 10 s" in failure.summary
+
+
+def test_executors_or_rest_begin_the_wait_anew():
+    watch = ExecutorWatch(10.0)
+    for now, working, executors in ((0, True, 0), (9, True, 1), (15, True, 0), (24, False, 0)):
+        assert watch.look(now, working=working, executors=executors) is None
+    assert watch.look(30.0, working=True, executors=0) is None
+    assert watch.look(39.0, working=True, executors=0) is None
+    assert watch.look(40.0, working=True, executors=0) is not None

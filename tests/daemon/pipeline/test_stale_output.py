@@ -10,14 +10,21 @@ from daemon.errors import ClusterUnavailableError
 from daemon.kafka.topic_reader import ConsumedRecord
 from daemon.pipeline import process as pipeline_process
 from daemon.pipeline.process import verify_stale_output
+from daemon.pipeline.progress_totals import ProgressTotals
 from daemon.pipeline.stale_output import unconfirmed_keys
 from levelwind_testing import records
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import CheckpointShape
+from streaming.spark.store.checkpoint_files import LocalFiles
 
 TOPICS = Topics()
 SHAPE = CheckpointShape(cluster_id="C", prefix="p")
 LAG, TRIGGERS = TOPICS.lag, TOPICS.triggers
+
+
+@pytest.fixture
+def files(tmp_path):
+    return LocalFiles(tmp_path)
 
 
 def entry(offset, record, partition=0):
@@ -54,49 +61,55 @@ def test_a_partition_of_which_nothing_was_written_before_has_nothing_doubtful():
     assert asked([entry(0, skewed("g"), partition=3)], {f"{TRIGGERS}/0": 9}) == []
 
 
-def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looked_through(tmp_path):
-    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
-    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
-    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
+def test_a_checkpoint_that_is_begun_remembers_what_was_written_until_it_is_looked_through(files):
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 9})  # went on from it
+    assert checkpoint.unverified(files) == {f"{LAG}/0": 7}
     asked_about = []
-    verify_stale_output(tmp_path, asked_about.append, threading.Event())
-    verify_stale_output(tmp_path, asked_about.append, threading.Event())
+    verify_stale_output(files, asked_about.append, threading.Event())
+    verify_stale_output(files, asked_about.append, threading.Event())
     assert asked_about == [{f"{LAG}/0": 7}]
 
 
-def test_it_says_how_much_was_asked_about_if_anything(tmp_path, monkeypatch, log):
+def test_it_says_how_much_was_asked_about_if_anything(files, monkeypatch, log):
     monkeypatch.setattr(pipeline_process, "log", log)
     for asked_about in (0, 3):
-        checkpoint.quarantine(tmp_path, "damaged")
-        checkpoint.prepare(tmp_path, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
-        verify_stale_output(tmp_path, lambda _, count=asked_about: count, threading.Event())
+        checkpoint.quarantine(files, "damaged")
+        checkpoint.prepare(files, SHAPE, now=str(asked_about), written={f"{LAG}/0": 7})
+        verify_stale_output(files, lambda _, count=asked_about: count, threading.Event())
     assert log.events == [{"event": "pipeline.stale_output_checked", "level": "info", "keys": 3}]
 
 
-def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(tmp_path):
-    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
-    checkpoint.mark_verified(tmp_path)
-    checkpoint.quarantine(tmp_path, "damaged")
-    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 9})
-    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 9}
+def test_a_checkpoint_that_is_set_aside_makes_all_doubtful_again(files):
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
+    checkpoint.mark_verified(files)
+    checkpoint.quarantine(files, "damaged")
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 9})
+    assert checkpoint.unverified(files) == {f"{LAG}/0": 9}
 
 
-def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(tmp_path):
-    checkpoint.prepare(tmp_path, SHAPE, now="t", written={f"{LAG}/0": 7})
+def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(files):
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
     ended = threading.Event()
 
     def refused(_former):
         ended.set()  # the query dies meanwhile
         raise ClusterUnavailableError("no answer")
 
-    verify_stale_output(tmp_path, refused, ended)
-    assert checkpoint.unverified(tmp_path) == {f"{LAG}/0": 7}
+    verify_stale_output(files, refused, ended)
+    assert checkpoint.unverified(files) == {f"{LAG}/0": 7}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{"])
-def test_a_memory_that_is_garbled_asks_about_nothing(tmp_path, content):
-    (tmp_path / checkpoint.UNVERIFIED).write_text(content)
+def test_a_memory_that_is_garbled_asks_about_nothing(files, content):
+    files.write(checkpoint.UNVERIFIED, content.encode())
     asked_about = []
-    verify_stale_output(tmp_path, asked_about.append, threading.Event())
+    verify_stale_output(files, asked_about.append, threading.Event())
     assert asked_about == [{}]
-    assert checkpoint.unverified(tmp_path) is None
+    assert checkpoint.unverified(files) is None
+
+
+def test_the_pipelines_own_record_is_never_asked_about():
+    record = ProgressTotals(instance="i", started_at=0).record(at=1, epoch=1)
+    own = ConsumedRecord(kind="triggers", record=record, partition=0, offset=0, timestamp=5)
+    assert asked([own], {f"{TRIGGERS}/0": 9}) == []

@@ -1,3 +1,4 @@
+import stat
 import sys
 import time
 
@@ -71,6 +72,16 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
     assert "KeyError('percent')" in events[1]["text"]
 
 
+def test_the_settings_of_the_process_are_for_this_user_alone_even_in_a_file_that_existed(tmp_path):
+    file = tmp_path / "pipeline-settings.json"
+    file.touch(0o644)
+    file.chmod(0o644)
+    settings = Settings(state_dir=tmp_path, kafka={"sasl.password": "secret"})
+    PipelineChild(settings, (), ALLOWED)
+    assert "secret" in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 # A real process under the real guard, with the supervisor's clock.
 
 CHILD = """
@@ -106,8 +117,8 @@ def supervised(tmp_path):
 def watched(child, kind, since, seconds):
     """Look at the process every four seconds of the supervisor's clock; return the time after."""
     for now in range(int(since), int(since + seconds), 4):
-        if child._running and (kind != "mute" or child._running.seen.answers == 0):
-            await_sign(child._running)
+        if child._running and (kind != "mute" or child._running.signs.seen.answers == 0):
+            await_sign(child._running.signs)
         child.watch(now)
     return since + seconds
 

@@ -1,0 +1,179 @@
+"""Metrics of the pipeline, fed by the events of a child process or by the records of another.
+
+Events come for each batch; records come every ten seconds, with totals since the pipeline's start
+and the figures of its last batch, which then stand for the batches between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.records import PipelineRecord
+
+BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+WHOLE_BATCH = "triggerExecution"
+"""Spark's name for a batch as a whole, among the names of its phases."""
+
+
+class PipelineMetrics:
+    """The metrics `levelwind_pipeline_*`; every method may be called from any thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._up = self._gauge("up", "1 while the pipeline's query runs, else 0.")
+        self._deaths = self._counter("deaths", "Ends of the pipeline's process.")
+        self._set_aside = self._counter(
+            "checkpoints_set_aside",
+            "Checkpoints that could not be continued and were moved away.",
+        )
+        self._batch = self._histogram(
+            "batch_seconds", "Duration of a batch of the query, in seconds."
+        )
+        self._phase = self._counter(
+            "phase_seconds", "Seconds that batches spent, by Spark's phase.", ("phase",)
+        )
+        self._records = self._counter("records", "Kafka records that the query has read.")
+        self._behind = self._gauge(
+            "behind_records", "Kafka records that the last batch left unread."
+        )
+        self._caught_up = self._gauge(
+            "caught_up_ratio",
+            "Share of the backlog that has been read; 1 once the query keeps pace.",
+        )
+        self._delay = self._histogram(
+            "delay_seconds",
+            "Age of a batch's newest record at the end of the batch, in seconds.",
+        )
+        self._newest = self._gauge(
+            "newest_timestamp_seconds",
+            "Time of the newest record read, in seconds since the epoch; NaN before the first.",
+        )
+        self._newest.set(float("nan"))  # no time, so that no alert takes it for an old one
+        self._state_rows = self._gauge("state_rows", "Keys in the query's state stores.")
+        self._state_bytes = self._gauge(
+            "state_bytes", "Memory of the query's state stores, in bytes."
+        )
+        self._rejected = self._counter(
+            "rejected_records",
+            "Kafka records that could not be read, by reason.",
+            ("reason",),
+        )
+        self._skipped = self._counter(
+            "skipped_records",
+            "Kafka records without information about lag, by kind.",
+            ("kind",),
+        )
+        self._report_age = self._gauge(
+            "report_age_seconds",
+            "Seconds since the last record of a pipeline that runs elsewhere; NaN for a child.",
+        )
+        self._report_age.set(float("nan"))
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Count an event of the pipeline's process."""
+        match event["event"]:
+            case "pipeline.batch":
+                self._on_batch(event)
+            case "pipeline.started":
+                self._up.set(1)
+            case "pipeline.died":
+                self._up.set(0)
+                self._deaths.inc()
+            case "pipeline.failed":
+                self._up.set(0)
+            case "pipeline.checkpoint_set_aside":
+                self._set_aside.inc()
+            case "pipeline.catching_up":
+                self._caught_up.set(event["percent"] / 100)
+            case "pipeline.caught_up":
+                self._caught_up.set(1)
+            case _:
+                pass
+
+    def on_end(self) -> None:
+        """Note that the daemon has ended the pipeline's process, since it leads no more."""
+        self._up.set(0)
+
+    def _on_batch(self, batch: Mapping[str, Any]) -> None:
+        self._batch.observe(batch["batch_ms"] / 1000)
+        for phase, milliseconds in batch["durations"].items():
+            if phase != WHOLE_BATCH:
+                self._phase.labels(phase).inc(milliseconds / 1000)
+        self._records.inc(batch["rows"])
+        if batch["behind"] is not None:
+            self._behind.set(batch["behind"])
+        if batch["newest"] is not None:
+            self._newest.set(batch["newest"] / 1000)
+            self._delay.observe(batch["delay_ms"] / 1000)
+        self._state_rows.set(batch["state_rows"])
+        self._state_bytes.set(batch["state_bytes"])
+        for reason, count in batch["rejected"].items():
+            self._rejected.labels(reason).inc(count)
+        for kind, count in batch["skipped"].items():
+            self._skipped.labels(kind).inc(count)
+
+    def on_record(self, record: PipelineRecord, before: PipelineRecord | None) -> None:
+        """Count what a pipeline that runs elsewhere did between two of its records.
+
+        Args:
+            record: the record.
+            before: the record before it, of the same start of the pipeline; None if this is the
+                first one of its start.
+        """
+        self._up.set(record.state in {"catching_up", "running"})
+        if record.state == "ended":
+            self._deaths.inc()
+        if record.rebuilt and (before is None or not before.rebuilt):
+            self._set_aside.inc()
+        self._count_totals(record, before)
+        if record.caught_up is not None:
+            self._caught_up.set(record.caught_up)
+        if record.batch is None or (before is not None and before.batches == record.batches):
+            return
+        self._batch.observe((record.batch_ms or 0) / 1000)
+        if record.behind is not None:
+            self._behind.set(record.behind)
+        if record.newest is not None and (before is None or before.newest != record.newest):
+            self._newest.set(record.newest / 1000)
+            self._delay.observe((record.delay_ms or 0) / 1000)
+        self._state_rows.set(record.state_rows or 0)
+        self._state_bytes.set(record.state_bytes or 0)
+
+    def _count_totals(self, record: PipelineRecord, before: PipelineRecord | None) -> None:
+        self._records.inc(max(record.rows - (before.rows if before else 0), 0))
+        for counter, now, then in (
+            (self._rejected, record.rejected, before.rejected if before else {}),
+            (self._skipped, record.skipped, before.skipped if before else {}),
+        ):
+            for label, count in now.items():
+                counter.labels(label).inc(max(count - then.get(label, 0), 0))
+        for phase, milliseconds in record.phases.items():
+            if phase != WHOLE_BATCH:
+                spent = milliseconds - (before.phases.get(phase, 0) if before else 0)
+                self._phase.labels(phase).inc(max(spent, 0) / 1000)
+
+    def on_report_age(self, seconds: float, *, silent: bool) -> None:
+        """Show the age of the last record; a pipeline that is silent does not count as running."""
+        self._report_age.set(seconds)
+        if silent:
+            self._up.set(0)
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(f"levelwind_pipeline_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"levelwind_pipeline_{name}", text, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
+        return Histogram(
+            f"levelwind_pipeline_{name}",
+            text,
+            labels,
+            buckets=BUCKETS_SECONDS,
+            registry=self._registry,
+        )

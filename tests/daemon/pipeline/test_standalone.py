@@ -1,0 +1,104 @@
+"""The pipeline without a daemon: what is sent to a cluster, and its watch over itself."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from daemon.config.settings import PipelineSection, Settings
+from daemon.errors import PipelineFailedError
+from daemon.pipeline import process, standalone
+from daemon.pipeline.standalone import SelfWatch, Shipping, run, ship_archive
+from deploy.jars import locked
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """The orders that the process was started with."""
+    orders = []
+    monkeypatch.setattr(process, "run", lambda order, _: orders.append(order) or 1)
+    monkeypatch.setattr(standalone, "classpath", lambda _: (Path("/jars/a.jar"),))
+    monkeypatch.setattr(SelfWatch, "start", lambda _: None)
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.chdir(tmp_path)
+    return orders
+
+
+def spark_of(order):
+    return order.settings.pipeline.spark
+
+
+def test_on_this_machine_nothing_is_shipped(started):
+    assert run(Settings(), Shipping(master="local[3]")) == 1
+    (order,) = started
+    assert spark_of(order) == {"spark.master": "local[3]"}
+    assert order.jars == (Path("/jars/a.jar"),)
+
+
+def test_a_cluster_gets_the_packages_and_the_jars_from_here(started):
+    run(Settings(), Shipping(master="spark://host:7077"))
+    (order,) = started
+    shipped = spark_of(order)["spark.submit.pyFiles"]
+    assert Path(shipped).name == "levelwind.zip"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import streaming.messages.packing"
+    subprocess.run([sys.executable, "-I", "-c", code, shipped], check=True)
+    assert order.jars == (Path("/jars/a.jar"),)
+
+
+def test_jars_by_their_coordinates_are_those_of_the_lock(started):
+    run(Settings(), Shipping(master="yarn", packages=True))
+    (order,) = started
+    assert order.jars == ()
+    assert spark_of(order)["spark.jars.packages"].split(",") == [
+        jar.coordinates for jar in locked("spark")
+    ]
+
+
+def test_settings_of_the_operator_win_over_what_is_shipped(started, tmp_path):
+    archive = tmp_path / "a.tar.gz"
+    archive.touch()
+    own = {"spark.master": "yarn", "spark.pyspark.python": "/opt/python"}
+    run(Settings(pipeline=PipelineSection(spark=own)), Shipping(archive=archive))
+    (order,) = started
+    assert spark_of(order)["spark.pyspark.python"] == "/opt/python"
+    assert spark_of(order)["spark.archives"] == f"{archive}#environment"
+
+
+def test_what_spark_submit_was_given_is_left_alone(started, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    run(Settings(), Shipping())
+    (order,) = started
+    assert (spark_of(order), order.jars) == ({}, ())
+
+
+def test_the_archives_python_is_this_interpreter_on_the_drivers_own_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.tar.gz").touch()
+    settings = ship_archive(Path("a.tar.gz"))
+    assert settings["spark.archives"] == f"{tmp_path}/a.tar.gz#environment"
+    found = subprocess.run(
+        [settings["spark.pyspark.python"], "-c", "import sys; print(sys.executable)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == sys.executable
+
+
+def test_an_archive_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(PipelineFailedError, match=r"no archive .*/none\.tar\.gz: `make dist`"):
+        ship_archive(tmp_path / "none.tar.gz")
+
+
+def test_a_process_that_falls_silent_ends_itself(monkeypatch):
+    monkeypatch.setattr("daemon.pipeline.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
+    monkeypatch.setattr(standalone, "LOOK_SECONDS", 0.02)
+    ended = threading.Event()
+    watch = SelfWatch(answer_timeout=0.4, progress_timeout=60.0, end=ended.set)
+    watch.start()
+    for _ in range(8):
+        watch.emit({"event": "pipeline.heartbeat", "progress": False})
+        assert not ended.wait(0.1)
+    assert ended.wait(5)
