@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from assignors.problem.assignment import Assignment
 from assignors.problem.drain import SHORTEST_HORIZON_SECONDS
 from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from assignors.problem.inputs import Member, ProblemError, Topic
 from assignors.problem.score import load_figures, score
 from assignors.problem.validity import violations
 from assignors.registry import certified_strategy
+from daemon.control.audit.plan_inputs import PlanInputs
 from daemon.control.gain.waiting import WaitingFigures, waiting_figures
 from daemon.control.policy import HANDOVER_SECONDS, Proposal
 from daemon.control.settings import EVERY, Cause
@@ -44,7 +45,7 @@ USUAL_RECORD_BYTES = 1_000.0
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.optimal import Certificate
+    from assignors.optimal import Certificate, ClockCuts
     from assignors.problem.score import Score
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
@@ -68,8 +69,15 @@ class ComputedPlan:
     """The partitions that are taken from another member, sorted."""
     waiting: WaitingFigures
     """Waiting under the assignment in force and under the target."""
+    inputs: PlanInputs
+    """What the strategy saw."""
     certificate: Certificate | None = None
     """Proven bounds of the plan's quality; None: the strategy gives none."""
+
+    @property
+    def owners(self) -> dict[TopicPartition, str]:
+        """The instance that each partition is for."""
+        return {partition: name for name, share in self.target.items() for partition in share}
 
     @property
     def proposal(self) -> Proposal:
@@ -89,6 +97,7 @@ def compute_plan(
     *,
     cause: Cause,
     pause: float = HANDOVER_SECONDS,
+    target: Mapping[str, Mapping[str, list[int]]] | None = None,
 ) -> ComputedPlan:
     """Compute a plan for a group.
 
@@ -102,19 +111,61 @@ def compute_plan(
         speeds: learned records per second of the members, by instance.
         cause: cause of the plan.
         pause: seconds that a hand-over of the group takes.
+        target: the partitions of each instance by topic, as an operator gives them; None: the
+            strategy computes them.
 
     Raises:
+        ProblemError: the given target does not fit the group.
         RuntimeError: the strategy's solution breaks an invariant: a bug, and nothing may be
             published.
     """
-    group = build_problem(members, topics, lags, owners, planning.record_bytes, speeds)
-    options = {**horizon_of(cause, group), **options_of(planning)}
-    answer, certificate = certified_strategy(planning.strategy, options)(group)
+    known_topics, known_members = _inputs(
+        members, topics, lags, owners, planning.record_bytes, speeds
+    )
+    group = Group.build(known_topics, known_members)
+    inputs = PlanInputs(
+        topics=known_topics,
+        members=tuple(known_members),
+        strategy=planning.strategy,
+        options={**horizon_of(cause, group), **options_of(planning)},
+        pause=pause,
+        target=target,
+    )
+    return solved(inputs, group, owners)
+
+
+def solved(
+    inputs: PlanInputs,
+    group: Group,
+    owners: Mapping[TopicPartition, str],
+    *,
+    clock_cuts: ClockCuts | None = None,
+) -> ComputedPlan:
+    """Solve a problem, or take the assignment that its inputs give, and score the plan.
+
+    Args:
+        inputs: the problem, and how it is solved.
+        group: the same problem in columns.
+        owners: the instance that owns each partition now.
+        clock_cuts: where the clock cut an earlier search, to repeat it; empty: the strategy may
+            take any time for the work that it is allowed. None: the clock cuts.
+
+    Raises:
+        ProblemError: the given assignment names a member, topic or partition that is not there, or
+            breaks an invariant.
+        RuntimeError: the strategy's solution breaks an invariant.
+    """
+    certificate: Certificate | None = None
+    if inputs.target is None:
+        solve = certified_strategy(inputs.strategy, inputs.options, clock_cuts=clock_cuts)
+        answer, certificate = solve(group)
+    else:
+        answer = Assignment.from_names(group, inputs.target)
     if broken := violations(group, answer):
-        raise RuntimeError(
-            f"strategy {planning.strategy} broke an invariant: {broken[0]}"
-            f" (and {len(broken) - 1} more)"
-        )
+        text = f"{broken[0]} (and {len(broken) - 1} more)"
+        if inputs.target is not None:
+            raise ProblemError(f"the assignment does not fit the group: {text}")
+        raise RuntimeError(f"strategy {inputs.strategy} broke an invariant: {text}")
     held = Assignment.held(group)
     # What a strategy withholds for a round is planned too: the hand-over does the waiting.
     target = {
@@ -130,14 +181,15 @@ def compute_plan(
         if owners.get(partition, member) != member
     )
     return ComputedPlan(
-        strategy=planning.strategy,
+        strategy=inputs.strategy,
         target=target,
         before=score(group, held),
         after=score(group, answer),
         moved=tuple(moved),
         waiting=waiting_figures(
-            group.lag, group.rate, held.owner, answer.target, group.capacity, pause=pause
+            group.lag, group.rate, held.owner, answer.target, group.capacity, pause=inputs.pause
         ),
+        inputs=inputs,
         certificate=certificate,
     )
 
@@ -173,6 +225,18 @@ def build_problem(
     Racks come from the metadata, lag, arrivals and speeds from the pipeline, ownership from the
     ledger.
     """
+    return Group.build(*_inputs(members, topics, lags, owners, record_bytes, speeds))
+
+
+def _inputs(
+    members: Mapping[str, MemberRecord | Profile],
+    topics: Mapping[str, TopicRecord],
+    lags: Mapping[str, LagRecord],
+    owners: Mapping[TopicPartition, str],
+    record_bytes: Mapping[str, float],
+    speeds: Mapping[str, float],
+) -> tuple[dict[str, Topic], list[Member]]:
+    """Topics and members of the problem."""
     read = {topic for member in members.values() for topic in member.topics}
     problem = {
         name: Topic(
@@ -189,7 +253,7 @@ def build_problem(
     for (topic, number), instance in owners.items():
         if instance in owned and topic in problem:
             owned[instance].setdefault(topic, []).append(number)
-    return Group.build(
+    return (
         problem,
         [
             Member(

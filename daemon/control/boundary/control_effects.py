@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from assignors.handover.ledger import Incarnation
     from assignors.protocol.records import PlannerRecord, Record, Tombstone
     from assignors.protocol.topics import TopicKind
+    from daemon.control.audit.decision_draft import DecisionDraft
     from daemon.control.managed_group import ManagedGroup
 
 
@@ -37,6 +38,16 @@ class Publish:
     If they are refused, the later effects of that group are dropped, and the control is given a
     `PublishRefused`.
     """
+    drafts: tuple[DecisionDraft, ...] = ()
+    """What the audit trail keeps of the decision, in the same transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Decisions that publish nothing but their entries of the audit trail."""
+
+    group: str
+    drafts: tuple[DecisionDraft, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,7 @@ class Fenced:
     planner: PlannerRecord
 
 
-Effect: TypeAlias = Publish | LogEvent | FenceCommits | Fenced
+Effect: TypeAlias = Publish | Audit | LogEvent | FenceCommits | Fenced
 
 
 def concerns(effect: Effect, group: str) -> bool:
@@ -69,5 +80,7 @@ def concerns(effect: Effect, group: str) -> bool:
             return rollback is not None and rollback.group.name == group
         case LogEvent(fields=fields):
             return fields.get("group") == group
+        case Audit(group=name):
+            return name == group
         case FenceCommits() | Fenced():
             return False  # it stands, whether or not the group's records are published
