@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
+from assignors.protocol.records import GroupRecord, MemberAssignment, ProposalRecord, Tombstone
 from assignors.protocol.records.cutting import cut
 from assignors.protocol.records.shards import plan_shard_keys, shard_keys
 
@@ -43,7 +43,7 @@ def written(records: Iterable[Record | Tombstone], shards: Mapping[Key, int]) ->
                     after[record.key] = len(parts) - 1
                 if isinstance(record, GroupRecord):
                     entries += _ended_plan_shards(record.group, record.assignments, after)
-            case Tombstone(key=("operator", _)):
+            case Tombstone(key=("operator" | "proposal", _)) | ProposalRecord():
                 entries.append(("control", record))
             case Tombstone(key=("g", group)):
                 entries.append(("assignments", record))

@@ -1,0 +1,1 @@
+"""What operators set and order beside the settings, and what the audit trail says of decisions."""

@@ -1,0 +1,105 @@
+"""How a group takes in its levers, at once and after a restart. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, ProposalRecord
+from daemon.control.context import LogEvent
+from daemon.control.schedule.deciding import enter
+from daemon.control.settings import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from assignors.protocol.records import Record, Tombstone
+    from assignors.protocol.topics import TopicKind
+    from daemon.control.boundary.control_effects import Effect
+    from daemon.control.context import Clock
+    from daemon.control.control_state import ControlState
+    from daemon.control.levers.lever_set import GroupLevers, LeverSet
+    from daemon.control.managed_group import ManagedGroup
+
+
+def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> ManagedGroup:
+    """Return a group under other levers; if they ask for a plan, it follows once they settle.
+
+    With the levers of the plan in force again, a change that was noted before needs no plan.
+    """
+    resumed = group.levers.paused and not levers.paused
+    group = replace(group, levers=levers)
+    if resumed:
+        group = replace(group, policy=replace(group.policy, suppressed={}))
+    if group.plan is None or not (group.live or group.plan.mode != "managed"):
+        return group  # the next plan is made under the levers anyway
+    if levers.asks_beyond(group.plan.levers):
+        return group.changed(Cause.OPERATOR, now)
+    return replace(group, policy=group.policy.without_change(Cause.OPERATOR))
+
+
+def pulled(
+    state: ControlState, record: LeverRecord | Tombstone, clock: Clock
+) -> tuple[ControlState, list[Effect]]:
+    """Take in a lever that was set or released, and let the groups follow that it acts on."""
+    levers = state.levers.after(record)
+    if levers == state.levers:
+        return state, []
+    state = replace(state, levers=levers)
+    context = state.context(clock)
+    for name in concerned(record.key, state.groups):
+        enter(state, with_levers(state.groups[name], levers.of(name), clock.now), context)
+    return state, [lever_event(record)]
+
+
+def concerned(key: tuple[str | int, ...], groups: Mapping[str, ManagedGroup]) -> Iterator[str]:
+    """Yield the groups that a lever of this key acts on."""
+    name = str(key[1])
+    if name == ALL_GROUPS:
+        yield from list(groups)
+    elif name in groups:
+        yield name
+
+
+def lever_event(record: LeverRecord | Tombstone) -> LogEvent:
+    """Return the log event of a lever that was set or released."""
+    _, group, kind, subject = record.key
+    fields: dict[str, object] = {
+        "group": str(group),
+        "lever": str(kind),
+        "subject": None if subject == NO_SUBJECT else str(subject),
+    }
+    if not isinstance(record, LeverRecord):
+        return LogEvent("lever.released", fields)
+    fields |= {"setting": record.setting, "by": record.by, "reason": record.reason}
+    return LogEvent("lever.set", fields)
+
+
+def overrides_event(levers: LeverSet) -> LogEvent | None:
+    """Return the log event of a start under levers; None without any."""
+    if not levers.records:
+        return None
+    texts = [
+        " ".join(
+            [record.group, record.kind]
+            + ([] if record.subject == NO_SUBJECT else [record.subject])
+            + ([] if record.setting is None else [record.setting])
+        )
+        for record in levers.records
+    ]
+    return LogEvent("config.overridden", {"levers": texts})
+
+
+def recovered_proposals(
+    records: Iterable[tuple[TopicKind, Record | Tombstone]],
+) -> dict[str, ProposalRecord]:
+    """Return the proposals that the topics hold at the start, by group."""
+    found: dict[str, ProposalRecord] = {}
+    for kind, record in records:
+        if kind != "control":
+            continue
+        if isinstance(record, ProposalRecord):
+            found[record.group] = record
+        elif record.key[0] == ProposalRecord.KIND:
+            found.pop(str(record.key[1]), None)
+    return found

@@ -1,0 +1,29 @@
+"""How the groups take in settings that were read again. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.control.schedule.deciding import enter
+from daemon.control.settings import Cause
+
+if TYPE_CHECKING:
+    from daemon.control.boundary.control_events import SettingsChanged
+    from daemon.control.context import Clock
+    from daemon.control.control_state import ControlState
+
+
+def settings_changed(state: ControlState, event: SettingsChanged, clock: Clock) -> ControlState:
+    """Plan by other settings from now on; groups that are planned otherwise get a plan."""
+    before = state.planning_of
+    state = replace(state, settings=event.settings, planning_of=event.planning_of)
+    context = state.context(clock)
+    for name in list(state.groups):
+        group = state.groups[name]
+        planned = group.plan is not None and (group.live or group.plan.mode != "managed")
+        if planned and before(name) != event.planning_of(name):
+            group = group.changed(Cause.OPERATOR, clock.now)
+        # The deadlines of every group rest on the settings.
+        enter(state, group, context)
+    return state
