@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from assignors.handover.planner_time import PlannerTime
     from assignors.handover.timers import Timers
     from assignors.protocol.records import TopicRecord
+    from daemon.control.freeze.freeze_reason import FreezeReason
     from daemon.control.membership.members_clock import MembersClocks
     from daemon.control.settings import ControlSettings
 
@@ -50,6 +52,8 @@ class ControlContext:
     at: int
     """Wall clock, milliseconds since the epoch. Records carry it; the only decisions that depend on
     it are whether a sample of lag is too old, and how much of a cooldown is left after a start."""
+    frozen: Mapping[FreezeReason, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Why planning is frozen for all groups; empty while it is not."""
 
     def time_of(self, group: str) -> PlannerTime:
         """Return the time of this step for a group."""

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from daemon.control.context import Clock, ControlContext
+from daemon.control.freeze.freeze_state import FreezeState
+from daemon.control.levers.lever_set import LeverSet
 from daemon.control.membership.members_clock import MembersClocks
+from daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from daemon.control.schedule.group_table import GroupTable
 from daemon.control.schedule.plan_backlog import PlanBacklog
 
@@ -51,6 +54,8 @@ class ControlState:
     """Mode of each group that is not managed, by its name."""
     members_partitions: int
     """Number of partitions of `levelwind.members`."""
+    patterns: SubscribedPatterns = field(default_factory=SubscribedPatterns)
+    """What the members' patterns match among `topics`; changed in place."""
     planner_epoch: int = 0
     """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
     topics: dict[str, TopicRecord] = field(default_factory=dict)
@@ -67,6 +72,10 @@ class ControlState:
     """The groups that wait for a plan; changed in place."""
     budget: PlanBudget | None = None
     """How many plans a step may make, as the last tick said; None for as many as are due."""
+    levers: LeverSet = field(default_factory=LeverSet)
+    """The levers in force, of all groups."""
+    freeze: FreezeState = field(default_factory=FreezeState)
+    """Why planning is frozen for all groups, as the last tick said."""
     forgotten_epoch: int = 0
     """The highest epoch of any group that was forgotten: no new group has one at or below it."""
     postponed: Mapping[str, Postponement] = field(default_factory=dict)
@@ -88,4 +97,5 @@ class ControlState:
             members_clocks=self.clocks,
             now=clock.now,
             at=clock.at,
+            frozen=self.freeze.reasons,
         )

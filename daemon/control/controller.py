@@ -18,14 +18,20 @@ from assignors.handover.ledger import BELIEVED_EPOCH
 from assignors.protocol.records import (
     BrokerRecord,
     LagRecord,
+    LeverRecord,
     MemberRecord,
     PlannerRecord,
+    ProposalRecord,
+    ProxyRecord,
     Rejection,
+    SpeedRecord,
     Tombstone,
     TopicRecord,
 )
 from assignors.protocol.unread_lag import UnreadLag
+from daemon.control.audit.group_decision import Decision
 from daemon.control.boundary.control_effects import (
+    Audit,
     Effect,
     FenceCommits,
     Fenced,
@@ -37,31 +43,43 @@ from daemon.control.boundary.control_events import (
     CommitsFenced,
     Event,
     MembersRead,
+    ProxiedMembersChanged,
+    ProxyChanged,
     PublishRefused,
     RecordReceived,
     RecordsReceived,
     Recovered,
+    SettingsChanged,
     Ticked,
     together,
 )
 from daemon.control.context import Clock, LogEvent
 from daemon.control.control_state import ControlState, Postponement
-from daemon.control.decision import Decision
 from daemon.control.group_records import apply, sampled, unreadable
+from daemon.control.levers.lever_changes import (
+    overrides_event,
+    pulled,
+    recovered_proposals,
+    with_levers,
+)
+from daemon.control.levers.lever_set import LeverSet
+from daemon.control.levers.setting_changes import settings_changed
 from daemon.control.managed_group import ManagedGroup
 from daemon.control.membership.announcements import repeated
 from daemon.control.membership.existing_partitions import existing_only
 from daemon.control.membership.members_clock import MembersClocks
+from daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from daemon.control.recovery import recover
-from daemon.control.schedule.deadlines import NO_DEADLINES
+from daemon.control.schedule.cluster_changes import cluster_changed
+from daemon.control.schedule.deadlines import NO_DEADLINES, sample_looked_at
 from daemon.control.schedule.deciding import decide_about, enter, undecided
 from daemon.control.schedule.group_table import GroupTable
 from daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
 from daemon.control.schedule.ticking import plans_allowed, tick
-from daemon.control.settings import Cause
 from daemon.control.watched.watched_decision import end_plan
 
 __all__ = [
+    "Audit",
     "Clock",
     "CommitsFenced",
     "ControlState",
@@ -71,6 +89,8 @@ __all__ = [
     "Fenced",
     "MembersRead",
     "PlanBudget",
+    "ProxiedMembersChanged",
+    "ProxyChanged",
     "Publish",
     "PublishRefused",
     "RecordReceived",
@@ -87,6 +107,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from assignors.handover.ledger import Incarnation
+    from assignors.handover.planner_time import PlannerTime
     from assignors.protocol.records import Record
     from assignors.protocol.topics import TopicKind
 
@@ -101,17 +122,34 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
             return _receive(state, [(kind, record)], clock)
         case RecordsReceived(records=received):
             return _receive(state, [(each.kind, each.record) for each in received], clock)
-        case Ticked(budget=budget):
-            return tick(state, budget, clock)
+        case Ticked(budget=budget, frozen=frozen):
+            freeze, events = state.freeze.changed(frozen, clock.now)
+            state, effects = tick(replace(state, freeze=freeze), budget, clock)
+            return state, [*events, *effects]
         case MembersRead(partition=partition, asked_at=asked_at):
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
         case CommitsFenced(group=name, incarnation=incarnation):
             return _commits_fenced(state, name, incarnation, clock), []
+        case ProxyChanged():
+            return state, [_proxy_record(state, event, clock)]
+        case ProxiedMembersChanged() | SettingsChanged():
+            return _surroundings_changed(state, event, clock), []
         case PublishRefused(rollback=rollback, reason=reason):
             return _put_back(state, rollback, reason, clock)
         case Recovered(records=records):
             return _recover(state, records, clock)
+
+
+def _surroundings_changed(
+    state: ControlState, event: ProxiedMembersChanged | SettingsChanged, clock: Clock
+) -> ControlState:
+    """Take in what no record says: the members that the proxy leads, and other settings."""
+    if isinstance(event, SettingsChanged):
+        return settings_changed(state, event, clock)
+    group = state.groups.get(event.group) or _new_group(state, event.group)
+    enter(state, replace(group, proxied=event.members), state.context(clock))
+    return state
 
 
 # Records.
@@ -136,17 +174,17 @@ def _receive(
     clocks = state.clocks
     for kind, record in records:
         match record:
-            case BrokerRecord():
-                state = replace(state, brokers={**state.brokers, record.broker: record})
-                continue
-            case TopicRecord():
-                state = _topic_changed(state, record.topic, record, clock)
-                continue
-            case Tombstone(key=("topic", topic)):
-                state = _topic_changed(state, str(topic), None, clock)
+            case LagRecord() | UnreadLag():
+                pass  # the most of all records
+            case BrokerRecord() | TopicRecord() | Tombstone(key=("topic", _)):
+                state = cluster_changed(state, record, clock)
                 continue
             case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
                 return state, [*effects, Fenced(planner=record)]
+            case LeverRecord() | Tombstone(key=("lever", _, _, _)):
+                state, more = pulled(state, record, clock)
+                effects += more
+                continue
             case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
                 state, raised = _raise_planner_epoch(state, record, clock)
                 effects += raised
@@ -192,6 +230,18 @@ def _planner(state: ControlState, clock: Clock) -> Publish:
     return Publish(records=(("assignments", record),))
 
 
+def _proxy_record(state: ControlState, changed: ProxyChanged, clock: Clock) -> Publish:
+    """Return the publication of how the leader proxy stands to a group."""
+    record = ProxyRecord(
+        group=changed.group,
+        at=clock.at,
+        planner_epoch=state.planner_epoch,
+        standing=changed.standing,
+        reason=changed.reason,
+    )
+    return Publish(records=(("assignments", record),))
+
+
 def _take_in(
     state: ControlState,
     kind: TopicKind,
@@ -206,26 +256,23 @@ def _take_in(
     if name is None or (isinstance(record, Tombstone) and known is None):
         return
     group = _new_group(state, name) if known is None else known
+    if isinstance(record, LagRecord | UnreadLag) and known is not None and sampled(group, record):
+        state.groups.look_at(name, sample_looked_at(group))
+        return
     time = clocks.time_of(name, clock.now)
     if isinstance(record, MemberRecord):
+        record = state.patterns.resolved(record, state.topics)
         record = existing_only(record, state.topics, group.granted)
         if repeated(group, record, time):
             return
-        state.groups.subscribed(name, record.topics)
-    elif isinstance(record, LagRecord | UnreadLag):
-        if known is not None and sampled(group, record):
-            return
-        if isinstance(record, UnreadLag):
-            read = record.read()
-            if isinstance(read, Rejection):
-                received.setdefault(name, _Received()).events.append(unreadable(record, read))
-                if known is None:
-                    state.groups.put(group, NO_DEADLINES, clocks.partition_of(name))
-                return
-            record = read
-    updated, events = apply(group, record, time)
+        state.groups.subscribed(name, record)
+    updated, events = _applied(group, record, time)
     if updated is known and not events:
         return  # what the control itself has written changes nothing
+    if isinstance(record, SpeedRecord):
+        # No deadline depends on speeds, and no decision waits for them.
+        state.groups.put(updated, NO_DEADLINES, clocks.partition_of(name))
+        return
     taken = received.setdefault(name, _Received())
     taken.events += events
     # After a heartbeat, a lag sample or a trigger the decision can wait for the next tick.
@@ -238,35 +285,33 @@ def _take_in(
     state.groups.put(updated, NO_DEADLINES, clocks.partition_of(name))
 
 
+def _applied(
+    group: ManagedGroup, record: Record | Tombstone | UnreadLag, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take a record in, of which a sample of lag may be unread."""
+    if not isinstance(record, UnreadLag):
+        return apply(group, record, time)
+    read = record.read()
+    return (
+        (group, [unreadable(record, read)])
+        if isinstance(read, Rejection)
+        else apply(group, read, time)
+    )
+
+
 def _new_group(state: ControlState, name: str) -> ManagedGroup:
     """Return the state of a group without records, which may be one that was forgotten."""
     group = ManagedGroup.empty(name, state.timers)
-    return replace(group, ledger=replace(group.ledger, epoch=state.forgotten_epoch))
-
-
-def _topic_changed(
-    state: ControlState, name: str, record: TopicRecord | None, clock: Clock
-) -> ControlState:
-    """Take in a topic's layout; only another id or number of partitions is a cause to plan."""
-    before = state.topics.pop(name, None)
-    if record is not None:
-        state.topics[name] = record
-    if (name in state.deleted_topics) is (record is not None):
-        deleted = state.deleted_topics - {name} if record else state.deleted_topics | {name}
-        state = replace(state, deleted_topics=deleted)
-    if record and before and (record.id, record.partitions) == (before.id, before.partitions):
-        return state
-    context = state.context(clock)
-    for group in state.groups.readers(name):
-        enter(state, group.changed(Cause.TOPICS, clock.now), context)
-    return state
+    ledger = replace(group.ledger, epoch=state.forgotten_epoch)
+    return replace(group, ledger=ledger, levers=state.levers.of(name))
 
 
 def _group_of(kind: TopicKind, record: Record | Tombstone | UnreadLag) -> str | None:
-    """Return the group that a record is about; None for the control's own tombstones."""
+    """Return the group that a record is about; None for what the control itself wrote of it."""
     if isinstance(record, Tombstone):
         return str(record.key[1]) if kind in {"members", "lag", "triggers"} else None
-    return getattr(record, "group", None)
+    own = isinstance(record, ProxyRecord | ProposalRecord)
+    return None if own else getattr(record, "group", None)
 
 
 # Members.
@@ -303,9 +348,11 @@ def _recover(
 ) -> tuple[ControlState, list[Effect]]:
     """Go on where the last planner stopped: with its groups and targets, and a higher epoch."""
     clocks = MembersClocks.start(state.members_partitions, clock.now)
-    recovered = recover(records, state.timers, clocks, clock)
+    patterns = SubscribedPatterns(state.patterns.excluded)
+    recovered = recover(records, state.timers, clocks, clock, patterns)
     state = replace(
         state,
+        patterns=patterns,
         topics=recovered.topics,
         brokers=recovered.brokers,
         deleted_topics=recovered.deleted_topics,
@@ -313,20 +360,26 @@ def _recover(
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
         groups=GroupTable(),
         backlog=PlanBacklog(),
+        levers=LeverSet.of_records(record for kind, record in records if kind == "control"),
     )
     context = state.context(clock)
-    for group in recovered.groups.values():
+    proposals = recovered_proposals(records)
+    for name, found in recovered.groups.items():
+        group = with_levers(found, state.levers.of(name), clock.now)
+        group = replace(group, proposal=proposals.get(name))
         for live in group.live.values():
-            state.groups.subscribed(group.name, live.record.topics)
+            state.groups.subscribed(group.name, live.record)
         enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
     effects: list[Effect] = [
         _planner(state, clock),
         LogEvent("daemon.leading", leading),
+        *([] if (overridden := overrides_event(state.levers)) is None else [overridden]),
         *recovered.events,
     ]
-    for group in recovered.groups.values():
-        mode = state.modes.get(group.name, "managed")
+    for name in recovered.groups:
+        group = state.groups[name]
+        mode = state.modes.get(name, "managed")
         if group.plan is not None and group.plan.mode not in ("managed", mode):
             state, ended = undecided(state, end_plan(group), context)
             effects += ended

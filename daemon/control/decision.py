@@ -8,50 +8,39 @@ records. Every refusal is logged with its reason, once.
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from assignors.problem.inputs import ProblemError
 from assignors.protocol.records import RacksEvidence, Tombstone
 from daemon.control import plan_record
+from daemon.control.audit.decision_draft import draft
+from daemon.control.audit.group_decision import Decision
 from daemon.control.context import LogEvent
+from daemon.control.freeze import kept_plan
+from daemon.control.gain.cooldown import TRIGGERED
+from daemon.control.levers.lever_set import only_necessary
+from daemon.control.levers.ordered_plan import (
+    OrderRefusedError,
+    ended_proposal,
+    needs_approval,
+    ordered_target,
+    planning_under,
+    propose,
+    refuse_order,
+)
 from daemon.control.planning import compute_plan
 from daemon.control.policy import Objection, Suppression
 from daemon.control.settings import Cause
 from daemon.control.snapshot import GroupSnapshot
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import GroupRecord, Record
+    from assignors.protocol.records import GroupRecord
     from daemon.control.context import ControlContext
     from daemon.control.managed_group import ManagedGroup
     from daemon.control.planning import ComputedPlan
+    from daemon.control.policy import Situation
     from daemon.control.settings import PlanSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """A group after a decision, the records of one transaction, and their log events."""
-
-    group: ManagedGroup
-    records: tuple[Record | Tombstone, ...] = ()
-    events: tuple[LogEvent, ...] = ()
-    computed: bool = False
-    """Whether a plan was computed, be it published or not."""
-    awaits_plan: bool = False
-    """Whether a plan is due that was not to be computed now."""
-
-    def then(self, later: Decision) -> Decision:
-        """Append a later decision about the group that this decision left.
-
-        Of two records of one key the later stays.
-        """
-        records = {record.key: record for record in (*self.records, *later.records)}
-        return Decision(
-            group=later.group,
-            records=tuple(records.values()),
-            events=(*self.events, *later.events),
-            computed=self.computed or later.computed,
-            awaits_plan=self.awaits_plan or later.awaits_plan,
-        )
 
 
 def decide(
@@ -129,22 +118,34 @@ def _plan_if_due(
     group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot, *, may_plan: bool
 ) -> Decision:
     """Make the plan that is due, or note why it is not made."""
-    context, policy = snapshot.context, group.policy
-    cause = policy.due(group.situation(), context.now, context.settings)
-    if cause is None:
-        return Decision(group=group)
-    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
-        if snapshot.basis == group.basis:
-            # A member came back unchanged before a plan was made: its partitions still wait for it.
-            group = replace(group, policy=policy.without_changes(), waiting_for_topics=False)
-            return Decision(group=group)
-        if snapshot.missing_topics:
-            return wait_for_topics(group, snapshot)
-    if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
-        return suppress(group, cause, suppression, None, context)
+    due = due_cause(group, group.situation(), snapshot)
+    if isinstance(due, Decision):
+        return due
     if not may_plan:
         return Decision(group=group, awaits_plan=True)
-    return replace(_plan(group, cause, planning, snapshot), computed=True)
+    return replace(_plan(group, due, planning, snapshot), computed=True)
+
+
+def due_cause(
+    group: ManagedGroup, situation: Situation, snapshot: GroupSnapshot
+) -> Cause | Decision:
+    """Return the cause of a plan now; without one, the decision that makes none."""
+    context, policy = snapshot.context, group.policy
+    cause = policy.due(situation, context.now, context.settings)
+    if cause is None:
+        return Decision(group=group)
+    if cause in kept_plan.CHANGES and snapshot.basis == group.basis:
+        # A member came back unchanged before a plan was made: its partitions still wait for it.
+        group = replace(group, policy=policy.without_changes(), waiting_for_topics=False)
+        return Decision(group=group)
+    asked = cause is Cause.OPERATOR and group.operator is not None
+    if cause not in TRIGGERED and not asked and snapshot.missing_topics:
+        return wait_for_topics(group, snapshot)
+    if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
+        return suppress(group, cause, suppression, None, snapshot)
+    if frozen := kept_plan.objection_of_freeze(group, cause, snapshot):
+        return suppress(kept_plan.put_off(group, frozen.until), cause, frozen, None, snapshot)
+    return cause
 
 
 def _plan(
@@ -156,6 +157,8 @@ def _plan(
     if isinstance(plan, Decision):
         return plan
     suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
+    if suppression is None and needs_approval(group, cause, planning):
+        return propose(group, cause, plan, snapshot)
     if suppression is None:
         return _publish(group, cause, plan, snapshot)
     return refuse_plan(group, cause, plan, suppression, snapshot)
@@ -164,20 +167,29 @@ def _plan(
 def computed_plan(
     group: ManagedGroup, cause: Cause, planning: PlanSettings, snapshot: GroupSnapshot
 ) -> ComputedPlan | Decision:
-    """Compute a plan; where that fails, return the decision that leaves all as it is."""
+    """Compute a plan, or take the one that is ordered; else return the decision that makes none."""
+    planning, owners = planning_under(group, cause, planning), snapshot.owners
+    if kept_plan.keeps_owners(group, cause, snapshot):
+        planning = only_necessary(planning)
+        owners = kept_plan.kept_owners(group, snapshot)
     try:
         return compute_plan(
             planning,
             snapshot.members,
             snapshot.topics,
             snapshot.lags,
-            snapshot.owners,
+            owners,
             snapshot.speeds,
             cause=cause,
             pause=group.policy.handover,
+            target=ordered_target(group, snapshot) if cause is Cause.OPERATOR else None,
         )
+    except (OrderRefusedError, ProblemError) as error:
+        if group.operator is None or group.operator.action == "rebalance":
+            return fail(group, cause, traceback.format_exc(), snapshot)
+        return refuse_order(group, cause, str(error), snapshot)
     except Exception:  # noqa: BLE001 - a bug with one group must not stop the others; it is logged
-        return fail(group, cause, traceback.format_exc(), snapshot.context)
+        return fail(group, cause, traceback.format_exc(), snapshot)
 
 
 def refuse_plan(
@@ -190,7 +202,7 @@ def refuse_plan(
     """Leave a plan that is not admitted; if changed racks gain nothing, confirm the last one."""
     if suppression.objection is Objection.GAIN and cause is Cause.RACKS and group.plan is not None:
         return confirm(group, group.plan, plan, suppression, snapshot)
-    return suppress(group, cause, suppression, plan, snapshot.context)
+    return suppress(group, cause, suppression, plan, snapshot)
 
 
 def _publish(
@@ -204,12 +216,16 @@ def _publish(
     request = () if group.operator is None else (Tombstone(group.operator.key),)
     stale = frozenset(snapshot.stale_lags)
     published = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
+    planned = replace(group, policy=policy, stale_lags=stale).planned(
+        plan, record, basis=snapshot.basis, now=context.now
+    )
+    if kept_plan.keeps_owners(group, cause, snapshot):
+        planned = kept_plan.unsettled(planned, cause, context.now)
     return Decision(
-        group=replace(group, policy=policy, stale_lags=stale).planned(
-            plan, record, basis=snapshot.basis, now=context.now
-        ),
-        records=(record, *request),
+        group=planned,
+        records=(record, *request, *ended_proposal(group)),
         events=(published,) if stale <= group.stale_lags else (published, _stale(snapshot)),
+        drafts=(draft(group, "published", cause, snapshot, plan=plan, record=record),),
     )
 
 
@@ -242,8 +258,9 @@ def wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
     )
 
 
-def fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext) -> Decision:
+def fail(group: ManagedGroup, cause: Cause, trace: str, snapshot: GroupSnapshot) -> Decision:
     """Leave the assignment as it is, and try the cause again after a cooldown."""
+    context = snapshot.context
     policy = group.policy.failed(cause, context.now, context.settings)
     fields = {
         "group": group.name,
@@ -254,6 +271,7 @@ def fail(group: ManagedGroup, cause: Cause, trace: str, context: ControlContext)
     return Decision(
         group=replace(group, policy=policy, operator=None),
         events=(LogEvent("plan.failed", fields),),
+        drafts=(draft(group, "failed", cause, snapshot, reason=trace.splitlines()[-1]),),
     )
 
 
@@ -262,9 +280,10 @@ def suppress(
     cause: Cause,
     suppression: Suppression,
     plan: ComputedPlan | None,
-    context: ControlContext,
+    snapshot: GroupSnapshot,
 ) -> Decision:
     """Give a trigger no plan for a while, and log an objection that is not the last one."""
+    context = snapshot.context
     last = group.policy.suppressed.get(cause)
     suppressed = replace(group, policy=group.policy.suppress(cause, suppression))
     if last is not None and last.objection is suppression.objection:
@@ -276,7 +295,12 @@ def suppress(
         **({"moved": len(plan.moved), **plan_record.scores(plan)} if plan else {}),
         "retry_in": round(suppression.until - context.now, 1),
     }
-    return Decision(group=suppressed, events=(LogEvent("plan.suppressed", fields),))
+    reason = str(fields["reason"])
+    return Decision(
+        group=suppressed,
+        events=(LogEvent("plan.suppressed", fields),),
+        drafts=(draft(group, "suppressed", cause, snapshot, plan=plan, reason=reason),),
+    )
 
 
 def _reason(objection: Objection, context: ControlContext) -> str:
@@ -322,6 +346,7 @@ def confirm(
         group=replace(group, plan=record, policy=policy),
         records=(record,),
         events=(LogEvent("plan.confirmed", fields),),
+        drafts=(draft(group, "confirmed", Cause.RACKS, snapshot, plan=plan, record=record),),
     )
 
 

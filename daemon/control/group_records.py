@@ -23,6 +23,7 @@ from daemon.control.settings import Cause
 if TYPE_CHECKING:
     from assignors.handover.planner_time import PlannerTime
     from assignors.protocol.records import Record, Rejection
+    from assignors.protocol.unread_lag import LagFigures
     from daemon.control.managed_group import ManagedGroup
 
 
@@ -58,14 +59,12 @@ def apply(
 
 
 def sampled(group: ManagedGroup, record: LagRecord | UnreadLag) -> bool:
-    """Take in a sample of lag in place if nothing waits for it; return whether that is so.
+    """Take in a sample of lag in place if no decision waits for it; return whether that is so.
 
-    Between two looks at the demand of a group only the first sample matters to its deadlines.
+    All that such a sample asks for is the next look at the demand, by `sample_looked_at`.
     """
-    watched = group.lag_at not in {None, group.demand.sampled_at}
     if (
-        not watched
-        or group.policy.cooldown.expected is not None
+        group.policy.cooldown.expected is not None
         or record.topic not in group.lags  # other threads may go through the topics
     ):
         return False
@@ -85,6 +84,23 @@ def newest_lags(group: ManagedGroup) -> dict[str, LagRecord]:
     read = {topic: unread.read() for topic, unread in list(group.unread.items())}
     newer = {topic: record for topic, record in read.items() if isinstance(record, LagRecord)}
     return {**group.lags, **newer}
+
+
+def newest_figures(group: ManagedGroup) -> list[LagRecord | LagFigures] | None:
+    """Return the figures of the newest samples, and leave the unread ones unread.
+
+    None if a figure of an unread one breaks the protocol.
+    """
+    if not group.unread:
+        return list(group.lags.values())
+    found: list[LagRecord | LagFigures] = []
+    for topic, record in group.lags.items():
+        unread = group.unread.get(topic)
+        figures = record if unread is None else unread.figures()
+        if figures is None:
+            return None
+        found.append(figures)
+    return found
 
 
 def read_lag(group: ManagedGroup) -> list[LogEvent]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from assignors.handover.ledger import Incarnation, Ledger
 from assignors.protocol import partition_ranges as ranges
+from assignors.protocol.patterns.topic_pattern import finds
 from daemon.control.context import LogEvent
 from daemon.control.gain.overload import DemandWatch
+from daemon.control.levers.lever_set import NO_LEVERS, GroupLevers
 from daemon.control.membership import start_bars
 from daemon.control.membership.live_member import Basis, Profile
 from daemon.control.policy import PolicyState, Situation
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         LagRecord,
         MemberRecord,
         OperatorRecord,
+        ProposalRecord,
         SpeedRecord,
         TopicRecord,
         TriggerRecord,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from daemon.control.membership.live_member import Live
     from daemon.control.membership.start_bars import StartBars
     from daemon.control.planning import ComputedPlan
+    from daemon.control.watched.proxied_members import ProxiedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +69,19 @@ class ManagedGroup:
     lags: dict[str, LagRecord] = field(default_factory=dict)
     """The newest lag record of each topic, by name, also of topics that were recreated since.
 
-    A sample that nothing waits for is entered in place.
+    A sample that no decision waits for is entered in place.
     """
     unread: dict[str, UnreadLag] = field(default_factory=dict)
-    """Newer samples of topics in `lags` that nothing has needed yet, by topic; entered and read in
-    place, at the latest by the next decision."""
+    """Newer samples of topics in `lags` that nothing has needed in full yet, by topic; entered and
+    read in place, at the latest by the next decision."""
     triggers: Mapping[Cause, TriggerRecord] = field(default_factory=dict)
     """The active triggers, by cause."""
     operator: OperatorRecord | None = None
     """An operator's request that no plan has followed yet."""
+    levers: GroupLevers = NO_LEVERS
+    """The levers that hold for the group."""
+    proposal: ProposalRecord | None = None
+    """The plan that waits for approval."""
     policy: PolicyState = field(default_factory=PolicyState)
     conflicts: Mapping[str, InstanceConflict] = field(default_factory=dict)
     """Recent replacements of incarnations, by instance."""
@@ -87,6 +95,8 @@ class ManagedGroup:
     there is none, or once everybody who may use a partition has announced it again."""
     waiting_for_topics: bool = False
     """Whether a plan waits for layouts that are not known yet; that has been logged."""
+    proxied: Mapping[str, ProxiedMember] | None = None
+    """Members of the group by name, as the leader proxy that leads it sees them; None without."""
     speeds: SpeedRecord | None = None
     """The newest record of the members' learned speeds."""
     demand: DemandWatch = field(default_factory=DemandWatch)
@@ -111,6 +121,7 @@ class ManagedGroup:
             not self.idle
             or self.plan
             or self.lags
+            or self.proxied
             or self.speeds
             or self.triggers
             or self.operator
@@ -137,7 +148,13 @@ class ManagedGroup:
     @property
     def lag_at(self) -> int | None:
         """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
-        return max((record.at for record in self.lags.values()), default=None)
+        if not self.unread:
+            return max((record.at for record in self.lags.values()), default=None)
+        times = {topic: record.at for topic, record in self.lags.items()}
+        for topic, unread in self.unread.items():
+            if (at := unread.at) is not None:
+                times[topic] = at  # it may be older than the sample that it replaces
+        return max(times.values())
 
     @property
     def members(self) -> dict[str, MemberRecord]:
@@ -178,6 +195,7 @@ class ManagedGroup:
             raised=self.triggers.keys(),
             requested=self.operator is not None,
             frozen=self.frozen,
+            paused=self.levers.paused,
         )
 
     def basis_of(self, topics: Mapping[str, TopicRecord]) -> Basis:
@@ -196,8 +214,15 @@ class ManagedGroup:
         }
 
     def reads(self, topic: str) -> bool:
-        """Whether any live member subscribes to a topic."""
-        return any(topic in live.record.topics for live in self.live.values())
+        """Whether any live member subscribes to a topic, by its name or by a pattern."""
+        records = [live.record for live in self.live.values()]
+        return any(topic in record.topics for record in records) or any(
+            finds(pattern, topic) for pattern in {record.pattern for record in records}
+        )
+
+    def subscribes_by(self, pattern: str) -> bool:
+        """Whether any live member subscribes by this pattern."""
+        return any(live.record.pattern == pattern for live in self.live.values())
 
     # Changes.
 
@@ -216,6 +241,7 @@ class ManagedGroup:
             basis=basis,
             target=plan.target,
             operator=None,
+            proposal=None,
             waiting_for_topics=False,
             handover_since=since,
         ).retargeted()

@@ -78,6 +78,7 @@ def of(
         digest=digest,
         certificate=_certificate(plan),
         cooldown=planned_cooldown(policy, context.now, context.at),
+        levers=group.levers.digest,
     )
 
 

@@ -52,8 +52,12 @@ class Objection(StrEnum):
     """The plan in force was found as good as any for the changed racks."""
     STALE = "its lag is older than control.lag_max_age"
     """The lag that raised the trigger is too old to plan by."""
+    FROZEN = "planning is frozen"
+    """A plan now would rest on inputs that cannot be trusted."""
     FAILED = "failed"
     """The strategy raised an error."""
+    APPROVAL = "waits for approval"
+    """The plan is worth its moves, and the group's settings ask for an operator's approval."""
 
 
 UNGAINFUL = frozenset({Objection.GAIN, Objection.COST})
@@ -132,6 +136,8 @@ class Situation(NamedTuple):
     """Whether an operator asks for a plan."""
     frozen: bool = False
     """Whether nothing may move, because most members fell silent together."""
+    paused: bool = False
+    """Whether an operator has paused the group: no trigger gets a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +158,16 @@ class PolicyState:
         return replace(self, changes={**self.changes, cause: Change(first, now)})
 
     def without_changes(self) -> PolicyState:
-        """Forget the changes: the plan in force fits the group as it is."""
-        return replace(self, changes={})
+        """Forget the changes of members and topics: the plan in force fits the group as it is."""
+        kept = self.changes.get(Cause.OPERATOR)
+        return replace(self, changes={} if kept is None else {Cause.OPERATOR: kept})
+
+    def without_change(self, cause: Cause) -> PolicyState:
+        """Forget the change of one cause: it was undone before a plan followed it."""
+        if cause not in self.changes:
+            return self
+        changes = {other: change for other, change in self.changes.items() if other is not cause}
+        return replace(self, changes=changes)
 
     def due(self, situation: Situation, now: float, settings: ControlSettings) -> Cause | None:
         """Return the most pressing cause of a plan now, None if there is none."""
@@ -165,6 +179,8 @@ class PolicyState:
             if now - change.last >= settings.settle or now - change.first >= settings.settle_max:
                 return cause
         if not situation.has_members or self.changes or not situation.settled:
+            return None
+        if situation.paused:
             return None
         for cause in TRIGGERED:
             suppression = self.suppressed.get(cause)
@@ -183,7 +199,7 @@ class PolicyState:
                 min(change.last + settings.settle, change.first + settings.settle_max)
                 for change in self.changes.values()
             )
-        if not situation.has_members or not situation.settled:
+        if not situation.has_members or not situation.settled or situation.paused:
             return float("inf")
         waits = (
             suppression.until if (suppression := self.suppressed.get(cause)) else float("-inf")

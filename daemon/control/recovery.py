@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from daemon.control.context import Clock
     from daemon.control.membership.live_member import Basis
     from daemon.control.membership.members_clock import MembersClocks
+    from daemon.control.membership.subscribed_patterns import SubscribedPatterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ def recover(
     timers: Timers,
     clocks: MembersClocks,
     clock: Clock,
+    patterns: SubscribedPatterns,
 ) -> RecoveredState:
     """Collect the newest record of each key.
 
@@ -86,9 +88,14 @@ def recover(
         timers: the timers of the hand-over.
         clocks: the clocks of the partitions of `levelwind.members`.
         clock: the time of the start.
+        patterns: what patterns match; it is new.
     """
     latest, incomplete = _reassembled(_latest(records))
     topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
+    latest = [
+        (kind, patterns.resolved(record, topics) if isinstance(record, MemberRecord) else record)
+        for kind, record in latest
+    ]
     deleted = {
         str(record.key[1])
         for _, record in latest
@@ -281,9 +288,10 @@ def _recovered_target(
 ) -> Mapping[str, frozenset[TopicPartition]]:
     """Return the share of each instance, by the newest records of all its incarnations.
 
-    An evicted incarnation keeps in `revoking` what it held. That is the share of its instance, as
-    far as it is planned and the records of the others do not name it: a member that restarts while
-    the daemon does finds it again.
+    An active record names the whole share. Where its instance has none, an evicted incarnation
+    keeps in `revoking` what it held. That is the share of its instance, as far as it is planned and
+    the records of the others do not name it: a member that restarts while the daemon does finds it
+    again.
     """
     planned = (
         {(name, p) for name, t in plan.topics.items() for p in range(t.partitions)}
@@ -292,7 +300,12 @@ def _recovered_target(
     )
     shares: defaultdict[str, frozenset[TopicPartition]] = defaultdict(frozenset)
     taken: set[TopicPartition] = set()
-    for record in sorted(assignments, key=lambda record: (record.state == "evicted", record.key)):
+    records = sorted(assignments, key=lambda record: (record.state == "evicted", record.key))
+    active = {record.instance for record in records if record.state == "active"}
+    for record in records:
+        if record.state == "evicted" and record.instance in active:
+            # The plan gave away what its next life does not have: that was not released yet.
+            continue
         named = (
             ranges.pairs(record.revoking) & planned
             if record.state == "evicted"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from assignors.problem.columns import Floats
     from assignors.protocol.records import LagRecord, SpeedRecord
+    from assignors.protocol.unread_lag import LagFigures
 
 SURE_ENOUGH = 0.6
 """How sure a learned speed must be to count beside surer ones: it rests on two measurements."""
@@ -140,7 +141,9 @@ def group_demand(
 
 
 def surely_moderate(
-    lags: Collection[LagRecord], capacity: Mapping[str, float], speeds: Mapping[str, float]
+    lags: Collection[LagRecord | LagFigures],
+    capacity: Mapping[str, float],
+    speeds: Mapping[str, float],
 ) -> bool:
     """Whether arrivals and partitions surely are no more than the members can read.
 
@@ -148,7 +151,7 @@ def surely_moderate(
     the demand has neither `members_wanted` nor is `unsplittable`, False says nothing.
 
     Args:
-        lags: the lag records, those that count among them.
+        lags: the lag records or their figures, those that count among them.
         capacity: announced capacity of each member, by instance; there is a member.
         speeds: learned records per second, by instance, also of others.
     """

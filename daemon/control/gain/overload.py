@@ -50,7 +50,12 @@ class DemandWatch:
     def due_at(self, sampled_at: int | None) -> float:
         """Return the time from which `due` holds; infinite without a newer sample."""
         newer = sampled_at is not None and sampled_at != self.sampled_at
-        return self.checked_at + CHECK_SECONDS if newer else float("inf")
+        return self.next_at if newer else float("inf")
+
+    @property
+    def next_at(self) -> float:
+        """Time of the next look, where there is a newer sample by then."""
+        return self.checked_at + CHECK_SECONDS
 
     @property
     def quiet(self) -> bool:

@@ -64,7 +64,7 @@ def repeated(group: ManagedGroup, record: MemberRecord, time: PlannerTime) -> bo
         or live.holding is not group.ledger.holdings.get(incarnation)
         or group.frozen
         or record.instance in group.conflicts
-        or not record.repeats(live.record)
+        or not (record is live.record or record.repeats(live.record))
     ):
         return False
     group.live[incarnation] = Live(record, time.readable, live.holding)
@@ -158,6 +158,7 @@ def _admit(
         **group.member_fields(incarnation),
         "rack": record.rack,
         "topics": list(record.topics),
+        **({} if record.pattern is None else {"pattern": record.pattern}),
     }
     joined = replace(group, live={**group.live, incarnation: live})
     return joined.membership_changed(time.now), [LogEvent("member.joined", fields)]

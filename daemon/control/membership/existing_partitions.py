@@ -35,8 +35,8 @@ def existing_only(
         topics: the layouts that are known, by topic.
         granted: returns the partitions that the group's ledger names.
     """
-    if all(_exist(topic, numbers, topics) for topic, numbers in record.owned.items()) and all(
-        _exist(topic, numbers, topics) for topic, numbers in record.starting.items()
+    if _all_exist(record.owned, topics) and (
+        not record.starting or _all_exist(record.starting, topics)
     ):
         return record
     return replace(
@@ -46,8 +46,11 @@ def existing_only(
     )
 
 
-def _exist(topic: str, numbers: tuple[int, ...], topics: Mapping[str, TopicRecord]) -> bool:
-    return topic in topics and (not numbers or numbers[-1] < topics[topic].partitions)
+def _all_exist(partitions: Partitions, topics: Mapping[str, TopicRecord]) -> bool:
+    for topic, numbers in partitions.items():
+        if topic not in topics or (numbers and numbers[-1] >= topics[topic].partitions):
+            return False
+    return True
 
 
 def _existing(

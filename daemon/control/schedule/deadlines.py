@@ -90,6 +90,11 @@ def deadlines_of(
     return Deadlines(now, readable, read_until)
 
 
+def sample_looked_at(group: ManagedGroup) -> float:
+    """Return the boot seconds from which a sample of lag that came just now is to be looked at."""
+    return NEVER if group.plan is None or not group.live else group.demand.next_at
+
+
 def _silence_at(group: ManagedGroup, timers: Timers, time: PlannerTime) -> float:
     """Readable time at which silence evicts a member, freezes the group, or thaws it."""
     limit = timers.dead_after

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.control.boundary.control_effects import Effect, Publish, Rollback
+from daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
 from daemon.control.boundary.topics_of_records import written
-from daemon.control.decision import Decision, decide
+from daemon.control.decision import decide
 from daemon.control.group_records import read_lag
 from daemon.control.schedule.deadlines import (
     AT_ONCE,
@@ -19,6 +19,7 @@ from daemon.control.schedule.deadlines import (
 from daemon.control.watched.watched_decision import decide_watched
 
 if TYPE_CHECKING:
+    from daemon.control.audit.group_decision import Decision
     from daemon.control.context import ControlContext
     from daemon.control.control_state import ControlState
     from daemon.control.managed_group import ManagedGroup
@@ -103,7 +104,9 @@ def _effects(
     if decision.records:
         records, shards = written(decision.records, group.shards)
         group = replace(group, shards=shards)
-        effects.append(Publish(records=records, rollback=rollback))
+        effects.append(Publish(records=records, rollback=rollback, drafts=decision.drafts))
+    elif decision.drafts:
+        effects.append(Audit(group=group.name, drafts=decision.drafts))
     if group.forgettable:
         state.groups.drop(group.name)
         state.backlog.remove(group.name)

@@ -12,11 +12,13 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from assignors.protocol.patterns.topic_pattern import finds
 from daemon.control.schedule.deadlines import NEVER, NO_DEADLINES, ROUNDING_SECONDS, Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from assignors.protocol.records import MemberRecord
     from daemon.control.managed_group import ManagedGroup
     from daemon.control.membership.members_clock import MembersClocks
 
@@ -55,6 +57,8 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
         """By partition of `levelwind.members`."""
         self._readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Groups with a member that subscribed to a topic, by topic; it may have left since."""
+        self._pattern_readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Groups with a member that subscribed by a pattern, by pattern; it may have left since."""
 
     def __getitem__(self, name: str) -> ManagedGroup:
         return self._rows[name].group
@@ -91,26 +95,51 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
         row.group = group
         self._enter(row, deadlines)
 
+    def look_at(self, name: str, at: float) -> None:
+        """Note a further deadline of a group, in boot seconds; its others stand."""
+        row = self._rows[name]
+        if at < row.entered.now:
+            self._enter(row, Deadlines(at, NEVER, NEVER))
+
     def drop(self, name: str) -> None:
         """Forget a group."""
         del self._rows[name]
 
-    def subscribed(self, name: str, topics: Iterable[str]) -> None:
-        """Note that a member of a group subscribes to topics."""
-        for topic in topics:
+    def subscribed(self, name: str, member: MemberRecord) -> None:
+        """Note what a member of a group subscribes to."""
+        for topic in member.topics:
             self._readers[topic][name] = None
+        if member.pattern is not None:
+            self._pattern_readers[member.pattern][name] = None
 
     # Queries.
 
     def readers(self, topic: str) -> list[ManagedGroup]:
         """Return the groups with a live member that subscribes to a topic, in their order."""
-        found = [row for name in self._readers.get(topic, ()) if (row := self._rows.get(name))]
+        names = {**self._readers.get(topic, {}), **self._reading_by_pattern(topic)}
+        found = [row for name in names if (row := self._rows.get(name))]
         reading = sorted((row for row in found if row.group.reads(topic)), key=attrgetter("number"))
         if reading:
             self._readers[topic] = dict.fromkeys(row.group.name for row in reading)
         else:
             self._readers.pop(topic, None)
         return [row.group for row in reading]
+
+    def _reading_by_pattern(self, topic: str) -> dict[str, None]:
+        """Return the groups with a pattern that finds a topic, and forget patterns that ended."""
+        names: dict[str, None] = {}
+        for pattern in [pattern for pattern in self._pattern_readers if finds(pattern, topic)]:
+            reading = {
+                name: None
+                for name in self._pattern_readers[pattern]
+                if (row := self._rows.get(name)) and row.group.subscribes_by(pattern)
+            }
+            names.update(reading)
+            if reading:
+                self._pattern_readers[pattern] = reading
+            else:
+                del self._pattern_readers[pattern]
+        return names
 
     def ordered(self, names: Iterable[str]) -> list[ManagedGroup]:
         """Return those of some groups that the table has, in their order."""

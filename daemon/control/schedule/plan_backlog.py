@@ -15,6 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from daemon.control.context import LogEvent
+from daemon.control.group_records import newest_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def need_of(group: ManagedGroup, context: ControlContext) -> Need:
         # Of a group without announcements the coordinator sees to that each partition is read.
         unowned=max(partitions - owned, 0) if group.live else 0,
         requested=group.operator is not None,
-        waiting=sum(sum(record.lag) for record in group.lags.values()),
+        waiting=sum(sum(lag.lag) for lag in newest_figures(group) or group.lags.values()),
     )
 
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from daemon.control.audit.group_decision import Decision
 from daemon.control.boundary.control_effects import Effect, FenceCommits
-from daemon.control.decision import Decision
 from daemon.control.gain.demand import learned_speeds, surely_moderate
-from daemon.control.group_records import read_lag
+from daemon.control.group_records import newest_figures
 from daemon.control.membership.liveness import check_liveness
-from daemon.control.schedule.deciding import current_deadlines, decide_about, enter
+from daemon.control.schedule.deciding import current_deadlines, decide_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +36,12 @@ def tick(
     effects: list[Effect] = []
     held: dict[str, Decision] = {}
     for taken in state.groups.take_due(clock.now, context.members_clocks):
-        effects += read_lag(taken)
         group = taken if taken.name in state.postponed else with_moderate_demand(taken, clock.now)
-        if not current_deadlines(state, group, context).passed(context.time_of(group.name)):
-            enter(state, group, context)  # the deadline was put off, or had little to say
+        deadlines = current_deadlines(state, group, context)
+        if not deadlines.passed(context.time_of(group.name)):
+            # The deadline was put off, or had little to say.
+            partition = context.members_clocks.partition_of(group.name)
+            state.groups.put(group, deadlines, partition)
             continue
         before, fences = _look(group, context)
         effects += fences
@@ -64,7 +66,7 @@ def tick(
 def with_moderate_demand(group: ManagedGroup, now: float) -> ManagedGroup:
     """Return a group whose demand was looked at, if it is due and a rough look is enough.
 
-    For most groups that is all that ordinary lag asks of a tick.
+    For most groups that is all that ordinary lag asks of a tick; it leaves samples unread.
     """
     watch, sampled_at = group.demand, group.lag_at
     if (
@@ -72,7 +74,8 @@ def with_moderate_demand(group: ManagedGroup, now: float) -> ManagedGroup:
         or not group.live
         or not watch.quiet
         or not watch.due(sampled_at, now)
-        or not surely_moderate(group.lags.values(), group.capacity, learned_speeds(group.speeds))
+        or (lags := newest_figures(group)) is None
+        or not surely_moderate(lags, group.capacity, learned_speeds(group.speeds))
     ):
         return group
     return replace(group, demand=watch.checked_moderate(sampled_at, now))

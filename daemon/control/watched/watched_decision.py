@@ -15,17 +15,17 @@ from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import PlannedMember, Tombstone
 from assignors.protocol.records.cutting import cut_assignments
 from daemon.control import plan_record
+from daemon.control.audit.decision_draft import draft
+from daemon.control.audit.group_decision import Decision
 from daemon.control.context import LogEvent
 from daemon.control.decision import (
-    Decision,
     computed_plan,
+    due_cause,
     evaluate_last_plan,
     refuse_plan,
-    stale_trigger,
-    suppress,
-    wait_for_topics,
 )
 from daemon.control.gain.cooldown import TRIGGERED
+from daemon.control.levers.ordered_plan import ended_proposal, needs_approval, propose
 from daemon.control.policy import Objection, Situation, Suppression
 from daemon.control.settings import Cause
 from daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
@@ -54,7 +54,7 @@ def decide_watched(
     Args:
         group: the group.
         planning: the group's strategy.
-        mode: how its plans are applied: `published` or `advisory`.
+        mode: how its plans are applied: `published`, `proxy` or `advisory`.
         context: settings, layouts and time.
         may_plan: whether a plan may be computed now; if one is due, the decision says so.
     """
@@ -62,7 +62,7 @@ def decide_watched(
     if not snapshot.members:
         return Decision(group=group)
     evaluated = evaluate_last_plan(_watched(group, snapshot), snapshot)
-    due = _due_cause(evaluated.group, snapshot)
+    due = due_cause(evaluated.group, _situation(evaluated.group), snapshot)
     if isinstance(due, Decision):
         return evaluated.then(due)
     if not may_plan:
@@ -95,7 +95,7 @@ def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:
 
 def _followed(group: ManagedGroup, snapshot: WatchedSnapshot) -> bool:
     """Whether each planned partition that has an owner is its planned member's."""
-    owners = snapshot.owners
+    owners = snapshot.seen_owners
     return all(
         owners.get(partition, member) == member
         for member, share in group.target.items()
@@ -103,26 +103,15 @@ def _followed(group: ManagedGroup, snapshot: WatchedSnapshot) -> bool:
     )
 
 
-def _due_cause(group: ManagedGroup, snapshot: WatchedSnapshot) -> Cause | Decision:
-    """Return the cause of a plan now; without one, the decision that makes none."""
-    context, policy = snapshot.context, group.policy
-    situation = Situation(
+def _situation(group: ManagedGroup) -> Situation:
+    """Return what the policy weighs: a plan is settled once it is followed."""
+    return Situation(
         has_members=True,
         settled=group.handover_since is None,
         raised=group.triggers.keys(),
         requested=group.operator is not None,
+        paused=group.levers.paused,
     )
-    cause = policy.due(situation, context.now, context.settings)
-    if cause is None:
-        return Decision(group=group)
-    if cause in {Cause.MEMBERSHIP, Cause.TOPICS}:
-        if snapshot.basis == group.basis:
-            return Decision(group=replace(group, policy=policy.without_changes()))
-        if snapshot.missing_topics:
-            return wait_for_topics(group, snapshot)
-    if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
-        return suppress(group, cause, suppression, None, context)
-    return cause
 
 
 def _plan(
@@ -141,6 +130,8 @@ def _plan(
     if suppression is None and cause in TRIGGERED and plan.target == group.target:
         pause = context.settings.cooldown.duration
         suppression = Suppression(Objection.CONFIRMED, context.now + pause, pause)
+    if suppression is None and needs_approval(group, cause, planning):
+        return propose(group, cause, plan, snapshot)
     if suppression is None:
         return _publish(group, cause, plan, mode, snapshot)
     return refuse_plan(group, cause, plan, suppression, snapshot)
@@ -181,9 +172,11 @@ def _publish(
             basis=snapshot.basis,
             target=plan.target,
             operator=None,
+            proposal=None,
             waiting_for_topics=False,
-            handover_since=context.now if mode == "published" else None,
+            handover_since=None if mode == "advisory" else context.now,
         ),
-        records=(*shards, record, *request),
+        records=(*shards, record, *request, *ended_proposal(group)),
         events=(published,),
+        drafts=(draft(group, "published", cause, snapshot, plan=plan, record=record),),
     )

@@ -1,9 +1,9 @@
-"""Snapshot of a watched group: its members and owners as lag records name them. Pure.
+"""Snapshot of a watched group: its members and owners as lag records or the proxy name them. Pure.
 
 A lag record names the members that own a partition of its topic: by `group.instance.id`, or by
 member id where there is none. A member that owns nothing is not known. Nor are subscriptions: each
 member counts as reading all topics of the group, and whoever applies a plan leaves out what a
-member does not read.
+member does not read. Of a group that the leader proxy leads all this is known, at each rebalance.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from daemon.control.membership.live_member import Basis, Profile
 from daemon.control.snapshot import GroupSnapshot
+from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from daemon.control.watched.proxied_members import owners_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,25 +22,27 @@ if TYPE_CHECKING:
     from assignors.protocol.partition_ranges import TopicPartition
     from assignors.protocol.records import GroupRecord, LagRecord
 
-EQUAL_CAPACITY = 1.0
-"""Capacity of each member: nobody announces another. Learned speeds count beside it."""
-
 
 class WatchedSnapshot(GroupSnapshot):
     """A watched group and its topics, as one decision sees them."""
 
     @cached_property
     def members(self) -> Mapping[str, Profile]:
-        """The members that own partitions, by name."""
+        """The members that own partitions, or all members of a group that is led, by name."""
+        if (proxied := self.group.proxied) is not None:
+            return {
+                name: Profile(
+                    topics=member.topics & self.context.topics.keys(),
+                    rack=member.rack,
+                    priority=0,
+                    capacity=EQUAL_CAPACITY,
+                )
+                for name, member in sorted(proxied.items())
+            }
         topics = frozenset(name for name in self.fresh_lags if name in self.context.topics)
-        racks: dict[str, str | None] = {}
-        for lag in sorted(self.fresh_lags.values(), key=lambda lag: (lag.at, lag.topic)):
-            known = lag.member_racks or (None,) * len(lag.members)
-            for name, rack in zip(lag.members, known, strict=True):
-                racks[name] = rack or racks.get(name)
         return {
             name: Profile(topics=topics, rack=rack, priority=0, capacity=EQUAL_CAPACITY)
-            for name, rack in sorted(racks.items())
+            for name, rack in sorted(member_racks_in(self.fresh_lags).items())
         }
 
     @cached_property
@@ -55,19 +59,26 @@ class WatchedSnapshot(GroupSnapshot):
             self.members,
             {
                 name: (known[name].id, known[name].partitions)
-                for name in sorted(self.fresh_lags)
+                for name in sorted(self._read)
                 if name in known
             },
         )
 
     @cached_property
+    def _read(self) -> frozenset[str]:
+        """The topics that the group reads, whether their layouts are known or not."""
+        if (proxied := self.group.proxied) is not None:
+            return frozenset().union(*(member.topics for member in proxied.values()))
+        return frozenset(self.fresh_lags)
+
+    @cached_property
     def missing_topics(self) -> list[str]:
-        """Topics of the plan in force that have lag and whose layout is missing."""
+        """Topics of the plan in force that are read and whose layout is missing."""
         planned = self.group.plan.topics if self.group.plan else {}
         return sorted(
             name
             for name in planned
-            if name in self.fresh_lags
+            if name in self._read
             and name not in self.context.topics
             and name not in self.context.deleted_topics
         )
@@ -75,12 +86,17 @@ class WatchedSnapshot(GroupSnapshot):
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
         """The member that owns each partition."""
-        return {
-            (name, number): lag.members[index]
-            for name, lag in self.fresh_lags.items()
-            for number, index in enumerate(lag.owner or ())
-            if index >= 0
-        }
+        if (proxied := self.group.proxied) is not None:
+            return owners_among(proxied)
+        return self.seen_owners
+
+    @cached_property
+    def seen_owners(self) -> Mapping[TopicPartition, str]:
+        """The member that owns each partition as the pipeline sees it, which raises triggers.
+
+        It learns of a rebalance later than the proxy that leads it.
+        """
+        return owners_in(self.fresh_lags)
 
     @cached_property
     def capacity(self) -> Mapping[str, float]:

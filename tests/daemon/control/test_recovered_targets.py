@@ -69,6 +69,23 @@ def test_the_share_of_an_evicted_member_waits_for_its_instance_over_a_start():
     assert play.owned() == {"m0": "0,3", "m1": "1,4", "m2": "2,5"}
 
 
+def test_what_an_evicted_life_held_is_no_share_beside_the_record_of_the_next_life():
+    play = led("m0", partitions=2)
+    play.unresponsive.add(("m0", "i1"))
+    play.join(member("m1"))
+    play.wait(2)
+    assert play.plans[-1]["moves"] == {"t": "1"}
+    play.kill("m0", "i1")
+    play.join(member("m0", incarnation="i2"))
+    # Within `settle`, so that the daemon ends before it plans without the member.
+    play.leave("m1", "i1")
+    play.stop()
+    play.join(member("m1", incarnation="i2"))
+    play.restart()
+    play.wait(BOUND_SECONDS)
+    assert sorted(play.owned().values()) == ["0", "1"]
+
+
 def test_a_member_that_no_longer_reads_its_topic_gets_another_plan_at_the_start():
     play = led("m0", "m1")
     play.stop()

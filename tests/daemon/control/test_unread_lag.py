@@ -2,7 +2,9 @@
 
 from assignors.protocol.records import Tombstone, encode
 from assignors.protocol.unread_lag import UnreadLag
+from daemon.control.context import Clock
 from daemon.control.group_records import newest_lags
+from daemon.control.schedule.plan_backlog import need_of
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, request, topic
 
@@ -42,12 +44,31 @@ def test_a_sample_stays_unread_until_a_decision_and_the_newest_one_counts():
     assert not group.unread
 
 
-def test_the_look_at_the_demand_reads_what_is_unread():
+def test_a_look_at_moderate_demand_leaves_a_sample_unread():
     play = planned()
-    play._read("lag", unread(lag(9, 0, 0, 0, at=round(play.now * 1000) + 1)))
+    at = round(play.now * 1000) + 1
+    play._read("lag", unread(lag(9, 0, 0, 0, at=at)))
     play.wait(6)
-    assert group_of(play).lags["t"].lag == (9, 0, 0, 0)
-    assert group_of(play).demand.sampled_at == group_of(play).lag_at
+    group = group_of(play)
+    assert group.lags["t"].lag == (1, 2, 3, 4)
+    assert newest_lags(group)["t"].lag == (9, 0, 0, 0)
+    assert group.demand.sampled_at == group.lag_at == at
+
+
+def test_a_look_at_demand_that_may_be_too_much_reads_what_is_unread():
+    play = planned()
+    much = lag(90_000_000, 0, 0, 0, at=round(play.now * 1000) + 1, rate=(1.0,) * 4)
+    play._read("lag", unread(much))
+    play.wait(6)
+    assert group_of(play).lags["t"].lag == (90_000_000, 0, 0, 0)
+    assert play.logged("partition.unsplittable")
+
+
+def test_the_need_for_a_plan_counts_samples_that_are_unread():
+    play = planned()
+    play._read("lag", unread(lag(500, 0, 0, 7, at=round(play.now * 1000) + 1)))
+    context = play.state.context(Clock(now=play.now, at=round(play.now * 1000)))
+    assert need_of(group_of(play), context).waiting == 507
 
 
 def test_a_sample_that_is_read_replaces_one_that_is_unread():

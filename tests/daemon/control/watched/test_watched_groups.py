@@ -7,6 +7,14 @@ import pytest
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
 from assignors.protocol.records.shards import planned_assignments
+from daemon.control.controller import (
+    Clock,
+    ProxiedMembersChanged,
+    ProxyChanged,
+    RecordReceived,
+    step,
+)
+from daemon.control.watched.proxied_members import ProxiedMember
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 
@@ -57,6 +65,108 @@ def test_a_published_plan_has_shards_with_its_epoch_and_digest_before_its_record
     assert play.members == {}, "nobody announces anything"
 
 
+def test_how_the_proxy_stands_to_a_group_is_published_and_changes_nothing():
+    play = Play(strategy="uniform", modes={"g": "proxy"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, -1)))
+    play.wait(2)
+    plan, _ = newest_plan(play)
+    assert plan.mode == "proxy"
+    before = play.state.groups["g"]
+    state, effects = step(
+        play.state,
+        ProxyChanged(group="g", standing="leading", reason=""),
+        Clock(now=play.now, at=round(play.now * 1000)),
+    )
+    (published,) = effects
+    ((kind, record),) = published.records
+    assert (kind, record.key, record.standing) == ("assignments", ("proxy", "g"), "leading")
+    _, effects = step(
+        state,
+        RecordReceived(kind="assignments", record=replace(record, group="unknown")),
+        Clock(now=play.now, at=1),
+    )
+    assert effects == []
+    assert state.groups["g"] is before
+    assert "unknown" not in state.groups
+
+
+def proxied(**shares):
+    """Members as the leader proxy sees them; shares are partitions of `t`, by member."""
+    return {
+        name: ProxiedMember(
+            topics=frozenset({"t"}), rack=None, owned=frozenset(("t", number) for number in share)
+        )
+        for name, share in shares.items()
+    }
+
+
+def changed(members):
+    return ProxiedMembersChanged(group="g", members=members)
+
+
+def test_a_newcomer_that_the_proxy_sees_is_planned_for_before_any_lag_names_it():
+    play = Play(strategy="uniform", modes={"g": "proxy"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    assert newest_plan(play)[1] == {"m0": "0-2", "m1": "3-5"}
+    play.give(changed(proxied(m0=[0, 1, 2], m1=[3, 4, 5], m2=[])))
+    play.wait(3)
+    plan, planned = newest_plan(play)
+    assert plan.cause == "membership"
+    assert [entry.instance for entry in plan.members] == ["m0", "m1", "m2"]
+    assert sorted(map(len, map(ranges.parse, planned.values()))) == [2, 2, 2]
+    kept = [set(ranges.parse(planned[name])) for name in ("m0", "m1")]
+    assert [len(kept[0] & {0, 1, 2}), len(kept[1] & {3, 4, 5})] == [2, 2], "owners are known, too"
+    # Lag of before, which names two members, takes nothing back.
+    play.receive("lag", owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1), at=104_000))
+    play.wait(5)
+    assert len(play.plans) == 2
+    # Another member leads: what the pipeline knows counts again.
+    play.give(changed(None))
+    play.wait(3)
+    assert newest_plan(play)[1] == {"m0": "0-2", "m1": "3-5"}
+
+
+def test_members_that_the_proxy_sees_as_the_pipeline_does_make_no_plan():
+    play = Play(strategy="uniform", modes={"g": "proxy"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    play.give(changed(proxied(m0=[0, 1, 2], m1=[3, 4, 5])))
+    play.wait(5)
+    assert len(play.plans) == 1
+
+
+def test_a_plan_of_a_led_group_counts_as_followed_once_the_pipeline_sees_its_owners():
+    play = Play(strategy="uniform", modes={"g": "proxy"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 0, 0, 1)))
+    play.wait(3)
+    shares = {name: ranges.parse(share) for name, share in newest_plan(play)[1].items()}
+    play.give(changed(proxied(**shares)))
+    play.wait(2)
+    assert play.state.groups["g"].handover_since is not None, "triggers rest on the pipeline"
+    follow(play, 0, 0, 0, 0, 0, 0)
+    play.wait(1)
+    assert play.state.groups["g"].handover_since is None
+    assert len(play.plans) == 1
+
+
+def test_members_of_a_led_group_are_planned_for_what_they_subscribe_to_alone():
+    play = Play(strategy="uniform", modes={"g": "proxy"})
+    other = replace(topic("u", SIX.racks), id="id-u")
+    play.start(
+        SIX,
+        other,
+        owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)),
+        owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1), topic="u", topic_id=other.id),
+    )
+    play.wait(3)
+    both = ProxiedMember(topics=frozenset({"t", "u", "unknown"}), rack=None, owned=frozenset())
+    play.give(changed({"m0": both, "m1": both._replace(topics=frozenset({"t"}))}))
+    play.wait(3)
+    plan, _ = newest_plan(play)
+    assert [entry.topics for entry in plan.members] == [("t", "u"), ("t",)]
+
+
 def test_an_unchanged_group_gets_one_plan():
     play = Play(strategy="uniform", modes={"g": "published"})
     play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
@@ -65,6 +175,20 @@ def test_an_unchanged_group_gets_one_plan():
         follow(play, 0, 0, 0, 0, 0, 0)
         play.wait(10)
     assert len(play.plans) == 1
+
+
+def test_the_wait_for_a_layout_ends_with_it_though_no_plan_follows():
+    play = Play(strategy="uniform", modes={"g": "published"})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(5)
+    after = Play(strategy="uniform", modes={"g": "published"}, now=play.now)
+    after.start(*play.kept(), owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    after.wait(5)
+    after.receive("metadata", SIX)
+    after.wait(5)
+    assert [event["topics"] for event in after.logged("plan.waiting_for_topics")] == [["t"]]
+    assert after.plans == []
+    assert not after.state.groups["g"].waiting_for_topics
 
 
 def test_a_group_without_a_mode_is_only_watched():

@@ -6,8 +6,10 @@ from assignors.handover.timers import Timers
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     LagRecord,
+    LeverRecord,
     MemberAssignment,
     MemberRecord,
+    ProposalRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
@@ -15,6 +17,7 @@ from assignors.protocol.records import (
 from assignors.protocol.records.reassembly import Reassembly
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
+    Audit,
     Clock,
     ControlState,
     FenceCommits,
@@ -40,6 +43,8 @@ KINDS = {
     TopicRecord: "metadata",
     LagRecord: "lag",
     TriggerRecord: "triggers",
+    LeverRecord: "control",
+    ProposalRecord: "control",
     Tombstone: "members",
 }
 """Topic of a record that a test gives to `Play.start`; of all other records: assignments."""
@@ -88,8 +93,12 @@ class Play:
     """Makes the records whole that members read."""
     refused: set = field(default_factory=set)
     """Groups whose records are refused."""
+    drafts: list = field(default_factory=list)
+    """What the audit trail keeps."""
     budget: PlanBudget | None = None
     """How many plans each step may make; None for as many as are due."""
+    frozen: dict = field(default_factory=dict)
+    """Why planning is frozen for all groups, by reason."""
     state: ControlState | None = None
     """State of the control; None while the daemon is down."""
 
@@ -121,6 +130,10 @@ class Play:
             modes=self.modes,
         )
         return self._do(Recovered(records=tuple(records)))
+
+    def give(self, event):
+        """Give the control an event that is no record."""
+        return self._do(event)
 
     def receive(self, kind, record):
         self.written.append((kind, record))
@@ -161,7 +174,7 @@ class Play:
             if self.state and not self.interrupted:
                 self._canaries(step)
             if self.state:
-                self._do(Ticked(budget=self.budget))
+                self._do(Ticked(budget=self.budget, frozen=self.frozen))
 
     def _canaries(self, seconds):
         """Let the canaries of the last seconds come back."""
@@ -190,6 +203,8 @@ class Play:
             effects = [effect for effect in effects if not concerns(effect, rollback.group.name)]
             self._do(PublishRefused(rollback=rollback, reason="too large"))
         for effect in effects:
+            if isinstance(effect, Publish | Audit):
+                self.drafts += effect.drafts
             if isinstance(effect, Publish):
                 self.unread += effect.records
                 self.published += effect.records

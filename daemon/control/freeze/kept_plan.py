@@ -1,0 +1,98 @@
+"""Plans while planning is frozen: owners keep what they have, and orphans get a reader. Pure.
+
+A plan that was made so is not the last word: its cause stays due, and gets a whole plan when
+planning thaws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.control.freeze.freeze_reason import BINDING, FreezeReason
+from daemon.control.policy import Change, Objection, Suppression
+from daemon.control.settings import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.partition_ranges import TopicPartition
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.snapshot import GroupSnapshot
+
+LOOK_AGAIN_SECONDS = 5.0
+"""Seconds after which a cause that waits for the thaw is looked at again."""
+
+CHANGES = frozenset({Cause.MEMBERSHIP, Cause.TOPICS})
+"""Causes of a plan that change the basis: who reads, and what is read."""
+
+
+def freeze_reasons(snapshot: GroupSnapshot) -> frozenset[FreezeReason]:
+    """Return why planning is frozen for a group; empty if it is not."""
+    reasons = frozenset(snapshot.context.frozen)
+    return reasons | {FreezeReason.LAG} if snapshot.stale_lags else reasons
+
+
+def objection_of_freeze(
+    group: ManagedGroup, cause: Cause, snapshot: GroupSnapshot
+) -> Suppression | None:
+    """Return the objection to any plan for a cause while planning is frozen; None without one."""
+    reasons = freeze_reasons(snapshot)
+    if cause is Cause.OPERATOR:
+        reasons &= BINDING
+    if not reasons or (cause in CHANGES and _has_orphans(group, snapshot)):
+        return None
+    return Suppression(Objection.FROZEN, snapshot.context.now + LOOK_AGAIN_SECONDS)
+
+
+def keeps_owners(group: ManagedGroup, cause: Cause, snapshot: GroupSnapshot) -> bool:
+    """Whether a plan for a cause now moves nothing but orphans."""
+    return (
+        cause in CHANGES
+        and any(group.target.get(instance) for instance in snapshot.members)
+        and bool(freeze_reasons(snapshot))
+    )
+
+
+def kept_owners(group: ManagedGroup, snapshot: GroupSnapshot) -> Mapping[TopicPartition, str]:
+    """Return the member that keeps each partition: what the plan in force gives to live members.
+
+    A hand-over under way goes on: a partition that is on its way counts as arrived.
+    """
+    planned = {
+        partition: instance
+        for instance in snapshot.members
+        for partition in group.target.get(instance, ())
+    }
+    return {**snapshot.owners, **planned}
+
+
+def unsettled(group: ManagedGroup, cause: Cause, now: float) -> ManagedGroup:
+    """Leave a cause due although a plan was made for it."""
+    return replace(group, basis=None, policy=group.policy.changed(cause, now + LOOK_AGAIN_SECONDS))
+
+
+def put_off(group: ManagedGroup, until: float) -> ManagedGroup:
+    """Let the changes of a group wait until a time."""
+    changes = {cause: Change(until, until) for cause in group.policy.changes}
+    return replace(group, policy=replace(group.policy, changes=changes))
+
+
+def _has_orphans(group: ManagedGroup, snapshot: GroupSnapshot) -> bool:
+    """Whether a partition of a topic that is read has no live member in the plan in force."""
+    reading = {
+        (instance, topic)
+        for instance, member in snapshot.members.items()
+        for topic in member.topics
+    }
+    planned = {
+        partition
+        for instance in snapshot.members
+        for partition in group.target.get(instance, ())
+        if (instance, partition[0]) in reading
+    }
+    return any(
+        (name, number) not in planned
+        for name, topic in snapshot.topics.items()
+        for number in range(topic.partitions)
+    )
