@@ -1,0 +1,1 @@
+"""Gauges of groups for Prometheus, computed from the control's state without any request."""

@@ -1,0 +1,146 @@
+"""Figures of one group that its gauges show. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
+from daemon.control.gain.demand import learned_speeds, rates_of
+from daemon.control.gain.scaling import members_needed
+from daemon.control.group_records import newest_lags
+from daemon.control.snapshot import current_lags, group_lag
+from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.problem.columns import Floats
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import LagRecord
+    from daemon.control.controller import ControlState
+    from daemon.control.managed_group import ManagedGroup
+    from daemon.control.settings import ScalingSettings
+    from daemon.control.snapshot import GroupLag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFigures:
+    """A group's lag in one topic."""
+
+    topic: str
+    at: int
+    """Time of the sample in milliseconds since the epoch."""
+    lag: int
+    """Records behind, over all partitions."""
+    largest_lag: int
+    """Records behind in the partition that is furthest behind."""
+    seconds: float | None
+    """Seconds for which the next record has been waiting, at most; None where not known."""
+    committed: int
+    """Sum of the committed offsets; partitions without a commit are left out."""
+    end: int
+    """Sum of the ends; partitions whose end is not known are left out."""
+    record: LagRecord | None
+    """The sample itself, where its partitions are shown; else None."""
+
+    @classmethod
+    def of(cls, record: LagRecord, *, keep: bool) -> TopicFigures:
+        """Add up a sample; keep it if its partitions are shown."""
+        return cls(
+            topic=record.topic,
+            at=record.at,
+            lag=sum(record.lag),
+            largest_lag=max(record.lag, default=0),
+            seconds=record.longest_wait,
+            committed=sum(offset for offset in record.committed if offset >= 0),
+            end=sum(offset for offset in record.end if offset >= 0),
+            record=record if keep else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigures:
+    """What the gauges of a group show, but for its age and its hand-over."""
+
+    topics: tuple[TopicFigures, ...]
+    unclaimed: int
+    """Partitions that nobody claims."""
+    bounded: int
+    """Partitions whose lag may count control records and aborted records."""
+    lag: GroupLag
+    crossing: CrossRackShares
+    members: int
+    """Live members, or those that own partitions if they subscribe."""
+    speed: float | None
+    """Records per second of a member, on average; None while none is known."""
+    needed: int
+    """Members that the group needs by this sample; see `members_needed`."""
+
+
+def figures_of(
+    group: ManagedGroup,
+    state: ControlState,
+    scaling: ScalingSettings,
+    *,
+    last_speed: float | None = None,
+    keep: bool = False,
+) -> GroupFigures:
+    """Compute the figures of a group. Cost: its partitions.
+
+    Args:
+        group: the group.
+        state: the control's state, for the layouts of topics and the brokers.
+        scaling: the settings that members are counted by.
+        last_speed: records per second of a member when a speed was last known.
+        keep: whether the samples are kept, to show their partitions.
+    """
+    lags = current_lags(newest_lags(group), state.topics, state.deleted_topics)
+    owners, racks, capacity = owners_racks_capacity(group, lags)
+    lag = group_lag(lags, owners, capacity, learned_speeds(group.speeds))
+    members = max(len(group.live), len(capacity))
+    speed = scaling.member_speed or _mean_speed(group, lag) or last_speed
+    behind, rate = _work(lags)
+    return GroupFigures(
+        topics=tuple(TopicFigures.of(record, keep=keep) for _, record in sorted(lags.items())),
+        unclaimed=sum(len(record.unclaimed_partitions) for record in lags.values()),
+        bounded=sum(len(record.lag_upper_bound) for record in lags.values()),
+        lag=lag,
+        crossing=cross_rack_shares(owners, racks, state.topics, state.brokers),
+        members=members,
+        speed=speed,
+        needed=members_needed(behind, rate, members, speed, scaling),
+    )
+
+
+def owners_racks_capacity(
+    group: ManagedGroup, lags: Mapping[str, LagRecord]
+) -> tuple[Mapping[TopicPartition, str], Mapping[str, str | None], Mapping[str, float]]:
+    """Return the owner of each partition, and rack and capacity of each member.
+
+    Lag records name them where the group subscribes.
+    """
+    if group.plan is None or group.plan.mode == "managed":
+        racks = {name: member.rack for name, member in group.members.items()}
+        return group.owners(), racks, group.capacity
+    racks = member_racks_in(lags)
+    return owners_in(lags), racks, dict.fromkeys(racks, EQUAL_CAPACITY)
+
+
+def _mean_speed(group: ManagedGroup, lag: GroupLag) -> float | None:
+    """Mean records per second of the live members; of those that left where none is live."""
+    if lag.drain is not None and not lag.drain.assumed:
+        return lag.drain.capacity / len(lag.capacities)
+    speeds = learned_speeds(group.speeds)
+    return sum(speeds.values()) / len(speeds) if speeds else None
+
+
+def _work(lags: Mapping[str, LagRecord]) -> tuple[Floats, Floats]:
+    """Lag and arrivals by partition, of all topics."""
+    if not lags:
+        return np.zeros(0), np.zeros(0)
+    records = list(lags.values())
+    behind = np.concatenate([np.array(record.lag, np.float64) for record in records])
+    return behind, np.concatenate([rates_of(record) for record in records])
