@@ -1,0 +1,148 @@
+"""The daemon without each of its rights: it names the one that is missing."""
+
+import contextlib
+import queue
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from assignors.protocol.topics import Topics
+from daemon.access.rights_check import require_rights
+from daemon.access.role_rights import daemon_rights, operator_rights
+from daemon.errors import ClusterUnavailableError
+from daemon.kafka.lead_group import LeadGroup
+from daemon.kafka.publisher import Publisher
+from daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
+from daemon.kafka.topic_specs import TopicSettings
+from levelwind_testing.security.printed_rights import grant, printed, revoke
+from levelwind_testing.security.secure_brokers import secure_brokers
+
+pytestmark = pytest.mark.integration
+
+TOPICS = Topics()
+SETTINGS = TopicSettings(timeout=20)
+NAMED = {
+    "CREATE on topic levelwind.*": "rights.missing CREATE on topic levelwind.*",
+    "DESCRIBE_CONFIGS on topic levelwind.*": "rights.missing DESCRIBE_CONFIGS on topic levelwind.*",
+    "WRITE on topic levelwind.*": "lacks WRITE on topic levelwind.*",
+    "READ on topic *": "lacks READ on topic *",
+    "DESCRIBE on group *": "lacks DESCRIBE on group levelwind.probe",
+    "READ on group levelwind.control": "READ on the group levelwind.control",
+    "DESCRIBE on the cluster": "rights.missing DESCRIBE on the cluster",
+    "DESCRIBE_CONFIGS on the cluster": "rights.missing DESCRIBE_CONFIGS on the cluster",
+    "WRITE on transactional id levelwind.*": "lacks WRITE on transactional id levelwind.planner",
+}
+"""What a start without each right says: a warning, or the text that ends it."""
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    with secure_brokers(tmp_path_factory.mktemp("secure")) as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="module")
+def user(brokers):
+    """A user with all rights of the daemon, whose topics exist."""
+    user = brokers.scram_user("planner-user")
+    grant(brokers.admin, printed("--principal", user.principal))
+    assert begin(user, Events()) == ""
+    return user
+
+
+class Events:
+    """A log that keeps the rights that are missing, and publishes nothing else."""
+
+    def __init__(self):
+        self.missing = []
+
+    def __getattr__(self, level):
+        def log(event, **fields):
+            if event == "rights.missing":
+                self.missing.append(f"{event} {fields['missing']}")
+
+        return log
+
+
+def begin(user, log):
+    """Begin as the daemon does, up to the lead; return the text of the error that ends it."""
+    config = {**user.librdkafka, "log_level": 0}
+    try:
+        rights = daemon_rights(TOPICS)
+        compared = require_rights(config, TOPICS, rights, timeout=20, log=log)
+        ensure_topics(config, TOPICS, SETTINGS, log)
+        ensure_offsets_topic(config, SETTINGS, "levelwind.probe")
+        if not compared:
+            require_rights(config, TOPICS, rights, timeout=20, log=log)
+        be_elected(config)
+        publisher = Publisher(config, TOPICS, timeout=20, log=log)
+        with contextlib.closing(publisher):
+            publisher.init()
+    except ClusterUnavailableError as error:
+        return str(error)
+    return ""
+
+
+def be_elected(config):
+    """Join the group of daemons, and leave it once this one leads; raise the error that ends it."""
+    found = queue.Queue()
+    lead = LeadGroup(config, TOPICS, session=6.0, on_change=found.put, on_crash=found.put)
+    lead.join()
+    try:
+        change = found.get(timeout=60)
+    finally:
+        lead.leave()
+    if isinstance(change, BaseException):
+        raise change
+
+
+def test_each_right_of_the_daemon_is_taken_away_below():
+    assert {right.label for right in daemon_rights(TOPICS)} == NAMED.keys()
+
+
+@pytest.mark.parametrize(
+    ("right", "binding"),
+    [
+        pytest.param(right, binding, id=right.label)
+        for right, binding in zip(
+            daemon_rights(TOPICS), printed("--principal", "User:planner-user"), strict=True
+        )
+    ],
+)
+def test_a_start_without_a_right_names_it(brokers, user, right, binding):
+    revoke(brokers.admin, binding)
+    log = Events()
+    try:
+        ended = begin(user, log)
+    finally:
+        grant(brokers.admin, [binding])
+    assert any(NAMED[right.label] in text for text in (ended, *log.missing)), (ended, log.missing)
+    if not ended:
+        assert log.missing == [NAMED[right.label]]
+
+
+def test_rights_to_one_installation_are_none_to_another(brokers):
+    user = brokers.scram_user("other-user")
+    own = ("--set", "prefix=team-a.", "--topic", "orders", "--principal", user.principal)
+    grant(brokers.admin, printed(*own))
+    config = {**user.librdkafka, "log_level": 0}
+    rights = daemon_rights(Topics("team-a."), observed=["orders"])
+    require_rights(config, Topics("team-a."), rights, timeout=20, log=Events())
+    with pytest.raises(ClusterUnavailableError, match=r"lacks READ on topic levelwind\.\*"):
+        require_rights(config, TOPICS, operator_rights(TOPICS), timeout=20, log=Events())
+
+
+def test_no_member_commits_under_the_names_of_another_group(brokers):
+    user = brokers.certificate_user("orders-user")
+    options = ("--group", "orders", "--topic", "placed", "--fencing", "broker")
+    grant(brokers.admin, printed("--role", "consumer", *options, "--principal", user.principal))
+    for group, allowed in (("orders", True), ("payments", False)):
+        settings = {**user.librdkafka, "log_level": 0, "transactional.id": f"levelwind.{group}/one"}
+        producer = Producer(settings)
+        if allowed:
+            producer.init_transactions(20)
+            continue
+        with pytest.raises(KafkaException) as refused:
+            producer.init_transactions(20)
+        code = refused.value.args[0].code()
+        assert code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
